@@ -1,0 +1,82 @@
+# Everything a developer does here. A fresh machine needs make and Python 3.11 or newer, nothing else.
+
+PYTHON ?= python3
+ARGS ?=
+IN := .venv/bin/python
+
+# Progress is shown when it happens, also where the output is a pipe (CI).
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run test test-long lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs \
+	fmt bench parts openapi docs constraints clean python environment
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: python ## Make .venv with the server and Spark
+	@$(PYTHON) scripts/environment.py requirements.txt requirements-spark.txt
+
+demo: setup ## Serve a catalog, store and read real data through it with Spark, show what was stored, stop
+	@$(IN) manage.py demo $(ARGS)
+
+run: setup ## Serve on 127.0.0.1:8181 until Ctrl-C; state stays in .icekeeper/
+	@$(IN) manage.py quickstart $(ARGS)
+
+test: parts ## Run all tests, on SQLite and on PostgreSQL (ARGS="-k commits" goes to pytest)
+	@$(IN) -m scripts.run_tests $(ARGS)
+
+test-long: parts ## The same with the long random and fault runs
+	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(ARGS)
+
+lint: lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs ## Check style, types, layers, migrations, OpenAPI and docs
+
+lint-style: environment
+	@$(IN) -m ruff check .
+	@$(IN) -m ruff format --check .
+
+lint-types: environment
+	@$(IN) -m mypy
+
+lint-layers: environment
+	@.venv/bin/lint-imports
+
+lint-migrations: environment
+	@$(IN) manage.py makemigrations --check --dry-run
+
+lint-openapi: environment
+	@$(IN) manage.py openapi --check
+
+lint-docs: environment
+	@$(IN) manage.py document_settings --check
+
+fmt: environment ## Format the sources and mend what ruff can mend
+	@$(IN) -m ruff check --fix --exit-zero .
+	@$(IN) -m ruff format .
+
+bench: parts ## Measure the catalog against its floors (ARGS="--seconds 8" for steadier figures)
+	@$(IN) -m tests.perf $(ARGS)
+
+parts: environment ## Fetch the servers that tests need into .parts/ and say what is there
+	@$(IN) -m tests.parts
+
+openapi: environment ## Write the OpenAPI document anew
+	@$(IN) manage.py openapi
+
+docs: environment ## Write the generated pages of docs/ anew
+	@$(IN) manage.py document_settings
+
+constraints: python ## Pin what the requirement files need in turn (constraints.txt), from a clean install
+	@$(PYTHON) scripts/pin_constraints.py
+
+clean: ## Remove environment, parts and caches; .icekeeper/ stays
+	rm -rf .venv .parts .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build static .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What the targets stand on.
+
+python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on this machine. Debian, Ubuntu: apt install python3 python3-venv" >&2; exit 1; }
+
+environment: python
+	@$(PYTHON) scripts/environment.py requirements.txt requirements-spark.txt requirements-dev.txt

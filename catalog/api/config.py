@@ -1,0 +1,52 @@
+"""GET /v1/config: where everything else is, and what this server can do."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from catalog.api.base import IcebergView, json_answer
+from catalog.selectors.warehouses import find_warehouse_for
+from icekeeper.kernel.base_url import base_url
+from tenancy.selectors.projects import requested_project_id
+
+ENDPOINTS = [
+    "GET /v1/config",
+    "GET /v1/{prefix}/namespaces",
+    "POST /v1/{prefix}/namespaces",
+    "GET /v1/{prefix}/namespaces/{namespace}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}",
+    "POST /v1/{prefix}/namespaces/{namespace}/properties",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables",
+    "POST /v1/{prefix}/namespaces/{namespace}/register",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+    "POST /v1/{prefix}/tables/rename",
+]
+"""Exactly the operations that work; clients use nothing else."""
+
+
+class ConfigView(IcebergView):
+    def get(self, request: Request) -> HttpResponse:
+        header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
+        warehouse_id = find_warehouse_for(
+            actor=self.actor,
+            argument=request.GET.get("warehouse"),
+            project_id=requested_project_id(header),
+        )
+        return json_answer(
+            {
+                "defaults": {
+                    "prefix": str(warehouse_id),
+                    "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
+                },
+                "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
+                "endpoints": ENDPOINTS,
+            }
+        )

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from catalog.api.base import IcebergView, json_answer, no_content
+from catalog.identifiers import Levels
+from catalog.selectors.namespaces import get_namespace_for, list_namespaces_for
+from catalog.services.namespaces import create_namespace, drop_namespace, update_namespace_properties
+from icekeeper.kernel.errors import NoSuchNamespace
+from icekeeper.kernel.raw_path import decode_segment, split_levels
+
+
+class NamespacesView(IcebergView):
+    def get(self, request: Request, **_: Any) -> HttpResponse:
+        parent = request.GET.get("parent")
+        try:
+            namespaces, token = self._children(request, parent)
+        except NoSuchNamespace:
+            # PyIceberg and older Java clients encode this one parameter twice.
+            if parent is None or "%" not in parent:
+                raise
+            namespaces, token = self._children(request, decode_segment(parent))
+        answer: dict[str, Any] = {"namespaces": namespaces}
+        if token is not None:
+            answer["next-page-token"] = token
+        return json_answer(answer)
+
+    def _children(self, request: Request, parent: str | None) -> tuple[list[Levels], str | None]:
+        return list_namespaces_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            parent=split_levels(parent) if parent else None,
+            page=self.page(request, "namespaces"),
+        )
+
+    def post(self, request: Request, **_: Any) -> HttpResponse:
+        body = self.body(request)
+        namespace = create_namespace(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=body.get("namespace"),
+            properties=body.get("properties"),
+        )
+        return json_answer(namespace.as_json())
+
+
+class NamespaceView(IcebergView):
+    def get(self, request: Request, **_: Any) -> HttpResponse:
+        found = get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
+        return json_answer({"namespace": found.levels, "properties": found.properties})
+
+    def head(self, request: Request, **_: Any) -> HttpResponse:
+        get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
+        return no_content()
+
+    def delete(self, request: Request, **_: Any) -> HttpResponse:
+        drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
+        return no_content()
+
+
+class NamespacePropertiesView(IcebergView):
+    def post(self, request: Request, **_: Any) -> HttpResponse:
+        body = self.body(request)
+        changes = update_namespace_properties(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=self.levels,
+            removals=body.get("removals"),
+            updates=body.get("updates"),
+        )
+        return json_answer({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})

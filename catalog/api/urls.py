@@ -1,0 +1,30 @@
+"""Routes of `/catalog`. Segments arrive as they were sent: the views decode them."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from catalog.api.config import ConfigView
+from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
+from catalog.api.tables import (
+    RegisterTableView,
+    RenameTableView,
+    TableMetricsView,
+    TablesView,
+    TableView,
+)
+
+_NAMESPACE = "v1/<str:prefix>/namespaces/<str:namespace>"
+
+urlpatterns = [
+    # The hottest first: patterns are tried in this order.
+    path(f"{_NAMESPACE}/tables/<str:table>", TableView.as_view(), name="table"),
+    path(f"{_NAMESPACE}/tables", TablesView.as_view(), name="tables"),
+    path(f"{_NAMESPACE}", NamespaceView.as_view(), name="namespace"),
+    path("v1/<str:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
+    path("v1/config", ConfigView.as_view(), name="config"),
+    path(f"{_NAMESPACE}/tables/<str:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
+    path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
+    path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
+    path("v1/<str:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
+]

@@ -1,0 +1,191 @@
+"""The types of columns (table spec, "Schemas and data types"): from JSON to comparable values, with every rule checked.
+
+A primitive type is its canonical text (`decimal(9, 2)`), so two types are equal when the values are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from catalog.iceberg.default_values import check_default
+from catalog.iceberg.json_fields import (
+    as_object,
+    clip,
+    optional_string,
+    read_bool,
+    read_int,
+    read_list,
+    read_string,
+    required,
+)
+from icekeeper.kernel.errors import BadRequest
+
+MAX_TYPE_DEPTH: Final = 60
+"""Structs, lists and maps inside one another. A struct level takes three levels of JSON, and those are bounded too."""
+
+MAX_DECIMAL_PRECISION: Final = 38
+
+PLAIN_PRIMITIVES: Final = frozenset(
+    {"boolean", "int", "long", "float", "double", "string", "uuid", "binary"}
+    | {"date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
+    | {"unknown", "variant", "geometry", "geography"}
+)
+_DECIMAL: Final = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
+_FIXED: Final = re.compile(r"fixed\[\s*([0-9]{1,10})\s*\]")
+_GEOMETRY: Final = re.compile(r"geometry\s*\(\s*([^)]*?)\s*\)")
+_GEOGRAPHY: Final = re.compile(r"geography\s*\(\s*([^,)]*?)\s*(?:,\s*(\w*)\s*)?\)")
+EDGE_ALGORITHMS: Final = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
+MAX_FIXED_LENGTH: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NestedField:
+    field_id: int
+    name: str
+    required: bool
+    type: Type
+    doc: str | None
+    initial_default: Any
+    write_default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    fields: tuple[NestedField, ...]
+
+    def __str__(self) -> str:
+        return "struct"
+
+
+@dataclass(frozen=True, slots=True)
+class ListType:
+    element_id: int
+    element_required: bool
+    element: Type
+
+    def __str__(self) -> str:
+        return "list"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    key_id: int
+    key: Type
+    value_id: int
+    value_required: bool
+    value: Type
+
+    def __str__(self) -> str:
+        return "map"
+
+
+Type: TypeAlias = str | StructType | ListType | MapType
+
+
+def is_primitive(column_type: Type) -> bool:
+    """A variant is neither nested nor primitive."""
+    return isinstance(column_type, str) and column_type != "variant"
+
+
+def primitive_name(column_type: Type) -> str:
+    """The type without its parameters: `decimal` of `decimal(9, 2)`, `struct` of a struct."""
+    return re.split(r"[(\[]", str(column_type), maxsplit=1)[0]
+
+
+def parse_type(document: Any, where: str, depth: int = 0) -> Type:
+    """The type in a `type`, `element`, `key` or `value` field. Raises `BadRequest` naming the place."""
+    if isinstance(document, str):
+        return _parse_primitive(document, where)
+    if depth > MAX_TYPE_DEPTH:
+        raise BadRequest(f"{where}: type is nested more than {MAX_TYPE_DEPTH} levels deep")
+    owner = as_object(document, where)
+    match kind := read_string(owner, "type", where):
+        case "struct":
+            return parse_struct(owner, where, depth)
+        case "list":
+            return ListType(
+                element_id=read_int(owner, "element-id", where),
+                element_required=read_bool(owner, "element-required", where),
+                element=parse_type(required(owner, "element", where), f"{where}.element", depth + 1),
+            )
+        case "map":
+            return MapType(
+                key_id=read_int(owner, "key-id", where),
+                key=parse_type(required(owner, "key", where), f"{where}.key", depth + 1),
+                value_id=read_int(owner, "value-id", where),
+                value_required=read_bool(owner, "value-required", where),
+                value=parse_type(required(owner, "value", where), f"{where}.value", depth + 1),
+            )
+    raise BadRequest(f'{where}.type: expected "struct", "list" or "map", got "{clip(kind)}"')
+
+
+def parse_struct(owner: dict[str, Any], where: str, depth: int = 0) -> StructType:
+    fields = read_list(owner, "fields", where)
+    return StructType(
+        tuple(_parse_field(field, f"{where}.fields[{index}]", depth) for index, field in enumerate(fields))
+    )
+
+
+def _parse_field(document: Any, where: str, depth: int) -> NestedField:
+    owner = as_object(document, where)
+    column_type = parse_type(required(owner, "type", where), f"{where}.type", depth + 1)
+    is_required = read_bool(owner, "required", where)
+    name = read_string(owner, "name", where)
+    if column_type == "unknown" and is_required:
+        raise BadRequest(f"{where}.required: a column of type unknown must be optional")
+    for default in ("initial-default", "write-default"):
+        check_default(owner.get(default), str(column_type), f"{where}.{default}")
+    return NestedField(
+        field_id=read_int(owner, "id", where),
+        name=name,
+        required=is_required,
+        type=column_type,
+        doc=optional_string(owner, "doc", where),
+        initial_default=owner.get("initial-default"),
+        write_default=owner.get("write-default"),
+    )
+
+
+def _parse_primitive(text: str, where: str) -> str:
+    if text in PLAIN_PRIMITIVES:
+        return text
+    if found := _DECIMAL.fullmatch(text):
+        precision, scale = int(found[1]), int(found[2])
+        if not 0 < precision <= MAX_DECIMAL_PRECISION:
+            raise BadRequest(f"{where}: decimal precision must be between 1 and {MAX_DECIMAL_PRECISION}: {text}")
+        if scale > precision:
+            raise BadRequest(f"{where}: decimal scale must not exceed its precision: {text}")
+        return f"decimal({precision}, {scale})"
+    if found := _FIXED.fullmatch(text):
+        length = int(found[1])
+        if length > MAX_FIXED_LENGTH:
+            raise BadRequest(f"{where}: length of fixed is out of range: {text}")
+        return f"fixed[{length}]"
+    if found := _GEOMETRY.fullmatch(text):
+        return _spatial(("geometry", found[1]), where)
+    if found := _GEOGRAPHY.fullmatch(text):
+        if found[2] is not None and found[2] not in EDGE_ALGORITHMS:
+            raise BadRequest(f"{where}: unknown edge algorithm of geography: {clip(found[2]) or '(empty)'}")
+        return _spatial(("geography", found[1], *([found[2]] if found[2] else [])), where)
+    raise BadRequest(f'{where}: unknown type "{clip(text)}"')
+
+
+def _spatial(parts: tuple[str, ...], where: str) -> str:
+    if not parts[1]:
+        raise BadRequest(f"{where}: {parts[0]} names an empty coordinate reference system")
+    return f"{parts[0]}({', '.join(parts[1:])})"
+
+
+def nested_types(column_type: Type) -> Iterator[Type]:
+    """The types one level below, in document order."""
+    match column_type:
+        case StructType(fields=fields):
+            yield from (field.type for field in fields)
+        case ListType(element=element):
+            yield element
+        case MapType(key=key, value=value):
+            yield key
+            yield value

@@ -1,0 +1,170 @@
+"""Partition specs: their rules and the ids of their fields.
+
+Follows Java's `PartitionSpec`, `UnboundPartitionSpec.bind` and `PartitionSpecParser`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.iceberg.column_types import StructType, is_primitive
+from catalog.iceberg.json_fields import as_object, clip, field_path, optional_int, read_int, read_list, read_string
+from catalog.iceberg.schemas import Column, Schema
+from catalog.iceberg.transforms import Transform, check_source, parse_transform
+from catalog.iceberg.types import FIRST_PARTITION_FIELD_ID
+from icekeeper.kernel.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """`field_id` is None when the document leaves it to the catalog. `where` is the field's place for error texts."""
+
+    source_id: int
+    field_id: int | None
+    name: str
+    transform: Transform
+    where: str
+
+    @property
+    def identity(self) -> tuple[int, str, str]:
+        """What makes two fields the same, whatever their ids (Java: `PartitionSpec.compatibleWith`)."""
+        return self.source_id, self.transform.text, self.name
+
+
+def parse_partition_fields(fields: list[Any], where: str) -> list[PartitionField]:
+    """The fields of a spec, checked without regard to any schema: types, unique names and ids."""
+    parsed: list[PartitionField] = []
+    names: set[str] = set()
+    field_ids: set[int] = set()
+    for index, document in enumerate(fields):
+        path = f"{where}[{index}]"
+        owner = as_object(document, path)
+        field = PartitionField(
+            source_id=read_int(owner, "source-id", path),
+            field_id=optional_int(owner, "field-id", path),
+            name=read_string(owner, "name", path),
+            transform=parse_transform(read_string(owner, "transform", path), field_path(path, "transform")),
+            where=path,
+        )
+        if not field.name:
+            raise BadRequest(f"{path}.name: Cannot use empty partition name")
+        if field.name in names:
+            raise BadRequest(f"{path}.name: Cannot use partition name more than once: {clip(field.name)}")
+        if field.field_id is not None and field.field_id in field_ids:
+            raise BadRequest(f"{path}.field-id: partition field id {field.field_id} is used twice")
+        names.add(field.name)
+        if field.field_id is not None:
+            field_ids.add(field.field_id)
+        parsed.append(field)
+    return parsed
+
+
+def parse_partition_spec(document: dict[str, Any], where: str) -> list[PartitionField]:
+    """The fields of a spec document; its `spec-id` is optional here, as clients may leave it to the catalog."""
+    optional_int(document, "spec-id", where)
+    return parse_partition_fields(read_list(document, "fields", where), field_path(where, "fields"))
+
+
+def check_readable(fields: list[PartitionField], schema: Schema) -> None:
+    """What Java asks of every stored spec when it reads a file: types that fit and names that do not clash.
+
+    A source column may be gone (a later schema dropped it).
+    """
+    for field in fields:
+        column = schema.columns.get(field.source_id)
+        # Java checks the identity of a nested column only in the default spec
+        if column is not None and (isinstance(column.type, str) or field.transform.name != "identity"):
+            check_source(field.transform, column.type, field.where)
+        same_named = schema.ids_by_name.get(field.name)
+        if same_named is not None and same_named != field.source_id:
+            raise BadRequest(
+                f"{field.where}.name: Cannot create identity partition sourced from different field in schema: "
+                f"{clip(field.name)}"
+            )
+
+
+def check_default(fields: list[PartitionField], schema: Schema) -> None:
+    """Whether a spec can partition new data of that schema (Java: `PartitionSpec.checkCompatibility`).
+
+    A void field (a dropped one in version 1) may point at a column that is gone.
+    """
+    for field in fields:
+        column = schema.columns.get(field.source_id)
+        if column is None:
+            if field.transform.is_void:
+                continue
+            raise BadRequest(
+                f"{field.where}: Cannot find source column for partition field: "
+                f"{clip(field.name)}: {clip(field.transform.text)}({field.source_id})"
+            )
+        if not field.transform.is_void:
+            if not is_primitive(column.type):
+                raise BadRequest(f"{field.where}: Cannot partition by non-primitive source field: {clip(column.name)}")
+            check_source(field.transform, column.type, field.where)
+        _check_parents(column, schema, field.where)
+
+
+def check_new(fields: list[PartitionField], schema: Schema, *, known: frozenset[tuple[int, str, str]]) -> None:
+    """The rules of a spec that a client adds: those of a default spec, known transforms, and names of its own.
+
+    A partition field may share the name of a column only as identity (or void, its dropped form in version 1) of that
+    very column. `known` holds the identities of fields that the table already has: they were let in before.
+    """
+    check_default(fields, schema)
+    for field in fields:
+        if field.identity in known:
+            continue
+        if not field.transform.is_known:
+            raise BadRequest(f"{field.where}.transform: unknown transform: {clip(field.transform.text)}")
+        same_named = schema.ids_by_name.get(field.name)
+        if same_named is None:
+            continue
+        if same_named != field.source_id or field.transform.name not in {"identity", "void"}:
+            raise BadRequest(
+                f"{field.where}.name: Cannot create partition from name that exists in schema: {clip(field.name)}"
+            )
+
+
+def _check_parents(column: Column, schema: Schema, where: str) -> None:
+    """A partition has one value per row, so its source stands in no list or map."""
+    parent_id = column.parent_id
+    while parent_id is not None:
+        parent = schema.columns[parent_id]
+        if not isinstance(parent.type, StructType):
+            raise BadRequest(f"{where}: Invalid partition field parent: {parent.type} {clip(parent.name)}")
+        parent_id = parent.parent_id
+
+
+def with_field_ids(
+    fields: list[PartitionField],
+    documents: list[dict[str, Any]],
+    *,
+    assigned: dict[tuple[int, str, str], int],
+    last_partition_id: int,
+    is_sequential: bool,
+) -> list[dict[str, Any]]:
+    """Field documents with every `field-id` set and the transform in its canonical spelling.
+
+    An id that the client gave stays. A missing one is the position (1000, 1001, ...) when `is_sequential` (version 1),
+    else that of the same field in an earlier spec (`assigned`), else the next free one.
+    """
+    taken = {field.field_id for field in fields if field.field_id is not None}
+    next_id = max([last_partition_id, FIRST_PARTITION_FIELD_ID - 1, *taken]) + 1
+    written = []
+    for index, (field, document) in enumerate(zip(fields, documents, strict=True)):
+        field_id = field.field_id
+        if field_id is None and is_sequential:
+            field_id = FIRST_PARTITION_FIELD_ID + index
+        if field_id is None:
+            field_id = assigned.get(field.identity)
+            if field_id is None or field_id in taken:
+                field_id, next_id = next_id, next_id + 1
+        taken.add(field_id)
+        written.append({**document, "field-id": field_id, "transform": field.transform.text})
+    return written
+
+
+def has_sequential_ids(documents: list[dict[str, Any]]) -> bool:
+    """Version 1 readers number partition fields by position."""
+    return all(field["field-id"] == FIRST_PARTITION_FIELD_ID + index for index, field in enumerate(documents))

@@ -1,0 +1,56 @@
+"""Table properties: strings, none of them reserved. Java: `TableProperties`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from catalog.iceberg.json_fields import INT_RANGE, as_string_map, clip
+from icekeeper.kernel.errors import BadRequest
+
+RESERVED_PROPERTIES: Final = frozenset(
+    {
+        "format-version",
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+"""They steer a request or mirror the metadata, and are never stored ("Reserved table properties")."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+
+PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
+DEFAULT_PREVIOUS_VERSIONS_MAX: Final = 100
+
+
+def read_properties(value: Any, where: str) -> dict[str, str]:
+    """The properties of a request without the reserved ones; null is none.
+
+    Raises `BadRequest` for a value that is no string, and for one that this engine itself could not use later.
+    """
+    if value is None:
+        return {}
+    properties = {name: text for name, text in as_string_map(value, where).items() if name not in RESERVED_PROPERTIES}
+    limit = properties.get(PREVIOUS_VERSIONS_MAX)
+    if limit is not None and _as_int(limit) is None:
+        raise BadRequest(f"{where}.{PREVIOUS_VERSIONS_MAX}: expected an integer, got {clip(limit)}")
+    return properties
+
+
+def previous_versions_max(properties: dict[str, str]) -> int:
+    """How many earlier metadata files a table remembers: at least one.
+
+    A file written elsewhere may hold nonsense here; it must not make the table unwritable, so it counts as unset.
+    """
+    limit = _as_int(properties.get(PREVIOUS_VERSIONS_MAX, ""))
+    return DEFAULT_PREVIOUS_VERSIONS_MAX if limit is None else max(1, limit)
+
+
+def _as_int(text: str) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text) and INT_RANGE[0] <= int(text) <= INT_RANGE[1] else None

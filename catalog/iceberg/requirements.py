@@ -1,0 +1,138 @@
+"""What a commit asserts about the table before its updates. Texts and rules are those of Java's `UpdateRequirement`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
+from catalog.iceberg.types import TableMetadata
+from icekeeper.kernel.errors import BadRequest, CommitFailed
+
+ASSERT_CREATE: Final = "assert-create"
+
+
+def requires_create(requirements: list[Any]) -> bool:
+    """Whether the request may only create a table (`assert-create` is among its requirements).
+
+    Raises `BadRequest` for requirements that are no list of objects, of an unknown type, or for `assert-create` beside
+    any other.
+    """
+    kinds = [_kind(document, index) for index, document in enumerate(as_list(requirements, "requirements"))]
+    others = sorted({kind for kind in kinds if kind != ASSERT_CREATE})
+    if ASSERT_CREATE not in kinds:
+        return False
+    if others:
+        raise BadRequest(f"Invalid create requirements: {', '.join(others)} beside {ASSERT_CREATE}")
+    return True
+
+
+def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> None:
+    """Check every requirement against the table as it is now, None meaning that there is none.
+
+    Raises `CommitFailed` (409) with Java's text for the first that does not hold, `BadRequest` for a malformed or
+    unknown one. All are read before any is judged, so a malformed request is never answered as a conflict.
+    """
+    requires_create(requirements)
+    judgements = []
+    for index, document in enumerate(requirements):
+        kind = _kind(document, index)
+        try:
+            judgements.append(_READERS[kind](document))
+        except BadRequest as refusal:
+            raise BadRequest(f"requirements[{index}] ({kind}): {refusal.message}") from refusal
+    for judge in judgements:
+        if (problem := judge(base)) is not None:
+            raise CommitFailed(f"Requirement failed: {problem}")
+
+
+Judge = Callable[[TableMetadata | None], str | None]
+"""Gives the reason why the requirement does not hold, None when it does."""
+
+NO_TABLE: Final = "table does not exist"
+
+
+def _kind(document: Any, index: int) -> str:
+    place = f"requirements[{index}]"
+    kind = as_object(document, place).get("type")
+    if not isinstance(kind, str):
+        problem = "required field is missing" if kind is None else f"expected a string, got {describe(kind)}"
+        raise BadRequest(f"{place}.type: {problem}")
+    if kind not in _READERS:
+        raise BadRequest(f"{place}: unknown requirement type: {clip(kind)}")
+    return kind
+
+
+def _assert_create(_: dict[str, Any]) -> Judge:
+    return lambda base: None if base is None else "table already exists"
+
+
+def _assert_table_uuid(document: dict[str, Any]) -> Judge:
+    uuid = read_string(document, "uuid", "")
+
+    def judge(base: TableMetadata | None) -> str | None:
+        if base is None:
+            return NO_TABLE
+        actual = base.get("table-uuid")
+        if actual is not None and actual.lower() == uuid.lower():
+            return None
+        return f"UUID does not match: expected {actual} != {uuid}"
+
+    return judge
+
+
+def _assert_ref_snapshot_id(document: dict[str, Any]) -> Judge:
+    name = read_string(document, "ref", "")
+    expected = optional_long(document, "snapshot-id", "")
+
+    def judge(base: TableMetadata | None) -> str | None:
+        ref = None if base is None else (base.get("refs") or {}).get(name)
+        if ref is None:
+            return None if expected is None else f"branch or tag {name} is missing, expected {expected}"
+        if expected is None:
+            return f"{ref['type']} {name} was created concurrently"
+        if expected == ref["snapshot-id"]:
+            return None
+        return f"{ref['type']} {name} has changed: expected id {expected} != {ref['snapshot-id']}"
+
+    return judge
+
+
+def _assert_equal(field: str, actual: str, subject: str, *, passes_without_table: bool) -> Callable[[Any], Judge]:
+    """A requirement that a number of the table is still the one that the client saw."""
+
+    def read(document: dict[str, Any]) -> Judge:
+        expected = read_int(document, field, "")
+
+        def judge(base: TableMetadata | None) -> str | None:
+            if base is None:
+                return None if passes_without_table else NO_TABLE
+            if base[actual] == expected:
+                return None
+            return f"{subject} changed: expected id {expected} != {base[actual]}"
+
+        return judge
+
+    return read
+
+
+_READERS: Final[dict[str, Callable[[dict[str, Any]], Judge]]] = {
+    ASSERT_CREATE: _assert_create,
+    "assert-table-uuid": _assert_table_uuid,
+    "assert-ref-snapshot-id": _assert_ref_snapshot_id,
+    "assert-last-assigned-field-id": _assert_equal(
+        "last-assigned-field-id", "last-column-id", "last assigned field id", passes_without_table=True
+    ),
+    "assert-current-schema-id": _assert_equal(
+        "current-schema-id", "current-schema-id", "current schema", passes_without_table=False
+    ),
+    "assert-last-assigned-partition-id": _assert_equal(
+        "last-assigned-partition-id", "last-partition-id", "last assigned partition id", passes_without_table=True
+    ),
+    "assert-default-spec-id": _assert_equal(
+        "default-spec-id", "default-spec-id", "default partition spec", passes_without_table=False
+    ),
+    "assert-default-sort-order-id": _assert_equal(
+        "default-sort-order-id", "default-sort-order-id", "default sort order", passes_without_table=False
+    ),
+}

@@ -1,0 +1,169 @@
+"""Schemas: their rules, what makes two of them the same, and the updates that add, choose and remove them.
+
+Follows Java's `Schema`, `SchemaParser` and `TableMetadata.Builder` (`addSchema`, `setCurrentSchema`, `removeSchemas`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog.iceberg.column_types import ListType, MapType, NestedField, StructType, Type, parse_struct, primitive_name
+from catalog.iceberg.json_fields import clip, field_path, optional_int, read_int_list, read_string
+from icekeeper.kernel.errors import BadRequest
+
+TYPE_VERSIONS: Final = {
+    "timestamp_ns": 3,
+    "timestamptz_ns": 3,
+    "variant": 3,
+    "unknown": 3,
+    "geometry": 3,
+    "geography": 3,
+}
+DEFAULT_VALUES_VERSION: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field at any depth; `name` is the dotted full name, `parent_id` the field around it, None at the top."""
+
+    name: str
+    type: Type
+    is_required: bool
+    parent_id: int | None
+    initial_default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A parsed schema document. Equal `struct` and `identifier_field_ids` make two schemas the same (`sameSchema`)."""
+
+    struct: StructType
+    identifier_field_ids: frozenset[int]
+    columns: dict[int, Column]
+    ids_by_name: dict[str, int]
+
+    @property
+    def highest_field_id(self) -> int:
+        return max(self.columns, default=0)
+
+    def is_same(self, other: Schema) -> bool:
+        return self.struct == other.struct and self.identifier_field_ids == other.identifier_field_ids
+
+
+def parse_schema(document: dict[str, Any], where: str) -> Schema:
+    """Read a schema and check every rule that holds in all format versions.
+
+    Ids are unique in the whole schema, full names too (so a column `a.b` beside a struct `a` with a field `b` is
+    refused); identifier fields exist, are required primitives other than float and double, and stand in no list, map
+    or optional struct. Raises `BadRequest` naming the place.
+    """
+    optional_int(document, "schema-id", where)
+    if (kind := read_string(document, "type", where)) != "struct":
+        raise BadRequest(f'{field_path(where, "type")}: expected "struct", got "{clip(kind)}"')
+    struct = parse_struct(document, where)
+    columns: dict[int, Column] = {}
+    ids_by_name: dict[str, int] = {}
+    for field, name, parent_id in _walk(struct):
+        if field.field_id in columns:
+            first = columns[field.field_id].name
+            raise BadRequest(f"{where}: field id {field.field_id} is used twice, by {clip(first)} and {clip(name)}")
+        if name in ids_by_name:
+            raise BadRequest(
+                f"{where}: Invalid schema: multiple fields for name {clip(name)}: "
+                f"{ids_by_name[name]} and {field.field_id}"
+            )
+        columns[field.field_id] = Column(name, field.type, field.required, parent_id, field.initial_default)
+        ids_by_name[name] = field.field_id
+    identifiers: frozenset[int] = frozenset()
+    if document.get("identifier-field-ids") is not None:
+        identifiers = frozenset(read_int_list(document, "identifier-field-ids", where))
+    for field_id in sorted(identifiers):
+        _check_identifier(field_id, columns, field_path(where, "identifier-field-ids"))
+    return Schema(struct, identifiers, columns, ids_by_name)
+
+
+def check_version(schema: Schema, format_version: int) -> None:
+    """Refuse types and initial defaults that the format version does not know (Java: `Schema.checkCompatibility`)."""
+    problems = []
+    for _field_id, column in sorted(schema.columns.items()):
+        since = TYPE_VERSIONS.get(primitive_name(column.type), 1)
+        if format_version < since:
+            problems.append(f"Invalid type for {clip(column.name)}: {column.type} is not supported until v{since}")
+        elif column.initial_default is not None and format_version < DEFAULT_VALUES_VERSION:
+            problems.append(
+                f"Invalid initial default for {clip(column.name)}: non-null default ({clip(str(column.initial_default))}) "
+                f"is not supported until v{DEFAULT_VALUES_VERSION}"
+            )
+    if problems:
+        raise BadRequest("\n- ".join([f"Invalid schema for v{format_version}:", *problems]))
+
+
+def without_null_defaults(document: Any) -> Any:
+    """The schema document without `"initial-default": null` and `"write-default": null`, at any depth.
+
+    Null means "no default", and Java's readers fail on it. Parts that hold none are shared, not copied. Only for
+    documents that `parse_schema` has accepted: it bounds the depth.
+    """
+    if isinstance(document, list):
+        items = [without_null_defaults(item) for item in document]
+        return document if all(new is old for new, old in zip(items, document, strict=True)) else items
+    if not isinstance(document, dict):
+        return document
+    parts = {
+        name: without_null_defaults(value) if name in {"fields", "type", "element", "key", "value"} else value
+        for name, value in document.items()
+        if value is not None or name not in {"initial-default", "write-default"}
+    }
+    is_unchanged = len(parts) == len(document) and all(parts[name] is document[name] for name in parts)
+    return document if is_unchanged else parts
+
+
+def _walk(
+    column_type: Type, parent_id: int | None = None, prefix: str = ""
+) -> Iterator[tuple[NestedField, str, int | None]]:
+    """Every field below a type in document order, with its full name (`a.element.b`, `m.value`) and its parent."""
+    for field in _children(column_type):
+        name = f"{prefix}{field.name}"
+        yield field, name, parent_id
+        yield from _walk(field.type, field.field_id, f"{name}.")
+
+
+def _children(column_type: Type) -> tuple[NestedField, ...]:
+    match column_type:
+        case StructType(fields=fields):
+            return fields
+        case ListType() as of:
+            return (_inner(of.element_id, "element", of.element, is_required=of.element_required),)
+        case MapType() as of:
+            return (
+                _inner(of.key_id, "key", of.key, is_required=True),
+                _inner(of.value_id, "value", of.value, is_required=of.value_required),
+            )
+    return ()
+
+
+def _inner(field_id: int, name: str, column_type: Type, *, is_required: bool) -> NestedField:
+    return NestedField(field_id, name, is_required, column_type, None, None, None)
+
+
+def _check_identifier(field_id: int, columns: dict[int, Column], where: str) -> None:
+    column = columns.get(field_id)
+    if column is None:
+        raise BadRequest(f"{where}: Cannot add fieldId {field_id} as an identifier field: field does not exist")
+    refusal = f"{where}: Cannot add field {column.name} as an identifier field"
+    if not isinstance(column.type, str) or column.type == "variant":
+        raise BadRequest(f"{refusal}: not a primitive type field")
+    if not column.is_required:
+        raise BadRequest(f"{refusal}: not a required field")
+    if column.type in {"float", "double"}:
+        raise BadRequest(f"{refusal}: must not be float or double field")
+    parent_id = column.parent_id
+    while parent_id is not None:
+        parent = columns[parent_id]
+        if not isinstance(parent.type, StructType):
+            raise BadRequest(f"{refusal}: must not be nested in {parent.type}")
+        if not parent.is_required:
+            raise BadRequest(f"{refusal}: must not be nested in an optional field {parent.name}")
+        parent_id = parent.parent_id

@@ -1,0 +1,96 @@
+"""The updates of a table's history: snapshots, branches and tags. Java: `TableMetadata.Builder`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.iceberg.draft import Draft
+from catalog.iceberg.json_fields import LONG_RANGE, clip, read_long_list, read_string
+from catalog.iceberg.snapshots import read_new_snapshot, read_reference, sequence_number
+from catalog.iceberg.types import MAIN_BRANCH, ROW_LINEAGE_VERSION
+from icekeeper.kernel.errors import BadRequest, CommitFailed
+
+
+def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
+    """add-snapshot. `CommitFailed` when sequence number or row ids were taken from an older version of the table."""
+    snapshot = read_new_snapshot(update, draft.format_version)
+    for owner, name in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
+        if not draft.metadata[owner]:
+            raise BadRequest(f"Attempting to add a snapshot before a {name} is added")
+    snapshot_id = snapshot["snapshot-id"]
+    if snapshot_id in draft.snapshots:
+        raise BadRequest(f"Snapshot already exists for id: {snapshot_id}")
+    if draft.format_version > 1:
+        _advance_sequence_number(draft, snapshot)
+    if draft.format_version >= ROW_LINEAGE_VERSION:
+        _advance_row_ids(draft, snapshot)
+    draft.add_snapshot(snapshot)
+
+
+def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:
+    """A snapshot without a parent (a replaced table) may come late, as nothing orders it against the others.
+
+    `last-sequence-number` never goes back even then: below a snapshot's own number no Java reader opens the file.
+    """
+    number = sequence_number(snapshot)
+    last = draft.metadata["last-sequence-number"]
+    if number <= last and snapshot.get("parent-snapshot-id") is not None:
+        raise CommitFailed(f"Cannot add snapshot with sequence number {number} older than last sequence number {last}")
+    draft.metadata["last-sequence-number"] = max(last, number)
+
+
+def _advance_row_ids(draft: Draft, snapshot: dict[str, Any]) -> None:
+    """Row ids are never given twice: a client that skipped some moves `next-row-id` past its own rows."""
+    first_row_id, next_row_id = snapshot.get("first-row-id"), draft.metadata["next-row-id"]
+    if first_row_id is None:
+        raise BadRequest("Cannot add a snapshot: first-row-id is null")
+    if first_row_id < next_row_id:
+        raise CommitFailed(
+            f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}"
+        )
+    following = first_row_id + snapshot["added-rows"]
+    if following > LONG_RANGE[1]:
+        raise BadRequest(f"snapshot.added-rows: row ids are exhausted: {first_row_id} + {snapshot['added-rows']}")
+    draft.metadata["next-row-id"] = following
+
+
+def on_remove_snapshots(draft: Draft, update: dict[str, Any]) -> None:
+    """remove-snapshots. Their statistics and the references to them go too; parents of survivors stay as they are."""
+    asked = read_long_list(update, "snapshot-ids", "")
+    removed = {snapshot_id: None for snapshot_id in asked if snapshot_id in draft.snapshots}
+    for snapshot_id in removed:
+        draft.remove_snapshot(snapshot_id)
+        draft.replace_files("statistics", snapshot_id, [])
+        draft.replace_files("partition-statistics", snapshot_id, [])
+    dangling = [name for name, ref in (draft.metadata.get("refs") or {}).items() if ref["snapshot-id"] in removed]
+    for name in dangling:
+        _remove_reference(draft, name)
+
+
+def on_set_snapshot_ref(draft: Draft, update: dict[str, Any]) -> None:
+    name = read_string(update, "ref-name", "")
+    document = {key: value for key, value in update.items() if key not in {"action", "ref-name"}}
+    reference = read_reference(name, document, "")
+    if (draft.metadata.get("refs") or {}).get(name) == reference:
+        return
+    snapshot_id = reference["snapshot-id"]
+    if snapshot_id not in draft.snapshots:
+        raise BadRequest(f"snapshot-id: Cannot set {clip(name)} to unknown snapshot: {snapshot_id}")
+    draft.own("refs", {})[name] = reference
+    if name == MAIN_BRANCH:
+        added = draft.added_snapshots.get(snapshot_id)
+        draft.main_changes.append((snapshot_id, None if added is None else added["timestamp-ms"]))
+        draft.current_snapshot_id = snapshot_id
+
+
+def on_remove_snapshot_ref(draft: Draft, update: dict[str, Any]) -> None:
+    """remove-snapshot-ref. Without main the table has no current snapshot; snapshots and log stay."""
+    name = read_string(update, "ref-name", "")
+    if name in (draft.metadata.get("refs") or {}):
+        _remove_reference(draft, name)
+
+
+def _remove_reference(draft: Draft, name: str) -> None:
+    del draft.own("refs", {})[name]
+    if name == MAIN_BRANCH:
+        draft.current_snapshot_id = None

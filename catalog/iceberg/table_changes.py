@@ -1,0 +1,123 @@
+"""The updates of the table itself and of the files beside its snapshots: identity, version, location, properties,
+statistics, encryption keys. Java: `TableMetadata.Builder`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from catalog.iceberg.draft import Draft
+from catalog.iceberg.json_fields import clip, read_int, read_long, read_object, read_string, read_string_list
+from catalog.iceberg.properties import read_properties
+from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
+from catalog.iceberg.types import ROW_LINEAGE_VERSION, SUPPORTED_FORMAT_VERSIONS
+from icekeeper.kernel.errors import BadRequest
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def check_uuid(text: str, where: str) -> str:
+    """A UUID in its usual spelling of 36 characters: readers other than Java's parse it."""
+    if _UUID.fullmatch(text) is None:
+        raise BadRequest(f"{where}: expected a UUID, got {clip(text)}")
+    return text
+
+
+def check_format_version(version: int, where: str) -> int:
+    if version not in SUPPORTED_FORMAT_VERSIONS:
+        supported = ", ".join(f"v{known}" for known in SUPPORTED_FORMAT_VERSIONS)
+        raise BadRequest(f"{where}: Unsupported format version: v{version} (supported: {supported})")
+    return version
+
+
+def clean_location(text: str, where: str) -> str:
+    """A location without trailing slashes (`s3://` alone keeps its own), as Java stores it."""
+    while text.endswith("/") and not text.endswith("://"):
+        text = text[:-1]
+    if not text:
+        raise BadRequest(f"{where}: location must not be empty")
+    return text
+
+
+def on_assign_uuid(draft: Draft, update: dict[str, Any]) -> None:
+    """assign-uuid. A table keeps the UUID it has (the REST spec calls anything else unsafe); equal is no change."""
+    uuid = check_uuid(read_string(update, "uuid", ""), "uuid")
+    existing = None if draft.base is None else draft.base.get("table-uuid")
+    if existing is None:
+        draft.metadata["table-uuid"] = uuid
+    elif existing.lower() != uuid.lower():
+        raise BadRequest(f"uuid: Cannot reassign uuid of a table: {existing} to {uuid}")
+
+
+def on_upgrade_format_version(draft: Draft, update: dict[str, Any]) -> None:
+    version = check_format_version(read_int(update, "format-version", ""), "format-version")
+    current = draft.format_version
+    if version < current:
+        raise BadRequest(f"format-version: Cannot downgrade v{current} table to v{version}")
+    if version == current:
+        return
+    draft.metadata["format-version"] = version
+    if current == 1:
+        draft.metadata["last-sequence-number"] = 0
+        draft.metadata.pop("schema", None)
+        draft.metadata.pop("partition-spec", None)
+    if current < ROW_LINEAGE_VERSION <= version:
+        draft.metadata["next-row-id"] = 0
+
+
+def on_set_location(draft: Draft, update: dict[str, Any]) -> None:
+    draft.metadata["location"] = clean_location(read_string(update, "location", ""), "location")
+
+
+def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
+    """set-properties; `updated` is the name that clients before 1.0 used."""
+    name = "updated" if "updates" not in update and "updated" in update else "updates"
+    properties = read_properties(read_object(update, name, ""), name)
+    if properties:
+        draft.own("properties", {}).update(properties)
+
+
+def on_remove_properties(draft: Draft, update: dict[str, Any]) -> None:
+    """remove-properties; a key that is not there is no error. `removed` is the name that clients before 1.0 used."""
+    name = "removed" if "removals" not in update and "removed" in update else "removals"
+    for key in read_string_list(update, name, ""):
+        if key in (draft.metadata.get("properties") or {}):
+            del draft.own("properties", {})[key]
+
+
+def on_set_statistics(draft: Draft, update: dict[str, Any]) -> None:
+    """set-statistics: one file a snapshot, which need not exist; the deprecated outer `snapshot-id` is ignored."""
+    document = read_object(update, "statistics", "")
+    draft.replace_files("statistics", check_statistics_file(document, "statistics"), [document])
+
+
+def on_remove_statistics(draft: Draft, update: dict[str, Any]) -> None:
+    draft.replace_files("statistics", read_long(update, "snapshot-id", ""), [])
+
+
+def on_set_partition_statistics(draft: Draft, update: dict[str, Any]) -> None:
+    document = read_object(update, "partition-statistics", "")
+    snapshot_id = check_partition_statistics_file(document, "partition-statistics")
+    draft.replace_files("partition-statistics", snapshot_id, [document])
+
+
+def on_remove_partition_statistics(draft: Draft, update: dict[str, Any]) -> None:
+    draft.replace_files("partition-statistics", read_long(update, "snapshot-id", ""), [])
+
+
+def on_add_encryption_key(draft: Draft, update: dict[str, Any]) -> None:
+    """add-encryption-key (version 3); a key id that exists keeps its key."""
+    document = read_object(update, "encryption-key", "")
+    key_id = check_encryption_key(document, "encryption-key")
+    if draft.format_version < ROW_LINEAGE_VERSION:
+        raise BadRequest(f"encryption-key: encryption keys are not supported until v{ROW_LINEAGE_VERSION}")
+    if all(key["key-id"] != key_id for key in draft.metadata.get("encryption-keys") or []):
+        draft.own("encryption-keys").append(document)
+
+
+def on_remove_encryption_key(draft: Draft, update: dict[str, Any]) -> None:
+    key_id = read_string(update, "key-id", "")
+    keys = draft.metadata.get("encryption-keys") or []
+    kept = [key for key in keys if key["key-id"] != key_id]
+    if len(kept) != len(keys):
+        draft.own("encryption-keys")[:] = kept

@@ -1,0 +1,49 @@
+"""What the metadata engine passes around: table metadata as plain JSON values, and the numbers the spec fixes."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+TableMetadata: TypeAlias = dict[str, Any]
+"""A table's metadata document: the JSON object of a `*.metadata.json` file, parsed and nothing else.
+
+Keys, nesting and spelling are those of the Iceberg table spec, appendix C ("JSON serialization"); unknown keys are kept
+wherever they stand. It is always in the modern form (`schemas`, `partition-specs`, `sort-orders`, `refs`, `snapshots`
+present), a version 1 table carries the legacy `schema` and `partition-spec` besides. A value of this type is never
+changed in place: two versions of a table share every part that the commit between them left alone.
+"""
+
+SUPPORTED_FORMAT_VERSIONS: Final = (1, 2, 3)
+DEFAULT_FORMAT_VERSION: Final = 2
+
+ROW_LINEAGE_VERSION: Final = 3
+"""From this format version on there are `next-row-id`, encryption keys, and `null` for "no current snapshot"."""
+
+LAST_ADDED: Final = -1
+"""A `schema-id`, `spec-id` or `sort-order-id` meaning: the one that this request added last."""
+
+INITIAL_SCHEMA_ID: Final = 0
+INITIAL_SPEC_ID: Final = 0
+UNSORTED_ORDER_ID: Final = 0
+INITIAL_SORT_ORDER_ID: Final = 1
+FIRST_PARTITION_FIELD_ID: Final = 1000
+
+MAIN_BRANCH: Final = "main"
+NO_SNAPSHOT_ID: Final = -1
+"""How versions 1 and 2 write "no current snapshot"."""
+
+LOG_CLOCK_SKEW_MS: Final = 60_000
+"""How far a log entry may lie before its predecessor (Java's readers refuse a file beyond that)."""
+
+
+def current_snapshot_id(metadata: TableMetadata) -> int | None:
+    """The current snapshot of a table, None when it has none (written as -1, as null or not at all)."""
+    snapshot_id = metadata.get("current-snapshot-id")
+    return None if snapshot_id is None or snapshot_id == NO_SNAPSHOT_ID else int(snapshot_id)
+
+
+def written_snapshot_id(snapshot_id: int | None, format_version: int) -> int | None:
+    """`current-snapshot-id` as that format version writes it (Java: `MIN_NULL_CURRENT_SNAPSHOT_VERSION`)."""
+    if snapshot_id is None and format_version < ROW_LINEAGE_VERSION:
+        return NO_SNAPSHOT_ID
+    return snapshot_id

@@ -1,0 +1,206 @@
+"""A commit's updates applied to a table's metadata: the heart of the commit path, with no I/O of its own.
+
+Follows Java's `TableMetadata.Builder` and `CatalogHandlers` (the reference server), and the REST spec's `TableUpdate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog.iceberg import schema_changes, snapshot_changes, table_changes
+from catalog.iceberg.draft import Draft
+from catalog.iceberg.json_fields import as_list, as_object, check_depth, clip, describe, read_int, read_string
+from catalog.iceberg.legacy import write_legacy_fields
+from catalog.iceberg.metadata_log import (
+    append_previous_file,
+    cut_snapshot_log,
+    extend_snapshot_log,
+    next_update_time,
+)
+from catalog.iceberg.types import (
+    DEFAULT_FORMAT_VERSION,
+    INITIAL_SPEC_ID,
+    UNSORTED_ORDER_ID,
+    TableMetadata,
+    current_snapshot_id,
+    written_snapshot_id,
+)
+from icekeeper.kernel.errors import BadRequest
+
+UpdateHandler = Callable[[Draft, dict[str, Any]], None]
+
+HANDLERS: Final[dict[str, UpdateHandler]] = {
+    "assign-uuid": table_changes.on_assign_uuid,
+    "upgrade-format-version": table_changes.on_upgrade_format_version,
+    "add-schema": schema_changes.on_add_schema,
+    "set-current-schema": schema_changes.on_set_current_schema,
+    "add-spec": schema_changes.on_add_spec,
+    "set-default-spec": schema_changes.on_set_default_spec,
+    "add-sort-order": schema_changes.on_add_sort_order,
+    "set-default-sort-order": schema_changes.on_set_default_sort_order,
+    "add-snapshot": snapshot_changes.on_add_snapshot,
+    "set-snapshot-ref": snapshot_changes.on_set_snapshot_ref,
+    "remove-snapshots": snapshot_changes.on_remove_snapshots,
+    "remove-snapshot-ref": snapshot_changes.on_remove_snapshot_ref,
+    "set-location": table_changes.on_set_location,
+    "set-properties": table_changes.on_set_properties,
+    "remove-properties": table_changes.on_remove_properties,
+    "set-statistics": table_changes.on_set_statistics,
+    "remove-statistics": table_changes.on_remove_statistics,
+    "set-partition-statistics": table_changes.on_set_partition_statistics,
+    "remove-partition-statistics": table_changes.on_remove_partition_statistics,
+    "remove-partition-specs": schema_changes.on_remove_partition_specs,
+    "remove-schemas": schema_changes.on_remove_schemas,
+    "add-encryption-key": table_changes.on_add_encryption_key,
+    "remove-encryption-key": table_changes.on_remove_encryption_key,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a request did to a table.
+
+    When `changed` is False nothing may be written and `metadata` is the base itself. `added_snapshots` and
+    `removed_snapshot_ids` say what the new version has that the base had not, and the other way round; an id in both
+    was replaced, so removals come first. `expired_metadata_files` are the metadata-log entries this commit cut off;
+    their files may go if `write.metadata.delete-after-commit.enabled` says so.
+    """
+
+    metadata: TableMetadata
+    changed: bool
+    added_snapshots: list[dict[str, Any]]
+    removed_snapshot_ids: list[int]
+    expired_metadata_files: list[dict[str, Any]]
+
+
+def apply_updates(
+    base: TableMetadata | None,
+    updates: list[Any],
+    *,
+    now_ms: int,
+    base_metadata_location: str | None,
+    table_uuid: str | None = None,
+) -> TableChange:
+    """The metadata after `updates`, in their order, on top of `base`; the base is left as it was.
+
+    A base of None is a staged create being finished: the format version comes from the first upgrade-format-version
+    (else 2), schema and location must be among the updates, a missing spec or order is the empty one, and the log of
+    earlier metadata files is empty. `table_uuid` is used where no assign-uuid came. `base_metadata_location` is
+    entered in the metadata log, None where there is none.
+
+    Raises `BadRequest` naming the update and the field for what is malformed or against the rules, `CommitFailed`
+    for a snapshot made from an older version of the table, which its writer may rebuild and send again.
+    """
+    updates = as_list(updates, "updates")
+    draft = Draft(base, format_version=_initial_version(base, updates), now_ms=now_ms)
+    for index, document in enumerate(updates):
+        _apply(draft, index, document)
+    return finish(draft, base_metadata_location=base_metadata_location, table_uuid=table_uuid)
+
+
+def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str | None) -> TableChange:
+    """Close a draft: whole-table rules, logs and times, and whether anything changed at all.
+
+    Raises `BadRequest` when the table as a whole breaks a rule, such as a default spec without its source column.
+    """
+    base, metadata = draft.base, draft.metadata
+    draft.settle()
+    _fill_identity(draft, table_uuid)
+    _fill_defaults(draft)
+    if base is None or any(
+        metadata[name] != base[name] for name in ("current-schema-id", "default-spec-id", "default-sort-order-id")
+    ):
+        schema_changes.check_bindings(draft)
+    _write_history(draft)
+    if base is not None and metadata == base:
+        return TableChange(base, changed=False, added_snapshots=[], removed_snapshot_ids=[], expired_metadata_files=[])
+
+    if draft.format_version == 1:
+        write_legacy_fields(metadata)
+    expired: list[Any] = []
+    if base is not None:
+        metadata["metadata-log"], expired = append_previous_file(
+            base, base_metadata_location, metadata.get("properties") or {}
+        )
+    metadata["last-updated-ms"] = next_update_time(base, metadata.get("snapshot-log") or [], draft.now_ms)
+    return TableChange(
+        metadata,
+        changed=True,
+        added_snapshots=list(draft.added_snapshots.values()),
+        removed_snapshot_ids=list(draft.removed_snapshot_ids),
+        expired_metadata_files=expired,
+    )
+
+
+def _apply(draft: Draft, index: int, document: Any) -> None:
+    place = f"updates[{index}]"
+    update = as_object(document, place)
+    check_depth(update, place)
+    action = update.get("action")
+    if not isinstance(action, str):
+        problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
+        raise BadRequest(f"{place}.action: {problem}")
+    handler = HANDLERS.get(action)
+    if handler is None:
+        raise BadRequest(f"{place}: unknown update action: {clip(action)}")
+    try:
+        handler(draft, update)
+    except BadRequest as refusal:
+        raise type(refusal)(f"{place} ({action}): {refusal.message}") from refusal
+
+
+def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:
+    """A table is created in the version it will have, so that its schema is judged by that one."""
+    if base is not None:
+        return int(base["format-version"])
+    for index, update in enumerate(updates):
+        if isinstance(update, dict) and update.get("action") == "upgrade-format-version":
+            place = f"updates[{index}] (upgrade-format-version): format-version"
+            try:
+                version = read_int(update, "format-version", "")
+            except BadRequest as refusal:
+                raise BadRequest(f"updates[{index}] (upgrade-format-version): {refusal.message}") from refusal
+            return table_changes.check_format_version(version, place)
+    return DEFAULT_FORMAT_VERSION
+
+
+def _fill_identity(draft: Draft, table_uuid: str | None) -> None:
+    metadata = draft.metadata
+    if draft.base is None:
+        if metadata["location"] is None:
+            raise BadRequest("Cannot create a table without a location: no set-location update")
+        if not metadata["schemas"]:
+            raise BadRequest("Cannot create a table without a schema: no add-schema update")
+    # a version 1 table of old may go without a UUID
+    if metadata.get("table-uuid") is None and (draft.base is None or draft.format_version > 1):
+        if table_uuid is None:
+            raise BadRequest(f"UUID is required in format v{draft.format_version}: no assign-uuid update")
+        metadata["table-uuid"] = read_string({"uuid": table_uuid}, "uuid", "")
+
+
+def _fill_defaults(draft: Draft) -> None:
+    if draft.base is not None:
+        return
+    if not draft.metadata["partition-specs"]:
+        draft.own("partition-specs").append({"spec-id": INITIAL_SPEC_ID, "fields": []})
+    if not draft.metadata["sort-orders"]:
+        draft.own("sort-orders").append({"order-id": UNSORTED_ORDER_ID, "fields": []})
+
+
+def _write_history(draft: Draft) -> None:
+    """The snapshot log and the current snapshot."""
+    metadata, base = draft.metadata, draft.base
+    was_current = None if base is None else current_snapshot_id(base)
+    log = metadata.get("snapshot-log") or []
+    extended = extend_snapshot_log(
+        log, draft.main_changes, current_id=draft.current_snapshot_id, was_current_id=was_current, now_ms=draft.now_ms
+    )
+    if draft.has_lost_snapshots:
+        extended = cut_snapshot_log(extended, draft.snapshots)
+    if len(extended) != len(log) or extended != log:
+        metadata["snapshot-log"] = extended
+    has_other_version = base is not None and base["format-version"] != draft.format_version
+    if draft.current_snapshot_id != was_current or has_other_version:
+        metadata["current-snapshot-id"] = written_snapshot_id(draft.current_snapshot_id, draft.format_version)

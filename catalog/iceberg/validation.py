@@ -1,0 +1,236 @@
+"""Reading a metadata file that somebody else wrote. Follows Java's `TableMetadataParser.fromJson` and the checks of
+`TableMetadata` itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from catalog.iceberg import partition_specs, sort_orders
+from catalog.iceberg.json_fields import (
+    as_list,
+    as_object,
+    as_string_map,
+    check_depth,
+    field_path,
+    missing,
+    optional_long,
+    read_int,
+    read_long,
+    read_string,
+    required,
+    wrong_type,
+)
+from catalog.iceberg.legacy import modernized
+from catalog.iceberg.schemas import Schema, check_version, parse_schema
+from catalog.iceberg.snapshots import (
+    check_log_entry,
+    check_metadata_log_entry,
+    check_snapshot,
+    read_reference,
+    sequence_number,
+)
+from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
+from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
+from catalog.iceberg.types import (
+    LOG_CLOCK_SKEW_MS,
+    MAIN_BRANCH,
+    ROW_LINEAGE_VERSION,
+    UNSORTED_ORDER_ID,
+    TableMetadata,
+    current_snapshot_id,
+)
+from icekeeper.kernel.errors import BadRequest
+
+
+def read_table_metadata(document: Any) -> TableMetadata:
+    """Check a whole metadata document and give it in the modern form; the argument is left as it was.
+
+    Accepts nothing that Java's reader refuses, and further asks that every id named is there (default spec and order),
+    that `last-column-id` and `last-partition-id` cover the ids in use, and that types suit the format version: a table
+    without that would break at a later commit. Version 1 files of old, with only `schema` and `partition-spec`, get
+    `schemas`, `partition-specs`, `sort-orders` and so on, and keep what they had. `main` is added to `refs` where only
+    `current-snapshot-id` stands. Commits go on top of this result, not of the document.
+
+    Raises `BadRequest` naming the field.
+    """
+    document = as_object(document, "")
+    check_depth(document, "")
+    version = check_format_version(read_int(document, "format-version", ""), "format-version")
+    _check_scalars(document, version)
+    metadata = modernized(document, version)
+    schema = _check_schemas(metadata, version)
+    _check_specs(metadata, schema)
+    _check_orders(metadata, schema)
+    _check_snapshots(metadata, version)
+    _check_refs(metadata)
+    _check_entries(metadata, "statistics", check_statistics_file)
+    _check_entries(metadata, "partition-statistics", check_partition_statistics_file)
+    _check_unique(metadata, "encryption-keys", _check_entries(metadata, "encryption-keys", check_encryption_key))
+    _check_log(metadata, "snapshot-log", check_log_entry)
+    _check_log(metadata, "metadata-log", check_metadata_log_entry)
+    return metadata
+
+
+def _check_scalars(document: dict[str, Any], version: int) -> None:
+    clean_location(read_string(document, "location", ""), "location")
+    read_int(document, "last-column-id", "")
+    read_long(document, "last-updated-ms", "")
+    optional_long(document, "current-snapshot-id", "")
+    if "properties" in document:
+        as_string_map(document["properties"], "properties")
+    if document.get("table-uuid") is not None:
+        check_uuid(read_string(document, "table-uuid", ""), "table-uuid")
+    elif version > 1:
+        raise missing("table-uuid")
+    if version > 1 and read_long(document, "last-sequence-number", "") < 0:
+        raise BadRequest("last-sequence-number: must not be negative")
+    if version >= ROW_LINEAGE_VERSION and read_long(document, "next-row-id", "") < 0:
+        raise BadRequest("next-row-id: must not be negative")
+
+
+def _check_entries(
+    metadata: TableMetadata, name: str, check: Callable[[dict[str, Any], str], Hashable]
+) -> list[Hashable]:
+    """Check every object of a list; an absent list is empty, null is none."""
+    if name not in metadata:
+        return []
+    entries = as_list(metadata[name], name)
+    return [check(as_object(entry, f"{name}[{i}]"), f"{name}[{i}]") for i, entry in enumerate(entries)]
+
+
+def _check_unique(metadata: TableMetadata, name: str, ids: list[Hashable]) -> None:
+    if len(set(ids)) != len(ids):
+        twice = next(entry_id for index, entry_id in enumerate(ids) if entry_id in ids[:index])
+        raise BadRequest(f"{name}: id {twice} is used twice, among {len(metadata[name])} entries")
+
+
+def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
+    schemas: dict[int, Schema] = {}
+
+    def check(entry: dict[str, Any], where: str) -> int:
+        parsed = parse_schema(entry, where)
+        _refuse_null_defaults(entry, where)
+        try:
+            check_version(parsed, version)
+        except BadRequest as refusal:
+            raise BadRequest(f"{where}: {refusal.message}") from refusal
+        schema_id = read_int(entry, "schema-id", where)
+        schemas[schema_id] = parsed
+        return schema_id
+
+    _check_unique(metadata, "schemas", _check_entries(metadata, "schemas", check))
+    current_id = read_int(metadata, "current-schema-id", "")
+    if current_id not in schemas:
+        raise BadRequest(f"current-schema-id: Cannot find schema with current-schema-id={current_id} from schemas")
+    highest = max(schema.highest_field_id for schema in schemas.values())
+    if metadata["last-column-id"] < highest:
+        raise BadRequest(f"last-column-id: {metadata['last-column-id']} is lower than the field id {highest} in use")
+    return schemas[current_id]
+
+
+def _refuse_null_defaults(value: Any, where: str) -> None:
+    """Java's reader fails on `"initial-default": null`. Depth is bounded: the schema has been parsed."""
+    match value:
+        case dict():
+            for name, part in value.items():
+                if part is None and name in {"initial-default", "write-default"}:
+                    raise wrong_type(field_path(where, name), "a default value or no such field", None)
+                if name in {"fields", "type", "element", "key", "value"}:
+                    _refuse_null_defaults(part, field_path(where, name))
+        case list():
+            for index, part in enumerate(value):
+                _refuse_null_defaults(part, f"{where}[{index}]")
+
+
+def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
+    default_id = read_int(metadata, "default-spec-id", "")
+    last_partition_id = read_int(metadata, "last-partition-id", "")
+
+    def check(entry: dict[str, Any], where: str) -> int:
+        fields = partition_specs.parse_partition_spec(entry, where)
+        for field in fields:
+            if field.field_id is None:
+                raise missing(f"{field.where}.field-id")
+            if field.field_id > last_partition_id:
+                raise BadRequest(
+                    f"last-partition-id: {last_partition_id} is lower than the partition field id "
+                    f"{field.field_id} in use"
+                )
+        partition_specs.check_readable(fields, schema)
+        spec_id = read_int(entry, "spec-id", where)
+        if spec_id == default_id:
+            partition_specs.check_default(fields, schema)
+        return spec_id
+
+    ids = _check_entries(metadata, "partition-specs", check)
+    _check_unique(metadata, "partition-specs", ids)
+    if default_id not in ids:
+        raise BadRequest(f"default-spec-id: there is no partition spec {default_id}")
+
+
+def _check_orders(metadata: TableMetadata, schema: Schema) -> None:
+    default_id = read_int(metadata, "default-sort-order-id", "")
+
+    def check(entry: dict[str, Any], where: str) -> int:
+        fields = sort_orders.parse_sort_order(entry, where)
+        order_id = read_int(entry, "order-id", where)
+        if not fields and order_id != UNSORTED_ORDER_ID:
+            raise BadRequest(f"{where}.order-id: Unsorted order ID must be {UNSORTED_ORDER_ID}")
+        if fields and order_id == UNSORTED_ORDER_ID:
+            raise BadRequest(f"{where}.order-id: Sort order ID {UNSORTED_ORDER_ID} is reserved for unsorted order")
+        if order_id == default_id:
+            sort_orders.check_default(fields, schema)
+        return order_id
+
+    ids = _check_entries(metadata, "sort-orders", check)
+    _check_unique(metadata, "sort-orders", ids)
+    if default_id not in ids:
+        raise BadRequest(f"default-sort-order-id: there is no sort order {default_id}")
+
+
+def _check_snapshots(metadata: TableMetadata, version: int) -> None:
+    ids = _check_entries(metadata, "snapshots", check_snapshot)
+    _check_unique(metadata, "snapshots", ids)
+    last_number = metadata["last-sequence-number"] if version > 1 else 0
+    for index, snapshot in enumerate(metadata["snapshots"]):
+        if sequence_number(snapshot) > last_number:
+            raise BadRequest(
+                f"snapshots[{index}]: Invalid snapshot with sequence number {sequence_number(snapshot)} "
+                f"greater than last sequence number {last_number}"
+            )
+    current_id = current_snapshot_id(metadata)
+    if current_id is not None and current_id not in ids:
+        raise BadRequest(f"current-snapshot-id: there is no snapshot {current_id}")
+
+
+def _check_refs(metadata: TableMetadata) -> None:
+    snapshot_ids = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    refs = as_object(required(metadata, "refs", ""), "refs")
+    for name, document in refs.items():
+        where = field_path("refs", name)
+        reference = read_reference(name, as_object(document, where), where)
+        if reference["type"] != document["type"]:
+            raise wrong_type(field_path(where, "type"), '"branch" or "tag"', document["type"])
+        if reference["snapshot-id"] not in snapshot_ids:
+            raise BadRequest(f"{where}: Snapshot for reference does not exist: {reference['snapshot-id']}")
+    main = refs.get(MAIN_BRANCH)
+    current_id = current_snapshot_id(metadata)
+    if current_id is None and main is not None:
+        raise BadRequest("refs.main: Current snapshot is not set, but main branch exists")
+    if main is not None and main["snapshot-id"] != current_id:
+        raise BadRequest(
+            f"refs.main: Current snapshot ID does not match main branch ({current_id} != {main['snapshot-id']})"
+        )
+
+
+def _check_log(metadata: TableMetadata, name: str, check: Callable[[dict[str, Any], str], Hashable]) -> None:
+    """The entries of a log stand in order of time, and none after the last update, with a minute's tolerance."""
+    _check_entries(metadata, name, check)
+    times = [entry["timestamp-ms"] for entry in metadata.get(name) or []]
+    following = [*times, metadata["last-updated-ms"]][1:]
+    for index, (earlier, later) in enumerate(zip(times, following, strict=True)):
+        if later - earlier < -LOG_CLOCK_SKEW_MS:
+            is_last = index == len(times) - 1
+            problem = "lies after last-updated-ms" if is_last else "lies after the next entry"
+            raise BadRequest(f"{name}[{index}].timestamp-ms: {earlier} {problem} {later}")

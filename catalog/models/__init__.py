@@ -1,0 +1,8 @@
+"""Django finds models through this package."""
+
+from catalog.models.metadata import TabularMetadata
+from catalog.models.namespace import Namespace
+from catalog.models.snapshot import Snapshot
+from catalog.models.tabular import Tabular
+
+__all__ = ["Namespace", "Snapshot", "Tabular", "TabularMetadata"]

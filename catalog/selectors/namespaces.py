@@ -1,0 +1,87 @@
+"""Reads of namespaces: each is one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import no_such_namespace, no_such_warehouse
+from catalog.identifiers import Levels, path_key
+from catalog.selectors.paging import Page, page_of
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+_GET = """
+SELECT w.status, n.id, n.path, n.properties
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+ WHERE w.id = %s
+"""
+
+_LIST_ROOT = """
+SELECT w.status, w.id, n.id, n.path
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.parent_id IS NULL AND n.id > %s
+ WHERE w.id = %s
+ ORDER BY n.id
+ LIMIT %s
+"""
+
+_LIST_CHILDREN = """
+SELECT w.status, p.id, n.id, n.path
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace p ON p.warehouse_id = w.id AND p.path_key = %s
+  LEFT JOIN catalog_namespace n ON n.parent_id = p.id AND n.id > %s
+ WHERE w.id = %s
+ ORDER BY n.id
+ LIMIT %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNamespace:
+    id: UUID
+    levels: Levels
+    properties: dict[str, str]
+
+
+def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> FoundNamespace:
+    """Raises `NoSuchWarehouse` or `NoSuchNamespace`."""
+    row = fetch_one(settings.READ_DATABASE, _GET, [path_key(levels), warehouse_id])
+    if row is None or row[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    _, namespace_id, path, properties = row
+    if namespace_id is None:
+        raise no_such_namespace(levels)
+    namespace_id = as_uuid(namespace_id)
+    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id)
+    if isinstance(properties, str):  # SQLite keeps JSON as text
+        properties = read_stored_json(properties.encode())
+    return FoundNamespace(namespace_id, tuple(path.split("\x1f")), properties)
+
+
+def list_namespaces_for(
+    *, actor: Actor, warehouse_id: UUID, parent: Levels | None, page: Page
+) -> tuple[list[Levels], str | None]:
+    """The direct children of `parent` (None: the first level), in order of creation, and the next page's token."""
+    after = page.after_id()
+    if parent is None:
+        rows = fetch_all(settings.READ_DATABASE, _LIST_ROOT, [after, warehouse_id, page.sql_limit])
+    else:
+        rows = fetch_all(
+            settings.READ_DATABASE, _LIST_CHILDREN, [path_key(parent), after, warehouse_id, page.sql_limit]
+        )
+    if not rows or rows[0][0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    if rows[0][1] is None:
+        raise no_such_namespace(parent or ())
+    securable = Securable.Type.WAREHOUSE if parent is None else Securable.Type.NAMESPACE
+    require(actor, Can.LIST_NAMESPACES, securable, as_uuid(rows[0][1]))
+    found = [(row[2], tuple(row[3].split("\x1f"))) for row in rows if row[2] is not None]
+    return page_of(found, page)

@@ -1,0 +1,104 @@
+"""What a write must know about the table it is aimed at: one statement, always on the write database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from catalog.errors import no_such_namespace, no_such_table, no_such_warehouse
+from catalog.identifiers import Identifier
+from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.tables import read_document
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.sql import as_uuid, fetch_one
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+_FIND = """
+SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
+       t.id, t.kind, t.location, t.protected, t.metadata_location,
+       CASE WHEN t.metadata_location = %s THEN NULL ELSE m.document END
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
+  LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentTabular:
+    """The tabular that has the name now; `document` are the bytes of its metadata file."""
+
+    id: UUID
+    kind: str
+    location: str
+    protected: bool
+    metadata_location: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a write is aimed: the warehouse with its rules, the namespace, and what has the name there now."""
+
+    warehouse_id: UUID
+    warehouse_location: str
+    storage_profile: dict[str, Any]
+    allowed_format_versions: list[int]
+    default_format_version: int | None
+    identifier: Identifier
+    namespace_id: UUID | None
+    current: CurrentTabular | None
+
+    def namespace_for(self, actor: Actor, action: Can) -> UUID:
+        """The namespace, when it is there and `actor` may do `action` in it."""
+        if self.namespace_id is None:
+            raise no_such_namespace(self.identifier.levels)
+        require(actor, action, Securable.Type.NAMESPACE, self.namespace_id)
+        return self.namespace_id
+
+    def table_for(self, actor: Actor, action: Can) -> CurrentTabular:
+        """The table, when it is there and `actor` may do `action` on it."""
+        if self.current is None or self.current.kind != "table":
+            raise no_such_table(self.identifier)
+        require(actor, action, Securable.Type.TABLE, self.current.id)
+        return self.current
+
+
+def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
+    """Raises `NoSuchWarehouse` when the warehouse is missing or inactive; the rest may be missing."""
+    seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
+    row = fetch_one("default", _FIND, [seen, identifier.path_key, identifier.name_key, warehouse_id])
+    if row is None or row[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    profile = _json(row[2])
+    current = None
+    if row[6] is not None:
+        unchanged = cached is not None and row[10] == seen
+        current = CurrentTabular(
+            id=as_uuid(row[6]),
+            kind=row[7],
+            location=row[8],
+            protected=bool(row[9]),
+            metadata_location=row[10],
+            document=cached if unchanged and cached is not None else read_document(profile, row[10], row[11]),
+        )
+    return Target(
+        warehouse_id=warehouse_id,
+        warehouse_location=row[1],
+        storage_profile=profile,
+        allowed_format_versions=_json(row[3]),
+        default_format_version=row[4],
+        identifier=identifier,
+        namespace_id=as_uuid(row[5]) if row[5] is not None else None,
+        current=current,
+    )
+
+
+def _json(value: Any) -> Any:
+    """SQLite keeps JSON as text."""
+    return read_stored_json(value.encode()) if isinstance(value, str) else value

@@ -1,0 +1,45 @@
+"""What `/v1/config` must know about a warehouse."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+from django.conf import settings
+
+from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from icekeeper.kernel.names import name_key
+from icekeeper.kernel.sql import as_uuid, fetch_one
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+_FIND = "SELECT id FROM storage_warehouse WHERE project_id = %s AND name_key = %s AND status = 'active'"
+_PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class WarehouseNotGiven(BadRequest):
+    wire_type = "GetConfigNoWarehouseProvided"
+
+
+def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | None) -> UUID:
+    """The id of the active warehouse that a client names as `<name>` or `<project id>/<name>`.
+
+    The project of the argument wins over `project_id`, the request's own. Raises `NoSuchWarehouse` (404).
+    """
+    if not argument:
+        raise WarehouseNotGiven("The query parameter warehouse is required")
+    left, slash, right = argument.partition("/")
+    if slash and _PROJECT_ID.fullmatch(left):
+        project_id, name = left, right
+    else:
+        name = argument
+    row = None
+    if project_id is not None and "\x00" not in name:
+        row = fetch_one(settings.READ_DATABASE, _FIND, [project_id, name_key(name)])
+    if row is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {name[:200]}")
+    warehouse_id = as_uuid(row[0])
+    require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id)
+    return warehouse_id

@@ -1,0 +1,172 @@
+"""Namespaces: made, described, dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import RestrictedError
+
+from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace, no_such_warehouse
+from catalog.identifiers import Levels, dotted, path_key, require_levels
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel import deadline
+from icekeeper.kernel.database_errors import is_foreign_key_violation
+from icekeeper.kernel.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, UnprocessableEntity
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.authz.securables import Ref, add_securable, remove_securable
+from tenancy.models import Securable
+
+RESERVED = frozenset({"system", "examples", "information_schema"})
+MAX_PROPERTIES_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    """What an update did: keys that were set, keys that were removed, keys to remove that were not there."""
+
+    updated: list[str]
+    removed: list[str]
+    missing: list[str]
+
+
+def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object) -> Namespace:
+    """Make a namespace below one that exists. Raises `AlreadyExists`, `NoSuchNamespace` for the parent."""
+    checked = require_levels(levels)
+    if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
+        raise ReservedNamespace(f"Namespace {checked[0]} is reserved")
+    described = _string_map(properties, "properties")
+    deadline.begin_write()
+    try:
+        with transaction.atomic():
+            warehouse = Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).first()
+            if warehouse is None:
+                raise no_such_warehouse(warehouse_id)
+            parent_id = _parent(warehouse_id, checked)
+            above: Ref = (
+                (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
+            )
+            require(actor, Can.CREATE_NAMESPACE, *above)
+            namespace = Namespace.objects.create(
+                id=new_id(),
+                warehouse_id=warehouse_id,
+                parent_id=parent_id,
+                path=LEVEL_SEPARATOR.join(checked),
+                path_key=path_key(checked),
+                properties=described,
+            )
+            add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
+    except IntegrityError as error:
+        if is_foreign_key_violation(error):
+            raise no_such_namespace(checked[:-1]) from None
+        raise AlreadyExists(f"Namespace already exists: {dotted(checked)}") from None
+    return namespace
+
+
+def _parent(warehouse_id: UUID, levels: Levels) -> UUID | None:
+    if len(levels) == 1:
+        return None
+    parents = Namespace.objects.filter(warehouse_id=warehouse_id, path_key=path_key(levels[:-1]))
+    parent_id = parents.values_list("pk", flat=True).first()
+    if parent_id is None:
+        raise no_such_namespace(levels[:-1])
+    return parent_id
+
+
+def update_namespace_properties(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, removals: object, updates: object
+) -> PropertyChanges:
+    """Merge property changes under the row's lock, so that concurrent ones are all kept.
+
+    Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists.
+    """
+    to_set = _string_map(updates, "updates")
+    to_remove = _string_list(removals, "removals")
+    both = sorted(to_set.keys() & set(to_remove))
+    if both:
+        raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
+    deadline.begin_write()
+    with transaction.atomic():
+        namespace = _locked(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+        merged = dict(namespace.properties)
+        removed = [key for key in to_remove if merged.pop(key, None) is not None]
+        changed = [key for key, value in to_set.items() if merged.get(key) != value]
+        merged.update(to_set)
+        _require_small(merged, "properties")
+        if removed or changed:
+            namespace.properties = merged
+            namespace.version += 1
+            namespace.save(update_fields=["properties", "version", "updated_at"])
+    return PropertyChanges(
+        updated=list(to_set), removed=removed, missing=[key for key in to_remove if key not in removed]
+    )
+
+
+def drop_namespace(*, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False) -> None:
+    """Forget an empty namespace. Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`."""
+    deadline.begin_write()
+    try:
+        with transaction.atomic():
+            namespace = _locked(actor, Can.DELETE, warehouse_id, levels)
+            if namespace.protected and not force:
+                raise NamespaceProtected(f"Namespace is protected: {namespace}")
+            if Namespace.objects.filter(parent_id=namespace.pk).exists() or _holds_tabulars(namespace.pk):
+                raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
+            remove_securable(Securable.Type.NAMESPACE, namespace.pk)
+            namespace.delete()
+    except (RestrictedError, IntegrityError):
+        # Something moved in between the look and the delete: the foreign keys have the last word.
+        raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None
+
+
+def _holds_tabulars(namespace_id: UUID) -> bool:
+    return Tabular.objects.filter(namespace_id=namespace_id).exists()
+
+
+def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Namespace:
+    namespace = (
+        Namespace.objects.select_for_update(of=("self",))
+        .select_related("warehouse")
+        .filter(warehouse_id=warehouse_id, path_key=path_key(levels))
+        .first()
+    )
+    if namespace is None:
+        if not Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).exists():
+            raise no_such_warehouse(warehouse_id)
+        raise no_such_namespace(levels)
+    if namespace.warehouse.status != Warehouse.Status.ACTIVE:
+        raise no_such_warehouse(warehouse_id)
+    require(actor, action, Securable.Type.NAMESPACE, namespace.pk)
+    return namespace
+
+
+def _string_map(value: object, what: str) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BadRequest(f"{what}: must be an object of strings")
+    _require_small(value, what)
+    return value
+
+
+def _string_list(value: object, what: str) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BadRequest(f"{what}: must be a list of strings")
+    return list(dict.fromkeys(value))
+
+
+def _require_small(properties: dict[str, Any], what: str) -> None:
+    if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
+        raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
+    if any("\x00" in key or "\x00" in value for key, value in properties.items()):
+        raise BadRequest(f"{what}: the character U+0000 is not allowed")

@@ -1,0 +1,357 @@
+"""The settings of a deployment: read once from the environment, typed, each with its own description.
+
+Names, defaults and spellings are those of the system that Icekeeper replaces (`LAKEKEEPER__*`), so that its deployment
+files work unchanged; what only this server has is named `ICEKEEPER__*`. `docs/configuration.md` and `show_config` are
+made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nobody else reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import (
+    AnyHttpUrl,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
+LEGACY_PEER = "ICEBERG_REST__"
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+def _duration(value: object) -> object:
+    """Seconds from `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`, `P1D`)."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if plain := re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text):
+        return float(plain[1]) * _UNITS[plain[2] or "s"]
+    iso = _ISO.fullmatch(text)
+    if iso and any(iso.groups()):
+        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    raise ValueError("a duration such as 30s, 500ms, 5m, 1h or PT30M")
+
+
+def _list(value: object) -> object:
+    """A list from TOML inline form (`["a", "b"]`), from the same without quotes (`[a, b]`), or from `a,b`."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise ValueError("a list such as [a,b] or a,b")
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            text = text[1:-1]
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
+StringList = Annotated[list[str], BeforeValidator(_list)]
+
+
+class ServerSettings(BaseModel):
+    """`ICEKEEPER__SERVER__*`: the HTTP server."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(
+        default_factory=lambda: os.cpu_count() or 1, description="Server processes; the default is one a core"
+    )
+    threads: Annotated[int, Field(ge=1, le=256)] = Field(8, description="Requests that one process handles at once")
+    connections: Annotated[int, Field(ge=1)] = Field(
+        1000, description="Open client connections a process, idle ones included"
+    )
+    keepalive: Duration = Field(
+        75.0,
+        description="How long an idle connection is kept; longer than a load balancer's 60s",
+    )
+    graceful_timeout: Duration = Field(30.0, description="How long a stop waits for requests in flight")
+    queue_timeout: Duration = Field(
+        5.0, description="A request that waited longer than this for a free thread is answered 503 with Retry-After"
+    )
+    read_timeout: Duration = Field(
+        20.0, description="A client that sends nothing for so long in mid-request is cut off (408)"
+    )
+
+
+@dataclass(frozen=True)
+class Description:
+    """One setting as people read it: the variable, what it takes, its default, what it does."""
+
+    variable: str
+    takes: str
+    default: str
+    effect: str
+
+
+class Settings(BaseModel):
+    """Every setting that something reads; field names follow the variable names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # --- server -------------------------------------------------------------------------------------------------
+    base_uri: AnyHttpUrl | None = Field(
+        None, description="External address of this server; found from the request when unset"
+    )
+    use_x_forwarded_headers: bool = Field(
+        default=True, description="Find the external address from x-forwarded-{host,proto,port,prefix}"
+    )
+    listen_port: Annotated[int, Field(ge=1, le=65535)] = Field(8181, description="Port of the main listener")
+    bind_ip: str = Field("0.0.0.0", description="Address of the main listener")  # noqa: S104
+    serve_swagger_ui: bool = Field(
+        default=True, description="Serve /swagger-ui and the OpenAPI documents under /api-docs"
+    )
+    allow_origin: StringList = Field(
+        [], description="Origins that browsers may call from (CORS), a comma list; * for any"
+    )
+    max_request_body_size: Annotated[int, Field(ge=1024)] = Field(
+        33_554_432, description="Largest request body in bytes; more is 413"
+    )
+    max_request_time: Duration = Field(
+        30.0, description="A request that takes longer is answered 408, unless its write has started"
+    )
+    health_check_frequency_seconds: Annotated[int, Field(ge=1)] = Field(
+        10, description="/health asks the database at most this often"
+    )
+    pagination_size_default: Annotated[int, Field(ge=1)] = Field(
+        100, description="Page size when a client sends an empty pageToken"
+    )
+    pagination_size_max: Annotated[int, Field(ge=1)] = Field(1000, description="Largest page a client can ask for")
+    enable_default_project: bool = Field(
+        default=True, description="Requests without x-project-id go to the default project"
+    )
+    default_project_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")] = Field(
+        "00000000-0000-0000-0000-000000000000", description="Id of the default project"
+    )
+    reserved_namespaces: StringList = Field(
+        [],
+        description="First-level namespace names nobody may create, beside system, examples, information_schema",
+    )
+    authz_backend: Literal["allowall"] = Field(
+        "allowall", description="Who decides about rights; this version knows allowall"
+    )
+
+    # --- database -----------------------------------------------------------------------------------------------
+    pg_database_url_write: SecretStr | None = Field(
+        None, description="PostgreSQL (15 or newer) for everything; without it the embedded SQLite is used"
+    )
+    pg_database_url_read: SecretStr | None = Field(
+        None, description="PostgreSQL for reads, when it is another one (a replica lags: no read-after-write there)"
+    )
+    pg_host_w: str | None = Field(None, description="Host for everything, instead of the URL")
+    pg_host_r: str | None = Field(None, description="Host for reads, instead of the URL")
+    pg_port: Annotated[int, Field(ge=1, le=65535)] = Field(5432, description="Port, beside PG_HOST_W")
+    pg_user: str | None = Field(None, description="User, beside PG_HOST_W")
+    pg_password: SecretStr | None = Field(None, description="Password, beside PG_HOST_W")
+    pg_database: str | None = Field(None, description="Database, beside PG_HOST_W")
+    pg_schema: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
+        "public", description="Schema that holds the tables"
+    )
+    pg_ssl_mode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = Field(
+        None, description="TLS to the database, as libpq's sslmode"
+    )
+    pg_ssl_root_cert: Path | None = Field(
+        None, description="CA file that the database's certificate is checked against"
+    )
+    pg_read_pool_connections: Annotated[int, Field(ge=1)] = Field(
+        10, description="Most connections of a process for reads"
+    )
+    pg_write_pool_connections: Annotated[int, Field(ge=1)] = Field(
+        5, description="Most connections of a process for writes"
+    )
+    pg_acquire_timeout: Duration = Field(
+        5.0, description="How long a request waits for a connection before it is answered 503"
+    )
+    pg_connection_max_lifetime: Duration = Field(1800.0, description="A pooled connection is replaced after this long")
+
+    # --- own ----------------------------------------------------------------------------------------------------
+    data_dir: Path = Field(Path(".icekeeper"), description="Folder of the embedded default: database and local state")
+    secret_key: SecretStr | None = Field(
+        None, description="Django's signing key; unset, a random one is kept in the data folder"
+    )
+    local_storage_root: Path | None = Field(
+        None, description="Folder that local-file warehouses must lie in; unset, there are none"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe log line that is written"
+    )
+    pg_prepare_statements: bool = Field(
+        default=True, description="Prepare hot statements; off behind transaction poolers (PgBouncer)"
+    )
+    metadata_inline_limit: Annotated[int, Field(ge=0)] = Field(
+        4_194_304, description="Metadata larger than this many bytes stays in the object store only"
+    )
+    metadata_file_limit: Annotated[int, Field(ge=1024)] = Field(
+        134_217_728, description="Largest metadata file in bytes that register or load reads"
+    )
+    metadata_cache_bytes: Annotated[int, Field(ge=0)] = Field(
+        67_108_864, description="Memory a process spends on table metadata it has served"
+    )
+    server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.pagination_size_default > self.pagination_size_max:
+            raise ValueError("PAGINATION_SIZE_DEFAULT must not be larger than PAGINATION_SIZE_MAX")
+        if self.pg_database_url_read and not self.pg_database_url_write:
+            raise ValueError("PG_DATABASE_URL_READ needs PG_DATABASE_URL_WRITE beside it")
+        if self.pg_host_r and not self.pg_host_w:
+            raise ValueError("PG_HOST_R needs PG_HOST_W beside it")
+        if self.pg_host_w and not self.pg_database:
+            raise ValueError("PG_HOST_W needs PG_DATABASE beside it")
+        return self
+
+    @classmethod
+    def describe(cls) -> list[Description]:
+        return list(_descriptions(cls, ()))
+
+
+OWN_FIELDS = frozenset(
+    {
+        "data_dir",
+        "secret_key",
+        "local_storage_root",
+        "log_level",
+        "pg_prepare_statements",
+        "metadata_inline_limit",
+        "metadata_file_limit",
+        "metadata_cache_bytes",
+        "server",
+    }
+)
+"""Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
+
+GUARDS = re.compile(
+    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|INSTANCE_ADMINS|OPENFGA__|TRUSTED_ENGINES__|MAINTENANCE_MODE"
+    r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
+)
+"""Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe."""
+
+
+OFF = frozenset({"", "false", "off", "0", "[]", "postgres"})
+"""Values of guarding variables that guard nothing (`postgres` is the default secret backend)."""
+
+
+class SettingsError(Exception):
+    """A setting cannot be used. `problems` has one sentence a variable: its name, what it got, what it takes."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+def variable_name(path: tuple[str, ...]) -> str:
+    """The variable that sets the field at `path`, such as ("server", "threads") -> ICEKEEPER__SERVER__THREADS."""
+    return (OWN if path[0] in OWN_FIELDS else PEER) + "__".join(path).upper()
+
+
+def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
+    """The settings in `environ` and the names of variables with our prefixes that nothing reads.
+
+    Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
+    """
+    values: dict[str, Any] = {}
+    unread: list[str] = []
+    guards: list[str] = []
+    for variable, text in sorted(environ.items()):
+        prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
+        if prefix is None:
+            continue
+        path = variable.upper().removeprefix(prefix).lower().split("__")
+        own = prefix == OWN
+        if path[0] in Settings.model_fields and (path[0] in OWN_FIELDS) == own and _place(values, path, text):
+            continue
+        if not own and GUARDS.match(variable.upper().removeprefix(prefix)) and text.strip().lower() not in OFF:
+            guards.append(f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it")
+        else:
+            unread.append(variable)
+    if guards:
+        raise SettingsError(guards)
+    try:
+        return Settings.model_validate(values), unread
+    except ValidationError as error:
+        raise SettingsError([_problem(item) for item in error.errors()]) from None
+
+
+def _place(values: dict[str, Any], path: list[str], text: str) -> bool:
+    """Put `text` where `path` points; False when there is no such setting."""
+    field = Settings.model_fields[path[0]].annotation
+    if isinstance(field, type) and issubclass(field, BaseModel):
+        if len(path) != 2 or path[1] not in field.model_fields:  # noqa: PLR2004
+            return False
+        values.setdefault(path[0], {})[path[1]] = text
+        return True
+    if len(path) != 1:
+        return False
+    values[path[0]] = text
+    return True
+
+
+def _problem(item: Any) -> str:
+    path = tuple(str(part) for part in item["loc"] if isinstance(part, str))
+    takes = item["msg"].removeprefix("Value error, ")
+    if not path:
+        return takes
+    name = variable_name(path[:2] if path[0] == "server" else path[:1])
+    field = Settings.model_fields[path[0]]
+    got = "a secret value" if "SecretStr" in str(field.annotation) else repr(item["input"])
+    return f"{name} got {got}; it takes: {takes}"
+
+
+def _descriptions(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Description]:
+    for name, field in model.model_fields.items():
+        path = (*above, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _descriptions(field.annotation, path)
+        else:
+            yield Description(variable_name(path), _takes(field), _default(field), field.description or "")
+
+
+_TAKES: dict[Any, str] = {
+    bool: "`true`, `false`",
+    int: "number",
+    str: "text",
+    Path: "path",
+    SecretStr: "secret text",
+    list[str]: "list",
+    AnyHttpUrl: "address",
+}
+
+
+def _takes(field: FieldInfo) -> str:
+    annotation: Any = field.annotation
+    if get_origin(annotation) in {Union, UnionType}:
+        annotation = next(each for each in get_args(annotation) if each is not type(None))
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    return "duration" if annotation is float else _TAKES[annotation]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if field.default_factory is not None:
+        return "number of cores"
+    if value is None or value == []:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:g}s`" if isinstance(value, float) else f"`{value}`"

@@ -1,0 +1,57 @@
+"""Everything between the server and Django: one reading of the path, one id, one deadline, one limit for the body."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import get_resolver
+
+from icekeeper.http.handlers import ApiHandler, PageHandler
+from icekeeper.http.request_body import bound_body
+from icekeeper.http.target import set_path
+from icekeeper.kernel import statement_deadline
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.request_id import choose_request_id, set_request_id
+
+logger = logging.getLogger("icekeeper.http")
+
+
+class Application:
+    """The WSGI callable. Each request is handled by the API stack or by Django's ordinary one, chosen by its raw path.
+
+    It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
+    `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
+    may not run, `icekeeper.refusal`. Authentication sets `icekeeper.user`, the actor's id for the log line.
+    """
+
+    def __init__(self) -> None:
+        statement_deadline.install()
+        self._api, self._pages = ApiHandler(), PageHandler()
+        self._prefixes: tuple[str, ...] = settings.API_PREFIXES
+        self._body_limit: int = settings.ICEKEEPER.max_request_body_size
+        self._time_limit: float = settings.ICEKEEPER.max_request_time
+        get_resolver().url_patterns  # noqa: B018 - loads every view now, once, and not in the first request
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        target = environ.get("RAW_URI")
+        if not target:
+            logger.error("the server does not hand on the raw request target (RAW_URI): use manage.py serve")
+            raise ImproperlyConfigured("RAW_URI is missing from the WSGI environ")
+        environ["icekeeper.request_id"] = request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
+        set_request_id(request_id)
+        arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
+        with deadline(arrived + self._time_limit):
+            try:
+                is_api = set_path(environ, target, self._prefixes)
+                bound_body(environ, self._body_limit)
+            except CatalogError as refusal:
+                environ["icekeeper.refusal"] = refusal
+                is_api = True
+            handler = self._api if is_api else self._pages
+            return handler(environ, start_response)

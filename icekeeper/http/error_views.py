@@ -1,0 +1,28 @@
+"""Errors outside the APIs' own stack (`/health`, `/api-docs`, an unknown path): the same envelope."""
+
+from __future__ import annotations
+
+import sys
+
+from django.http import HttpRequest, HttpResponse
+
+from icekeeper.kernel.error_answers import answer_error
+from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden, NotFound
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer_error(BadRequest("Malformed request"))
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer_error(Forbidden("Forbidden"))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer_error(NotFound("No such resource"))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Called while the exception is being handled, so what it was is known and gets into the log."""
+    error = sys.exc_info()[1]
+    return answer_error(error if isinstance(error, Exception) else CatalogError("Unexpected error"))

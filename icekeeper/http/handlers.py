@@ -1,0 +1,88 @@
+"""Django's handler twice: one for the APIs with a stack of their own, one for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import MiddlewareNotUsed
+from django.core.handlers.wsgi import WSGIHandler
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.module_loading import import_string
+
+from icekeeper.http.access_log import log_request
+from icekeeper.kernel.error_answers import answer_error
+from icekeeper.kernel.errors import MethodNotAllowed
+from icekeeper.kernel.statement_deadline import restore_statement_limits
+
+Handle = Callable[[HttpRequest], HttpResponseBase]
+
+
+class EdgeHandler(WSGIHandler):
+    """A handler that gives every answer its length, its request id and its log line."""
+
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        response = super().get_response(request)
+        meta = request.META
+        headers = response.headers
+        headers["X-Request-Id"] = meta["icekeeper.request_id"]
+        if isinstance(response, HttpResponse):
+            if response.status_code not in (204, 304) and "Content-Length" not in headers:
+                headers["Content-Length"] = str(len(response.content))
+            # The work is done: a slow reader of the answer must not keep a pooled connection from others.
+            restore_statement_limits()
+            close_old_connections()
+        else:
+            response._resource_closers.append(restore_statement_limits)  # noqa: SLF001
+        # Django runs these when the server closes the answer, after its last byte was sent.
+        response._resource_closers.append(partial(log_request, request, response))  # noqa: SLF001
+        return response
+
+
+class PageHandler(EdgeHandler):
+    """Everything that is not an API, with `settings.MIDDLEWARE`."""
+
+
+class ApiHandler(EdgeHandler):
+    """The APIs: `settings.API_MIDDLEWARE` (plain callables, no hooks), and the JSON envelope for every error.
+
+    A refusal that was decided before Django (`environ["icekeeper.refusal"]`) is answered from the innermost place, so
+    that it carries the same headers as any other answer, those for browsers included.
+    """
+
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        handle = _answering_errors(self._answer)
+        for path in reversed(settings.API_MIDDLEWARE):
+            try:
+                handle = _answering_errors(import_string(path)(handle))
+            except MiddlewareNotUsed:
+                continue
+        self._middleware_chain = handle
+
+    def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        refusal = request.META.get("icekeeper.refusal")
+        if refusal is not None:
+            raise refusal
+        response: HttpResponseBase = self._get_response(request)
+        if response.status_code == 405 and isinstance(response, HttpResponse) and not response.content:  # noqa: PLR2004
+            answer = answer_error(MethodNotAllowed(f"{request.method} is not allowed here"))
+            answer.headers["Allow"] = response.headers.get("Allow", "")
+            return answer
+        return response
+
+
+def _answering_errors(handle: Handle) -> Handle:
+    def answering(request: HttpRequest) -> HttpResponseBase:
+        try:
+            return handle(request)
+        except Exception as error:  # noqa: BLE001 - the last place that can turn an error into an answer
+            return answer_error(error)
+
+    return answering

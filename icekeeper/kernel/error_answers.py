@@ -1,0 +1,112 @@
+"""How an error leaves the house: the one exception handler of all APIs and the one envelope."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import DatabaseError, OperationalError
+from django.http import Http404, HttpResponse
+from psycopg_pool import PoolTimeout
+from rest_framework import exceptions
+
+from icekeeper.kernel.deadline import expired
+from icekeeper.kernel.errors import (
+    BadRequest,
+    BodyTooLarge,
+    Busy,
+    CatalogError,
+    Forbidden,
+    MethodNotAllowed,
+    NotFound,
+    RequestTimeout,
+)
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import write_json
+
+logger = logging.getLogger("icekeeper.errors")
+
+
+class ErrorAnswer(HttpResponse):
+    """The envelope on the wire; the request's log line reads `error` and `error_id` from it."""
+
+    def __init__(self, error: CatalogError, error_id: str) -> None:
+        envelope = write_json(error.envelope(error_id=error_id))
+        super().__init__(envelope, content_type="application/json", status=error.status)
+        self.error, self.error_id = error, error_id
+
+
+def answer_error(error: Exception, context: dict[str, Any] | None = None) -> HttpResponse:
+    """The answer to `error` for DRF's `EXCEPTION_HANDLER` and for whoever catches at the edge.
+
+    The envelope carries an error id that also stands in the log; the reason of a 5xx stands only there. What a 4xx
+    says is part of the request's own log line.
+    """
+    known = as_catalog_error(error)
+    error_id = str(new_id())
+    if known is None:
+        logger.error("unexpected error", exc_info=error, extra={"error_id": error_id})
+        known = CatalogError("The server met an unexpected error; its log says more under this error id")
+    elif known.status >= 500:  # noqa: PLR2004
+        logger.error("%s", known.message, exc_info=error, extra={"error_id": error_id, "error_type": known.wire_type})
+    answer = ErrorAnswer(known, error_id)
+    if known.retry_after is not None:
+        answer["Retry-After"] = str(known.retry_after)
+    return answer
+
+
+def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0911, PLR0912, C901
+    """The member of our tree that `error` amounts to; None when it is unexpected (a 500)."""
+    match error:
+        case CatalogError():
+            return error
+        case Http404():
+            return NotFound("No such resource")
+        case exceptions.MethodNotAllowed():
+            return MethodNotAllowed(str(error.detail))
+        case exceptions.NotFound():
+            return NotFound(str(error.detail))
+        case exceptions.PermissionDenied():
+            return Forbidden(str(error.detail))
+        case exceptions.ValidationError():
+            return BadRequest(_first_complaint(error.detail))
+        case exceptions.APIException():
+            return BadRequest(str(error.detail))
+        case RequestDataTooBig():
+            return BodyTooLarge("The request body is too large")
+        case SuspiciousOperation():
+            return BadRequest("Malformed request")
+        case PermissionDenied():
+            return Forbidden("Forbidden")
+        case PoolTimeout():
+            return Busy("All database connections are taken; try again")
+        case OperationalError() | DatabaseError():
+            return _database_error(error)
+        case _:
+            return None
+
+
+def _database_error(error: DatabaseError) -> CatalogError | None:
+    """Lock waits, deadlocks, lost connections and timeouts are load, not bugs; the transaction was rolled back."""
+    if isinstance(error, OperationalError) and expired():
+        return RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
+    cause = error.__cause__
+    sqlstate = str(getattr(cause, "sqlstate", None) or "")
+    if isinstance(cause, PoolTimeout):
+        return Busy("All database connections are taken; try again")
+    if sqlstate in {"40001", "40P01", "55P03", "57014"} or sqlstate.startswith(("08", "57P")):
+        return Busy("The database is busy or restarting; nothing was changed, try again")
+    if isinstance(error, OperationalError):
+        return Busy("The database cannot be reached or is locked; nothing was changed, try again")
+    return None
+
+
+def _first_complaint(detail: Any, path: str = "") -> str:
+    """The first of DRF's nested complaints, led by the field it is about."""
+    if isinstance(detail, dict):
+        key, value = next(iter(detail.items()))
+        return _first_complaint(value, path if key == "non_field_errors" else f"{path}.{key}" if path else str(key))
+    if isinstance(detail, list):
+        return _first_complaint(detail[0], path)
+    return f"{path}: {detail}" if path else str(detail)

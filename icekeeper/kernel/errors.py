@@ -1,0 +1,169 @@
+"""The one error tree: every refusal that a caller may see knows its HTTP status and its wire type.
+
+Services, selectors and the metadata engine raise these; the exception handlers of the APIs turn them into the
+envelope `{"error": {"message", "type", "code", "stack"}}`. A status code is written nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class CatalogError(Exception):
+    """A refusal with a message meant for the caller.
+
+    `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
+    `Retry-After` header (none when None). `message` must never hold a secret.
+    """
+
+    status: ClassVar[int] = 500
+    wire_type: ClassVar[str] = "InternalServerError"
+    retry_after: ClassVar[int | None] = None
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def envelope(self, *, error_id: str) -> dict[str, Any]:
+        """The wire form; `error_id` also stands in the log line of the request."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.wire_type,
+                "code": self.status,
+                "stack": [f"Error ID: {error_id}"],
+            }
+        }
+
+
+# --- 400: the request itself is wrong ---------------------------------------------------------------------------
+
+
+class BadRequest(CatalogError):
+    status, wire_type = 400, "BadRequestException"
+
+
+class IllegalArgument(BadRequest):
+    """Java clients turn this type into `IllegalArgumentException`; a few view rules need exactly that."""
+
+    wire_type = "IllegalArgumentException"
+
+
+class InvalidLocation(BadRequest):
+    wire_type = "InvalidLocation"
+
+
+class InvalidPageToken(BadRequest):
+    wire_type = "InvalidPaginationToken"
+
+
+class NoHostHeader(BadRequest):
+    """Nothing in the request or the settings says under which address clients reach this server."""
+
+    wire_type = "NoHostHeader"
+
+
+# --- 401, 403: who asks ------------------------------------------------------------------------------------------
+
+
+class Forbidden(CatalogError):
+    status, wire_type = 403, "ForbiddenException"
+
+
+# --- 404: there is no such thing, or the caller may not know that there is ---------------------------------------
+
+
+class NotFound(CatalogError):
+    status, wire_type = 404, "NotFoundException"
+
+
+class NoSuchNamespace(NotFound):
+    wire_type = "NoSuchNamespaceException"
+
+
+class NoSuchTable(NotFound):
+    wire_type = "NoSuchTableException"
+
+
+class NoSuchWarehouse(NotFound):
+    wire_type = "NoSuchWarehouseException"
+
+
+# --- 409: the request is right, the state is not -----------------------------------------------------------------
+
+
+class Conflict(CatalogError):
+    status, wire_type = 409, "ConflictException"
+
+
+class AlreadyExists(Conflict):
+    wire_type = "AlreadyExistsException"
+
+
+class CommitFailed(Conflict):
+    """The commit certainly did not happen; clients rebuild it on the newest metadata and try again."""
+
+    wire_type = "CommitFailedException"
+
+
+class NamespaceNotEmpty(Conflict):
+    wire_type = "NamespaceNotEmptyException"
+
+
+# --- the rest: size, time, load ----------------------------------------------------------------------------------
+
+
+class MethodNotAllowed(CatalogError):
+    status, wire_type = 405, "MethodNotAllowedException"
+
+
+class Unsupported(CatalogError):
+    """The specification has it, this server does not (yet)."""
+
+    status, wire_type = 406, "UnsupportedOperationException"
+
+
+class RequestTimeout(CatalogError):
+    """Time ran out before anything was written."""
+
+    status, wire_type = 408, "RequestTimeoutException"
+
+
+class BodyTooLarge(CatalogError):
+    status, wire_type = 413, "PayloadTooLargeException"
+
+
+class UriTooLong(CatalogError):
+    status, wire_type = 414, "UriTooLongException"
+
+
+class ExpectationFailed(CatalogError):
+    """An `Expect` header other than 100-continue."""
+
+    status, wire_type = 417, "ExpectationFailedException"
+
+
+class HeadersTooLarge(CatalogError):
+    status, wire_type = 431, "RequestHeaderFieldsTooLargeException"
+
+
+class UnsupportedTransferCoding(CatalogError):
+    """RFC 9112 §6.1 asks for 501 when a request body comes in a transfer coding that the server does not know."""
+
+    status, wire_type = 501, "UnsupportedTransferCodingException"
+
+
+class UnprocessableEntity(CatalogError):
+    status, wire_type = 422, "UnprocessableEntityException"
+
+
+class Busy(CatalogError):
+    """Too much at once: the caller should come back. Nothing was changed."""
+
+    status, wire_type, retry_after = 503, "SlowDownException", 2
+
+
+class CommitStateUnknown(CatalogError):
+    """The connection was lost while the database was asked to commit: it may or may not have happened."""
+
+    status, wire_type = 500, "CommitStateUnknownException"

@@ -1,0 +1,42 @@
+"""JSON for DRF: read strictly, written by orjson, whatever the Accept header says: these APIs speak nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import IO, Any
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from icekeeper.kernel.json_text import read_json_object, write_json
+
+
+class StrictJSONParser(BaseParser):
+    """Takes any content type: every body of these APIs is a JSON object."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: IO[bytes], media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
+        return read_json_object(stream.read())
+
+
+class JSONRenderer(BaseRenderer):
+    media_type = "application/json"
+    format = "json"
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return b"" if data is None else write_json(data)
+
+
+class FirstFormat(BaseContentNegotiation):
+    """No negotiation: a view's first parser and first renderer."""
+
+    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser:
+        return parsers[0]
+
+    def select_renderer(
+        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type

@@ -1,0 +1,32 @@
+"""Opaque page tokens: the sort key of the last item that was sent, so that a page starts right behind it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import orjson
+
+from icekeeper.kernel.errors import InvalidPageToken
+
+VERSION = 1
+
+
+def write_page_token(kind: str, *after: str) -> str:
+    """A token that continues a listing of `kind` behind the sort key `after`."""
+    return base64.urlsafe_b64encode(orjson.dumps([VERSION, kind, *after])).rstrip(b"=").decode()
+
+
+def read_page_token(token: str, kind: str, *, parts: int) -> list[str]:
+    """The sort key of a token made for `kind`, `parts` strings. Raises `InvalidPageToken` (400) for anything else."""
+    try:
+        raw = token.encode("ascii")
+        document = orjson.loads(base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True))
+    except (UnicodeEncodeError, binascii.Error, orjson.JSONDecodeError):
+        raise InvalidPageToken("Invalid page token") from None
+    if not isinstance(document, list) or document[:2] != [VERSION, kind] or len(document) != parts + 2:
+        raise InvalidPageToken("Invalid page token")
+    after = document[2:]
+    if not all(isinstance(part, str) and "\x00" not in part for part in after):
+        raise InvalidPageToken("Invalid page token")
+    return after

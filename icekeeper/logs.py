@@ -1,0 +1,58 @@
+"""Log lines as JSON, one object a line, so that nothing a client sends can forge a line or hide in one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+import orjson
+
+from icekeeper.kernel.request_id import current_request_id
+
+_STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """`timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, `request_id`, what `extra` holds, `exception`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        request_id = current_request_id()
+        if request_id is not None:
+            line["request_id"] = request_id
+        for name, value in record.__dict__.items():
+            if name not in _STANDARD:
+                line[name] = value
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = record.stack_info
+        try:
+            return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:  # lone surrogates, integers beyond 64 bits
+            return json.dumps(line, default=str)
+
+
+def _timestamp(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{_to_the_second(whole)}.{int((seconds - whole) * 1_000_000):06d}Z"
+
+
+_last_second: tuple[int, str] = (0, "")
+
+
+def _to_the_second(seconds: int) -> str:
+    """`2026-01-31T23:59:59`; the last one is kept, as a busy server writes many lines in one second."""
+    global _last_second  # noqa: PLW0603 - one tuple, replaced whole, so threads see the old or the new one
+    known, text = _last_second
+    if known != seconds:
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+        _last_second = (seconds, text)
+    return text

@@ -1,0 +1,104 @@
+"""How an answer goes out: gunicorn's rules for status, headers and framing, written in as few packets as it takes."""
+
+from __future__ import annotations
+
+from time import time
+from typing import Any
+
+from gunicorn.http.wsgi import Response
+from gunicorn.util import http_date
+
+from icekeeper.server.client_socket import ClientSocket
+
+LARGEST_DRAIN = 65_536
+"""Bytes of an unread request body that are thrown away to keep a connection; with more to come it is closed."""
+
+_ONE_PACKET = 262_144
+"""Up to this size head and body are joined: a copy is cheaper than a second system call and a second wake-up."""
+
+
+class Answer(Response):
+    """gunicorn's Response, with the head held back until the first byte of the body."""
+
+    sock: ClientSocket
+
+    def __init__(self, request: Any, sock: ClientSocket, cfg: Any) -> None:
+        super().__init__(request, sock, cfg)
+        self._head = b""
+        self.on_wire = False
+
+    def should_close(self) -> bool:
+        """Whether the connection ends with this answer. An unread body would be taken for the next request."""
+        return bool(super().should_close()) or self.sock.owes_continue or not _is_drainable(self.req.body)
+
+    def send_headers(self) -> None:
+        if self.headers_sent:
+            return
+        self.headers_sent = True
+        major, minor = self.req.version
+        lines = [f"HTTP/{major}.{minor} {self.status}", f"Date: {_date()}"]
+        if self.should_close():
+            self.must_close = True  # once said, it holds
+            lines.append("Connection: close")
+        elif self.req.version < (1, 1):
+            lines.append("Connection: keep-alive")
+        if self.chunked:
+            lines.append("Transfer-Encoding: chunked")
+        lines.extend([f"{name}: {value}" for name, value in self.headers])
+        lines.append("\r\n")
+        self._head = "\r\n".join(lines).encode("latin-1")
+
+    def write(self, data: bytes) -> None:
+        # An API view answers HEAD as it answers GET; gunicorn would write a warning about each.
+        if self._omits_body:
+            self.send_headers()
+        else:
+            super().write(data)
+
+    def _emit_body(self, data: bytes) -> None:
+        if self.chunked:
+            data = b"%X\r\n%b\r\n" % (len(data), data)
+        self._send(data)
+
+    def close(self) -> None:
+        """End the answer; raises ConnectionError when the body is shorter than the length it announced."""
+        self.send_headers()
+        if self.chunked:
+            self._send(b"0\r\n\r\n")
+        elif self._head:
+            self._send(b"")
+        if self.response_length is not None and not self._omits_body and self.sent < self.response_length:
+            raise ConnectionError("the answer ended before its Content-Length")
+
+    def _send(self, data: bytes) -> None:
+        head, self._head = self._head, b""
+        self.on_wire = True
+        if head and len(data) > _ONE_PACKET:
+            self.sock.sendall(head)
+        elif head:
+            data = head + data
+        self.sock.sendall(data)
+
+
+def _is_drainable(body: Any) -> bool:
+    if body.failed:
+        return False
+    reader = body.reader
+    left = getattr(reader, "length", None)
+    if left is not None:
+        return bool(left <= LARGEST_DRAIN)
+    return getattr(reader, "parser", None) is None  # a chunked body that was read to its end
+
+
+_dated: tuple[int, str] = (0, "")
+
+
+def _date() -> str:
+    """The Date header, formatted once a second."""
+    global _dated  # noqa: PLW0603 - one tuple, replaced whole, so threads see the old or the new one
+    second = int(time())
+    known, text = _dated
+    if known != second:
+        text = http_date(second)
+        _dated = (second, text)
+    return text

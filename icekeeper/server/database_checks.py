@@ -1,0 +1,85 @@
+"""What the databases must be like before requests are served."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from django.conf import settings
+from django.db import ConnectionHandler, DatabaseError, NotSupportedError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.executor import MigrationExecutor
+
+OLDEST_POSTGRES = 15
+CONNECT_SECONDS = 10
+
+
+class UnusableDatabase(Exception):
+    """A database that must not be served from. The message is one line and names the cure."""
+
+
+def check_databases() -> None:
+    """Raise `UnusableDatabase` unless each database is reachable, new enough and migrated to exactly this version.
+
+    Connects on its own, without a pool: whatever is opened here is closed again before the server forks.
+    """
+    probe = ConnectionHandler(_without_pools(settings.DATABASES))
+    try:
+        for alias in probe:
+            _check(probe[alias])
+    finally:
+        probe.close_all()
+
+
+def _check(connection: BaseDatabaseWrapper) -> None:
+    try:
+        connection.ensure_connection()
+        if connection.vendor == "postgresql":
+            version: int = connection.pg_version  # type: ignore[attr-defined]
+            if version < OLDEST_POSTGRES * 10_000:
+                raise UnusableDatabase(
+                    f"{_describe(connection)} is PostgreSQL {version // 10_000}: {OLDEST_POSTGRES} or newer is needed"
+                )
+        executor = MigrationExecutor(connection)
+    except NotSupportedError as error:  # Django's own lower bound
+        raise UnusableDatabase(f"{_describe(connection)} is too old: {error}") from error
+    except DatabaseError as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UnusableDatabase(
+            f"{_describe(connection)} cannot be reached: {reason}. Check LAKEKEEPER__PG_* or ICEKEEPER__DATA_DIR"
+        ) from error
+    loader = executor.loader
+    missing = executor.migration_plan(loader.graph.leaf_nodes())
+    if missing:
+        raise UnusableDatabase(
+            f"{_describe(connection)} lacks {len(missing)} migrations, first {missing[0][0]}. Run: manage.py migrate"
+        )
+    known = set(loader.disk_migrations) | {
+        old for migration in loader.disk_migrations.values() for old in migration.replaces
+    }
+    ahead = sorted(
+        f"{app}.{name}"
+        for app, name in loader.applied_migrations
+        if app in loader.migrated_apps and (app, name) not in known
+    )
+    if ahead:
+        raise UnusableDatabase(
+            f"{_describe(connection)} was migrated by a newer version (it has {ahead[-1]}, which this one does not know). "
+            "Start that version, or restore a backup from before its manage.py migrate"
+        )
+
+
+def _without_pools(databases: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    plain = copy.deepcopy(databases)
+    for database in plain.values():
+        options = database.get("OPTIONS", {})
+        if options.pop("pool", None) is not None:
+            options.setdefault("connect_timeout", CONNECT_SECONDS)
+    return plain
+
+
+def _describe(connection: BaseDatabaseWrapper) -> str:
+    named = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"the SQLite database {named['NAME']}"
+    return f"the database {named['NAME']} on {named['HOST'] or 'the local socket'} ({connection.alias})"

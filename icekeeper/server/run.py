@@ -1,0 +1,165 @@
+"""gunicorn inside this process: `manage.py serve` calls `run_server`."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+from django.utils.module_loading import import_string
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+from gunicorn.glogging import Logger
+from gunicorn.sock import TCP6Socket, TCPSocket
+
+from icekeeper.env import ServerSettings, Settings
+from icekeeper.server.worker import RequestWorker
+
+BACKLOG = 2048
+MOST_FIELDS = 100
+LARGEST_FIELD = 32_768
+"""Bytes of one header field; tokens with many groups are long."""
+
+WORKER_TIMEOUT = 60
+"""Seconds without a sign of life from a worker's event loop (which never runs requests) until it is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a worker needs to know beyond gunicorn's settings; seconds and bytes."""
+
+    queue_timeout: float
+    read_timeout: float
+    graceful_timeout: float
+    request_time: float
+    body_size: int
+
+
+class JsonLogger(Logger):
+    """gunicorn's own lines go through our log; requests have a line of their own (icekeeper.http.access_log)."""
+
+    def setup(self, cfg: Any) -> None:
+        self.cfg = cfg
+        self._access_log_enabled = False
+        self.error_log.propagate = True
+        # Start and stop of each process is detail; what went wrong is not.
+        if self.error_log.level == logging.NOTSET:
+            self.error_log.setLevel(max(logging.root.level, logging.WARNING))
+
+    def access(self, *_: Any) -> None:
+        """Nothing: see the class."""
+
+    def reopen_files(self) -> None:
+        """Nothing: lines go to stderr."""
+
+
+class GracefulArbiter(Arbiter):
+    """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else."""
+
+    def start(self) -> None:
+        self.LISTENERS = [self.app.listener]
+        super().start()
+
+    def handle_int(self) -> None:
+        self.handle_term()
+
+
+class Server(BaseApplication):
+    """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound."""
+
+    def __init__(self, conf: Settings, when_bound: Callable[[], None]) -> None:
+        self.conf, self.when_bound = conf, when_bound
+        server = conf.server
+        self.limits = Limits(
+            queue_timeout=server.queue_timeout,
+            read_timeout=server.read_timeout,
+            graceful_timeout=server.graceful_timeout,
+            request_time=conf.max_request_time,
+            body_size=conf.max_request_body_size,
+        )
+        super().__init__()
+        address = (conf.bind_ip, conf.listen_port)
+        kind = TCP6Socket if ":" in conf.bind_ip else TCPSocket
+        self.listener = kind(address, self.cfg, logging.getLogger("gunicorn.error"))
+
+    def load_config(self) -> None:
+        for name, value in _gunicorn_settings(self.conf.server).items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Any:
+        return import_string(settings.WSGI_APPLICATION)
+
+    def run(self) -> None:
+        self.cfg.set("when_ready", lambda _arbiter: self.when_bound())
+        GracefulArbiter(self).run()
+
+
+def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
+    return {
+        "worker_class": RequestWorker,
+        "workers": server.workers,
+        "threads": server.threads,
+        "worker_connections": server.connections,
+        "keepalive": max(1, int(server.keepalive)),
+        # Workers stop by themselves in the time that was set; the arbiter kills what is left a little later.
+        "graceful_timeout": int(server.graceful_timeout) + 3,
+        "timeout": WORKER_TIMEOUT,
+        "backlog": BACKLOG,
+        "bind": [],
+        # The application is loaded once, in the arbiter, and its memory shared. It opens no database connection there:
+        # pools belong to the process that made them.
+        "preload_app": True,
+        "pre_fork": lambda _arbiter, _worker: gc.freeze(),
+        "worker_exit": lambda _arbiter, _worker: _close_databases(),
+        "logger_class": JsonLogger,
+        "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
+        "limit_request_fields": MOST_FIELDS,
+        "limit_request_field_size": LARGEST_FIELD,
+        # One reading of every request, whoever is on the other side: no header sets scheme, path or prefix.
+        "secure_scheme_headers": {},
+        "forwarder_headers": "",
+        "forwarded_allow_ips": "",
+        "http_protocols": "h1",
+        "http2_cleartext": "off",
+        "control_socket_disable": True,
+        "sendfile": False,
+        "proc_name": "icekeeper",
+    }
+
+
+def run_server(conf: Settings, when_bound: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
+
+    `when_bound` is called once when connections can be made. Raises OSError when the port cannot be bound.
+    """
+    server = Server(conf, when_bound)
+    _allow_open_files(conf.server.connections)
+    _close_databases()
+    server.run()
+
+
+def _allow_open_files(connections_wanted: int) -> None:
+    """Raise the soft limit of open files to what the connections of one worker need."""
+    wanted = connections_wanted + 256
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
+        if granted < wanted:
+            logging.getLogger("icekeeper.server").warning(
+                "only %d files may be open (ulimit -n), %d connections need %d", granted, connections_wanted, wanted
+            )
+
+
+def _close_databases() -> None:
+    """Before a fork and at a worker's end: a connection belongs to one process, and so does a pool's thread."""
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        close_pool = getattr(connection, "close_pool", None)
+        if close_pool is not None:
+            close_pool()

@@ -1,0 +1,134 @@
+"""Django's settings, all derived from `icekeeper.env`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from icekeeper.database import databases
+from icekeeper.env import Settings, SettingsError, read_settings
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+try:
+    ICEKEEPER, UNREAD_VARIABLES = read_settings(os.environ)
+except SettingsError as refusal:
+    sys.exit("\n".join(f"icekeeper: {problem}" for problem in refusal.problems))
+
+
+def _secret_key(settings: Settings) -> str:
+    if settings.secret_key is not None:
+        return settings.secret_key.get_secret_value()
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = settings.data_dir / "secret-key"
+    if not path.exists():
+        # Written apart and linked into place: nobody ever reads half a key, and the first of two writers wins.
+        draft = settings.data_dir / f"secret-key.{os.getpid()}"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(48))
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
+    return path.read_text()
+
+
+SECRET_KEY = _secret_key(ICEKEEPER)
+DEBUG = False
+ALLOWED_HOSTS = ["*"]  # links are made from the Host header only when nothing better is known: kernel/base_url.py
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "tenancy",
+    "storage",
+    "tasks.queue",
+    "catalog",
+    "management",
+]
+AUTH_USER_MODEL = "tenancy.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+DATABASES: dict[str, dict[str, Any]] = databases(ICEKEEPER)
+READ_DATABASE = "read" if "read" in DATABASES else "default"
+
+ROOT_URLCONF = "icekeeper.urls"
+WSGI_APPLICATION = "icekeeper.wsgi.application"
+APPEND_SLASH = False
+
+API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
+# Outermost first. Request id, body limit, deadline and log line are not middleware: icekeeper.http.application has them.
+_CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
+API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "icekeeper.http.compression.compress_answers",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+]
+
+CORS_ALLOW_ALL_ORIGINS = "*" in ICEKEEPER.allow_origin
+CORS_ALLOWED_ORIGINS = [origin for origin in ICEKEEPER.allow_origin if origin != "*"]
+CORS_ALLOW_METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"]
+CORS_ALLOW_HEADERS = [
+    "authorization",
+    "content-type",
+    "accept",
+    "user-agent",
+    "x-project-id",
+    "x-request-id",
+    "x-assume-role",
+    "if-none-match",
+    "x-user-agent",
+    "x-iceberg-access-delegation",
+    "idempotency-key",
+]
+CORS_EXPOSE_HEADERS = ["etag", "x-request-id", "retry-after"]
+
+# The request body is limited once, in icekeeper.http.request_body, for every route alike.
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
+
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_PARSER_CLASSES": ["icekeeper.kernel.json_format.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json_format.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json_format.FirstFormat",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "icekeeper.kernel.error_answers.answer_error",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Icekeeper management API",
+    "VERSION": "0.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+}
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "icekeeper.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": ICEKEEPER.log_level.upper()},
+    "loggers": {
+        # Each request has one line of its own (icekeeper.http); Django's would be a second.
+        "django.request": {"level": "CRITICAL"},
+        "django.server": {"level": "ERROR"},
+    },
+}

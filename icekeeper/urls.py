@@ -1,0 +1,29 @@
+"""Every route of the server. Below the API prefixes patterns match the path as it was sent: see `icekeeper.http`."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.urls import URLPattern, URLResolver, include, path
+
+from management.api.health import health
+from management.api.openapi import SwaggerView, serve_openapi
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("catalog/", include("catalog.api.urls")),
+    path("management/", include("management.api.urls")),
+    path("health", health, name="health"),
+]
+
+if settings.ICEKEEPER.serve_swagger_ui:
+    urlpatterns += [
+        path("swagger-ui", SwaggerView.as_view(url="/api-docs/management/v1/openapi.json"), name="swagger-ui"),
+        path(
+            "swagger-ui/catalog", SwaggerView.as_view(url="/api-docs/catalog/v1/openapi.json"), name="swagger-catalog"
+        ),
+        path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),
+    ]
+
+handler400 = "icekeeper.http.error_views.bad_request"
+handler403 = "icekeeper.http.error_views.forbidden"
+handler404 = "icekeeper.http.error_views.not_found"
+handler500 = "icekeeper.http.error_views.server_error"

@@ -1,0 +1,3 @@
+"""The release of this program."""
+
+VERSION = "0.1.0"

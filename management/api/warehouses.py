@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from catalog.services.warehouses import delete_warehouse
+from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.raw_path import decode_segment
+from management.api.errors import ERRORS
+from management.api.kebab import KebabSerializer, Text
+from management.api.projects import PROJECT_HEADER, header_project_id
+from storage.models import Warehouse
+from storage.selectors.warehouses import get_warehouse_for, list_warehouses_for
+from storage.services.warehouses import create_warehouse
+from tenancy.authn.requests import actor_of
+from tenancy.selectors.projects import get_project
+
+
+class LocalStorageProfile(KebabSerializer):
+    """A folder of the server's machine, below `ICEKEEPER__LOCAL_STORAGE_ROOT`."""
+
+    type = serializers.ChoiceField(["local"])
+    path = Text(help_text="Absolute path of the folder")
+
+
+class DeleteProfile(KebabSerializer):
+    type = serializers.ChoiceField(["hard"])
+
+
+class CreateWarehouseRequest(KebabSerializer):
+    warehouse_name = Text(help_text="Unique in the project; no slash")
+    storage_profile = serializers.DictField(help_text="See LocalStorageProfile")
+    storage_credential = serializers.DictField(required=False, allow_null=True, allow_empty=False)
+    delete_profile = serializers.DictField(required=False, allow_null=True)
+    allowed_format_versions = serializers.ListField(child=serializers.IntegerField(), required=False, allow_null=True)
+    default_format_version = serializers.IntegerField(required=False, allow_null=True)
+    project_id = Text(required=False, allow_null=True, help_text="Or x-project-id")
+
+
+class WarehouseResponse(KebabSerializer):
+    id = serializers.UUIDField()
+    warehouse_id = serializers.UUIDField()
+    name = Text()
+    project_id = Text()
+    status = serializers.ChoiceField(Warehouse.Status.values)
+    protected = serializers.BooleanField()
+    managed_by = Text()
+    storage_profile = LocalStorageProfile()
+    delete_profile = DeleteProfile()
+    allowed_format_versions = serializers.ListField(child=serializers.IntegerField())
+    default_format_version = serializers.IntegerField(allow_null=True)
+    updated_at = serializers.DateTimeField()
+
+
+class WarehouseListResponse(KebabSerializer):
+    warehouses = WarehouseResponse(many=True)
+
+
+def warehouse_json(warehouse: Warehouse) -> dict[str, Any]:
+    return {
+        "id": str(warehouse.pk),
+        "warehouse-id": str(warehouse.pk),
+        "name": warehouse.name,
+        "project-id": warehouse.project_id,
+        "status": warehouse.status,
+        "protected": warehouse.protected,
+        "managed-by": "self-managed",
+        "storage-profile": warehouse.storage_profile,
+        "delete-profile": warehouse.delete_profile,
+        "allowed-format-versions": warehouse.allowed_format_versions,
+        "default-format-version": warehouse.default_format_version,
+        "updated-at": warehouse.updated_at,
+    }
+
+
+class WarehousesView(APIView):
+    @extend_schema(
+        operation_id="list_warehouses",
+        summary="The warehouses of a project",
+        parameters=[
+            PROJECT_HEADER,
+            OpenApiParameter("warehouseStatus", OpenApiTypes.STR, many=True, enum=Warehouse.Status.values),
+            OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True),
+        ],
+        responses={200: WarehouseListResponse, **ERRORS},
+    )
+    def get(self, request: Request) -> Response:
+        statuses = request.GET.getlist("warehouseStatus") or [Warehouse.Status.ACTIVE.value]
+        unknown = sorted(set(statuses) - set(Warehouse.Status.values))
+        if unknown:
+            raise BadRequest(f"warehouseStatus: {unknown[0][:100]!r} is none of active, inactive")
+        project = get_project(request.GET.get("projectId") or header_project_id(request))
+        warehouses = list_warehouses_for(actor=actor_of(request), project=project, statuses=statuses)
+        return Response({"warehouses": [warehouse_json(warehouse) for warehouse in warehouses]})
+
+    @extend_schema(
+        operation_id="create_warehouse",
+        summary="Make a warehouse",
+        parameters=[PROJECT_HEADER],
+        request=CreateWarehouseRequest,
+        responses={201: WarehouseResponse, **ERRORS},
+    )
+    def post(self, request: Request) -> Response:
+        serializer = CreateWarehouseRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        body = serializer.validated_data
+        warehouse = create_warehouse(
+            actor=actor_of(request),
+            project=get_project(body.get("project_id") or header_project_id(request)),
+            name=body["warehouse_name"],
+            storage_profile=body["storage_profile"],
+            storage_credential=body.get("storage_credential"),
+            delete_profile=body.get("delete_profile"),
+            allowed_format_versions=body.get("allowed_format_versions"),
+            default_format_version=body.get("default_format_version"),
+        )
+        return Response(warehouse_json(warehouse), status=201)
+
+
+class WarehouseView(APIView):
+    @extend_schema(operation_id="get_warehouse", summary="One warehouse", responses={200: WarehouseResponse, **ERRORS})
+    def get(self, request: Request, warehouse_id: str) -> Response:
+        warehouse = get_warehouse_for(actor=actor_of(request), warehouse_id=_warehouse_id(warehouse_id))
+        return Response(warehouse_json(warehouse))
+
+    @extend_schema(
+        operation_id="delete_warehouse",
+        summary="Forget an empty warehouse; its files stay",
+        parameters=[OpenApiParameter("force", OpenApiTypes.BOOL, description="Also when it is protected")],
+        responses={204: OpenApiResponse(description="Deleted"), **ERRORS},
+    )
+    def delete(self, request: Request, warehouse_id: str) -> Response:
+        force = request.GET.get("force", "false").lower()
+        if force not in {"true", "false"}:
+            raise BadRequest("force: must be true or false")
+        delete_warehouse(actor=actor_of(request), warehouse_id=_warehouse_id(warehouse_id), force=force == "true")
+        return Response(status=204)
+
+
+def _warehouse_id(segment: str) -> UUID:
+    text = decode_segment(segment)
+    warehouse_id = parse_id(text)
+    if warehouse_id is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:100]}")
+    return warehouse_id

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+HEAD = """# Configuration
+
+<!-- Made by `make docs` from icekeeper/env.py: edit there. -->
+
+Icekeeper reads its settings once, from environment variables. `LAKEKEEPER__*` have the names, meanings and defaults of
+Lakekeeper (`ICEBERG_REST__*`, its older prefix, is read too); what only Icekeeper has is named `ICEKEEPER__*`. Parts of
+a name are joined by two underscores.
+
+A wrong value stops every command and names the variable, what it got and what it takes. A variable of Lakekeeper that
+guards something which this version does not have (`OPENID_*`, `OPENFGA__*`, `MAINTENANCE_MODE`, ...) stops it as well,
+because to ignore it would be unsafe. Any other unknown variable is named in a warning when the server starts.
+
+Durations are written `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`). Lists are
+written `a,b`, `[a,b]` or `["a","b"]`.
+
+| Variable | Takes | Default | Effect |
+|---|---|---|---|
+"""
+
+
+class Command(BaseCommand):
+    help = "Write docs/configuration.md from the definitions of the settings, or check that it is true."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is out of date")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        rows = (f"| `{d.variable}` | {d.takes} | {d.default} | {d.effect} |\n" for d in settings.ICEKEEPER.describe())
+        page = HEAD + "".join(rows)
+        path = Path(settings.BASE_DIR) / "docs" / "configuration.md"
+        if not options["check"]:
+            path.write_text(page)
+            self.stdout.write(f"Wrote {path.name}")
+        elif not path.exists() or path.read_text() != page:
+            raise CommandError(f"{path.name} is out of date: run `make docs`")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.server.run import run_server
+
+logger = logging.getLogger("icekeeper.server")
+
+
+class Command(BaseCommand):
+    help = (
+        "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
+        "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT; processes, threads and limits: "
+        "ICEKEEPER__SERVER__*. Refuses to start on a database that cannot be reached or is not migrated to exactly "
+        "this version (manage.py migrate). Log lines are JSON on stderr, one a request."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            check_databases()
+        except UnusableDatabase as refusal:
+            raise CommandError(str(refusal)) from refusal
+        if settings.UNREAD_VARIABLES:
+            logger.warning(
+                "variables that nothing reads: %s", ", ".join(settings.UNREAD_VARIABLES),
+                extra={"variables": settings.UNREAD_VARIABLES},
+            )  # fmt: skip
+        logger.warning("authentication is OFF: whoever reaches this port may do anything")
+        conf = settings.ICEKEEPER
+        try:
+            run_server(conf, self._announce)
+        except OSError as error:
+            reason = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
+            raise CommandError(
+                f"cannot listen on {conf.bind_ip}:{conf.listen_port}: {reason}. "
+                "Free it, or choose another with LAKEKEEPER__LISTEN_PORT and LAKEKEEPER__BIND_IP"
+            ) from error
+
+    def _announce(self) -> None:
+        conf = settings.ICEKEEPER
+        base = (
+            str(conf.base_uri).rstrip("/") if conf.base_uri else f"http://{_reachable(conf.bind_ip)}:{conf.listen_port}"
+        )
+        lines = [
+            "Icekeeper serves",
+            f"  Iceberg REST catalog  {base}/catalog",
+            f"  management API        {base}/management",
+            *([f"  Swagger UI            {base}/swagger-ui"] if conf.serve_swagger_ui else []),
+            f"  health                {base}/health",
+        ]
+        self.stdout.write("\n".join(lines))
+        self.stdout.flush()
+
+
+def _reachable(bind_ip: str) -> str:
+    """An address for people to open: the wildcard addresses are none."""
+    if bind_ip in {"0.0.0.0", "::"}:  # noqa: S104
+        return "127.0.0.1"
+    return f"[{bind_ip}]" if ":" in bind_ip else bind_ip

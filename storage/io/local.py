@@ -1,0 +1,123 @@
+"""Local files as an object store, for one machine: laptops, tests, a shared mount.
+
+Every path is walked from the root folder one name at a time without following links, so neither `..` nor a symbolic
+link that somebody plants later leads outside. A written file is synced, then its folders, before the call returns.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import InvalidLocation
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreUnavailable
+from storage.profiles.local import local_path, normalize_location
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}
+
+
+class LocalStore(ObjectStore):
+    """Files below `root`, an existing absolute folder; locations are `file://` ones below it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def put_new(self, location: str, data: bytes) -> None:
+        deadline.remaining()
+        *folders, name = self._names(location)
+        with self._refusals(location), self._folder(folders, create=True) as folder:
+            try:
+                descriptor = os.open(
+                    name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder
+                )
+            except FileExistsError:
+                raise ObjectExists(f"There is already a file at {location}") from None
+            try:
+                with open(descriptor, "wb") as file:  # noqa: PTH123
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.fsync(folder)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+                raise
+
+    def get(self, location: str, *, limit: int) -> bytes:
+        deadline.remaining()
+        *folders, name = self._names(location)
+        with self._refusals(location), self._folder(folders) as folder:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+            with open(descriptor, "rb") as file:  # noqa: PTH123
+                if os.fstat(descriptor).st_size > limit:
+                    raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
+                return file.read(limit)
+
+    def delete(self, location: str) -> None:
+        *folders, name = self._names(location)
+        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
+            os.unlink(name, dir_fd=folder)
+
+    def is_empty(self, location: str) -> bool:
+        deadline.remaining()
+        try:
+            with self._refusals(location), self._folder(self._names(location)) as folder, os.scandir(folder) as entries:
+                return next(entries, None) is None
+        except ObjectNotFound:
+            return True
+
+    def make_folder(self, location: str) -> None:
+        deadline.remaining()
+        with self._refusals(location), self._folder(self._names(location), create=True):
+            pass
+
+    def _names(self, location: str) -> list[str]:
+        path = local_path(normalize_location(location))
+        try:
+            names = path.relative_to(self.root).parts
+        except ValueError:
+            raise InvalidLocation(f"Location {location} lies outside the folder for local warehouses") from None
+        if not names:
+            raise InvalidLocation(f"Location {location} is the folder for local warehouses itself")
+        return list(names)
+
+    @contextmanager
+    def _folder(self, names: list[str], *, create: bool = False) -> Iterator[int]:
+        """A descriptor of the folder `names` below the root."""
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in names:
+                try:
+                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                except FileNotFoundError:
+                    if not create:
+                        raise
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=folder)
+                        os.fsync(folder)
+                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = deeper
+            yield folder
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def _refusals(self, location: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise ObjectNotFound(f"Failed to open input stream for file: {location}") from None
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise InvalidLocation(f"Location {location} leads through a link or names a folder") from error
+        except OSError as error:
+            if error.errno in _LINK_ERRORS:
+                raise InvalidLocation(f"Location {location} leads through a symbolic link") from None
+            if error.errno == errno.ENAMETOOLONG:
+                raise InvalidLocation(f"Location {location[:200]}… is too long for the file system") from None
+            raise StoreUnavailable(f"The local store failed: {error.strerror}") from error

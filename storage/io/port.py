@@ -1,0 +1,52 @@
+"""The object store as the catalog needs it: small whole objects, written once, named by their location."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from icekeeper.kernel.errors import CatalogError, Conflict, NotFound
+
+
+class ObjectNotFound(NotFound):
+    """There is no object at the location."""
+
+
+class ObjectExists(Conflict):
+    """Put-if-absent met an object."""
+
+
+class ObjectTooLarge(CatalogError):
+    status, wire_type = 400, "BadRequestException"
+
+
+class StoreUnavailable(CatalogError):
+    """The store refused or could not be reached; the caller may try again."""
+
+    status, wire_type, retry_after = 503, "StorageUnavailableException", 5
+
+
+class ObjectStore(ABC):
+    """Locations are complete (`file:///…`, later `s3://…`) and were checked to lie in the warehouse.
+
+    Each call but `delete` asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails.
+    """
+
+    @abstractmethod
+    def put_new(self, location: str, data: bytes) -> None:
+        """Write an object that is not there yet; on return it survives a power cut. Raises `ObjectExists`."""
+
+    @abstractmethod
+    def get(self, location: str, *, limit: int) -> bytes:
+        """The whole object. Raises `ObjectNotFound`, or `ObjectTooLarge` above `limit` bytes."""
+
+    @abstractmethod
+    def delete(self, location: str) -> None:
+        """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
+
+    @abstractmethod
+    def is_empty(self, location: str) -> bool:
+        """Whether nothing lies at or below the location."""
+
+    @abstractmethod
+    def make_folder(self, location: str) -> None:
+        """Make the location usable as the base of a warehouse; object stores have nothing to do."""

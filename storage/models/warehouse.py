@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from icekeeper.kernel.ids import new_id
+
+
+class Warehouse(models.Model):
+    """A place in an object store that tables live in, with its rules.
+
+    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash. A secret is
+    never in this row. `version` counts changes, so that caches and ETags can tell.
+    """
+
+    class Status(models.TextChoices):
+        ACTIVE = "active"
+        INACTIVE = "inactive"
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    project = models.ForeignKey("tenancy.Project", on_delete=models.RESTRICT, related_name="warehouses")
+    name = models.CharField(max_length=128)
+    name_key = models.CharField(max_length=2048)
+    status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
+    storage_profile: models.JSONField[dict[str, Any]] = models.JSONField()
+    location = models.TextField()
+    delete_profile: models.JSONField[dict[str, Any]] = models.JSONField()
+    allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
+    default_format_version = models.SmallIntegerField(null=True)
+    protected = models.BooleanField(default=False)
+    version = models.BigIntegerField(default=1)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name_key"], name="warehouse_name_once_per_project")]
+
+    def __str__(self) -> str:
+        return self.name

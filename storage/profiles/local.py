@@ -1,0 +1,68 @@
+"""The `local` storage profile: a folder of this machine. Meant for laptops and tests; no peer of ours has it.
+
+`{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must lie in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from icekeeper.kernel.errors import BadRequest, InvalidLocation
+
+_FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
+MAX_LOCATION_LENGTH = 2000
+"""Characters; an index entry of the database must hold a location."""
+
+
+def normalize_location(location: str) -> str:
+    """The compared form of a `file:` location: `file:///a/b`, no trailing slash.
+
+    `file:/a/b` and `file:///a/b/` are the same folder. Raises `InvalidLocation` for other schemes, hosts, dot
+    segments, empty segments, and characters that clients decode differently (`%`, `?`, `#`, backslash, controls).
+    """
+    matched = _FILE.fullmatch(location)
+    if matched is None:
+        raise InvalidLocation(f"Location {location[:200]!r} is not a file: location")
+    if len(location) > MAX_LOCATION_LENGTH:
+        raise InvalidLocation(f"Location is longer than {MAX_LOCATION_LENGTH} characters")
+    path = matched[1].rstrip("/")
+    segments = path.split("/")[1:]
+    if not segments or any(segment in {"", ".", ".."} for segment in segments):
+        raise InvalidLocation(f"Location {location!r} has empty or dot segments")
+    if re.search(r"[%?#\\\x00-\x1f\x7f]", path):
+        raise InvalidLocation(f"Location {location!r} holds a character that is not allowed there")
+    return f"file://{path}"
+
+
+def local_path(location: str) -> Path:
+    """The path of a normalised `file://` location."""
+    return Path(location.removeprefix("file://"))
+
+
+def read_local_profile(profile: dict[str, Any], *, root: Path | None) -> tuple[dict[str, Any], str]:
+    """The profile as it is stored, and the base location of the warehouse.
+
+    Raises `BadRequest` when local warehouses are off (`root` is None) or a field is wrong, `InvalidLocation` when the
+    folder does not lie below `root`.
+    """
+    if root is None:
+        raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
+    unknown = sorted(set(profile) - {"type", "path"})
+    if unknown:
+        raise BadRequest(f"storage-profile: unknown field {unknown[0]!r} for type local")
+    path = profile.get("path")
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise BadRequest("storage-profile: path must be an absolute path")
+    location = normalize_location(f"file://{path}")
+    real_root = root.resolve()
+    for base in (real_root, root.absolute()):
+        try:
+            below = local_path(location).relative_to(base)
+        except ValueError:
+            continue
+        if below.parts:
+            location = f"file://{real_root / below}"
+            return {"type": "local", "path": str(real_root / below)}, location
+    raise InvalidLocation(f"storage-profile: path must lie below the folder for local warehouses, {root}")

@@ -1,0 +1,106 @@
+"""Writes of warehouses that need to look at nothing but warehouses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.names import name_key
+from storage.io.stores import store_for
+from storage.models import Warehouse
+from storage.profiles.local import read_local_profile
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.authz.securables import add_securable
+from tenancy.models import Project, Securable
+
+SUPPORTED_FORMAT_VERSIONS = (1, 2, 3)
+MAX_NAME_BYTES = 128
+
+
+class WarehouseExists(Conflict):
+    wire_type = "WarehouseAlreadyExists"
+
+
+class WarehouseOverlap(BadRequest):
+    wire_type = "CreateWarehouseStorageProfileOverlap"
+
+
+def create_warehouse(
+    *,
+    actor: Actor,
+    project: Project,
+    name: str,
+    storage_profile: dict[str, Any],
+    storage_credential: dict[str, Any] | None = None,
+    delete_profile: dict[str, Any] | None = None,
+    allowed_format_versions: list[int] | None = None,
+    default_format_version: int | None = None,
+) -> Warehouse:
+    """Make a warehouse in `project`; its folder is there on return.
+
+    Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) when its location is in, around or equal
+    to another warehouse's, `BadRequest` for a wrong name, profile or format policy.
+    """
+    require(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
+    name = _checked_name(name)
+    if storage_profile.get("type") != "local":
+        raise BadRequest(
+            f"storage-profile: type {storage_profile.get('type')!r} is not supported; this version has: local"
+        )
+    if storage_credential is not None:
+        raise BadRequest("storage-credential: a local warehouse takes none")
+    profile, location = read_local_profile(storage_profile, root=settings.ICEKEEPER.local_storage_root)
+    allowed, default = _format_policy(allowed_format_versions, default_format_version)
+    store_for(profile).make_folder(location)
+    try:
+        with transaction.atomic():
+            # One writer at a time for the overlap check: the project's row is the lock.
+            Project.objects.select_for_update().get(pk=project.pk)
+            for other in Warehouse.objects.values_list("location", flat=True):
+                if f"{location}/".startswith(f"{other}/") or f"{other}/".startswith(f"{location}/"):
+                    raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {location}")
+            warehouse = Warehouse.objects.create(
+                project=project,
+                name=name,
+                name_key=name_key(name),
+                storage_profile=profile,
+                location=location,
+                delete_profile=_delete_profile(delete_profile),
+                allowed_format_versions=allowed,
+                default_format_version=default,
+            )
+            add_securable(Securable.Type.WAREHOUSE, warehouse.pk, parent=(Securable.Type.PROJECT, project.pk))
+    except IntegrityError:
+        raise WarehouseExists(f"A warehouse named {name!r} already exists in this project") from None
+    return warehouse
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise BadRequest("warehouse-name: must be a string that is not empty")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise BadRequest(f"warehouse-name: longer than {MAX_NAME_BYTES} bytes")
+    if "/" in name or any(ord(character) < 32 for character in name):  # noqa: PLR2004
+        raise BadRequest("warehouse-name: must not hold a slash or a control character")
+    return name
+
+
+def _delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
+    profile = profile or {"type": "hard"}
+    if profile != {"type": "hard"}:
+        raise BadRequest("delete-profile: this version has only {'type': 'hard'}")
+    return profile
+
+
+def _format_policy(allowed: list[int] | None, default: int | None) -> tuple[list[int], int | None]:
+    versions = sorted(set(SUPPORTED_FORMAT_VERSIONS if allowed is None else allowed))
+    if not versions or not set(versions) <= set(SUPPORTED_FORMAT_VERSIONS):
+        raise BadRequest("allowed-format-versions: must be a non-empty subset of [1, 2, 3]")
+    if default is not None and default not in versions:
+        raise BadRequest("default-format-version: must be one of allowed-format-versions")
+    return versions, default

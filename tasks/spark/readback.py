@@ -1,0 +1,128 @@
+"""The reading half of the demo: what another process finds in the catalog, compared with the CSV files."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyspark.sql import SparkSession
+
+from tasks.spark.facts import FlightFigures, TableFacts, differences
+from tasks.spark.flights import DATASETS, FLIGHTS, Dataset
+from tasks.spark.ingest import TAG, check_gain
+from tasks.spark.progress import Step, WrongResultError, check
+from tasks.spark.readers import facts_through_pyiceberg, facts_through_spark
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """Size of one table as its current metadata tells it."""
+
+    name: str
+    rows: int
+    snapshots: int
+    files: int
+    """Data and delete files of the current snapshot."""
+    size: int
+    """Their bytes."""
+
+
+@dataclass(frozen=True)
+class Readback:
+    """What every step needs, and what they found. The session's current catalog is the one that is read."""
+
+    spark: SparkSession
+    catalog: Catalog
+    expected: dict[str, TableFacts]
+    figures: FlightFigures
+    stored: list[StoredTable] = field(default_factory=list)
+    flights_read: dict[str, int] = field(default_factory=dict)
+    """Reader to rows of flights."""
+
+
+def connect_pyiceberg(*, uri: str, warehouse: str, token: str | None) -> Catalog:
+    """Return PyIceberg's client of the catalog."""
+    # without a token it would send the words "Bearer None"
+    access: dict[str, Any] = {"token": token} if token is not None else {"auth": {"type": "noop"}}
+    return load_catalog("icekeeper", type="rest", uri=uri, warehouse=warehouse, **access)
+
+
+def read_through_spark(run: Readback) -> str:
+    """Compare all five tables, read through Spark, with the files."""
+    for dataset in DATASETS:
+        found = facts_through_spark(dataset, run.spark.table(dataset.table))
+        _compare(run, dataset, found)
+        if dataset is FLIGHTS:
+            run.flights_read["Spark"] = found.rows
+    check_gain(run.spark, run.figures)
+    return f"{len(DATASETS)} tables equal to their files"
+
+
+def read_through_pyiceberg(run: Readback) -> str:
+    """Compare all five tables, read through PyIceberg, with the files."""
+    for dataset in DATASETS:
+        table = run.catalog.load_table(tuple(dataset.table.split(".")))
+        found = facts_through_pyiceberg(dataset, table)
+        _compare(run, dataset, found)
+        if dataset is FLIGHTS:
+            run.flights_read["PyIceberg"] = found.rows
+        files = table.inspect.files().to_pydict()
+        run.stored.append(
+            StoredTable(
+                name=dataset.table,
+                rows=found.rows,
+                snapshots=len(table.snapshots()),
+                files=len(files["file_path"]),
+                size=sum(files["file_size_in_bytes"]),
+            )
+        )
+    return f"{len(DATASETS)} tables equal to their files"
+
+
+def read_history(run: Readback) -> str:
+    """Read the tagged version through both."""
+    wanted = run.expected["flights"].rows
+    through_spark = run.spark.read.option("versionAsOf", TAG).table(FLIGHTS.table).count()
+    check(through_spark == wanted, f"Spark reads {through_spark} flights in the tagged version, expected {wanted}")
+    table = run.catalog.load_table(("nyc", "flights"))
+    tagged = table.snapshot_by_name(TAG)
+    if tagged is None:
+        raise WrongResultError(f"PyIceberg does not find the tag {TAG}")
+    rows = table.scan(snapshot_id=tagged.snapshot_id, selected_fields=("year",)).count()
+    check(rows == wanted, f"PyIceberg reads {rows} flights in the tagged version, expected {wanted}")
+    return f"{rows:,} rows in {TAG}, {len(table.history())} changes in the log"
+
+
+def read_namespaces(run: Readback) -> str:
+    """List what the namespaces hold through both."""
+    wanted = {dataset.table for dataset in DATASETS}
+    listed = {".".join(name) for level in (("nyc",), ("nyc", "reference")) for name in run.catalog.list_tables(level)}
+    check(wanted <= listed, f"PyIceberg lists {sorted(listed)}, expected {sorted(wanted)}")
+    seen = {
+        f"{level}.{row.tableName}"
+        for level in ("nyc", "nyc.reference")
+        for row in run.spark.sql(f"SHOW TABLES IN {level}").collect()
+    }
+    check(wanted <= seen, f"Spark lists {sorted(seen)}, expected {sorted(wanted)}")
+    return f"{len(wanted)} tables listed"
+
+
+def table_of(stored: list[StoredTable]) -> str:
+    """Lay out what is stored as lines of text."""
+    lines = [f"{'table':<24}{'rows':>10}{'snapshots':>11}{'files':>7}{'bytes':>13}"]
+    lines += [
+        f"{table.name:<24}{table.rows:>10,}{table.snapshots:>11}{table.files:>7}{table.size:>13,}" for table in stored
+    ]
+    return "\n".join(lines)
+
+
+def _compare(run: Readback, dataset: Dataset, found: TableFacts) -> None:
+    wrong = differences(run.expected[dataset.name], found)
+    check(not wrong, f"{dataset.table} differs from its file: {'; '.join(wrong)}")
+
+
+STEPS = (
+    Step("list the tables", read_namespaces),
+    Step("read everything through Spark", read_through_spark),
+    Step("read everything through PyIceberg", read_through_pyiceberg),
+    Step("read the tagged version", read_history),
+)

@@ -1,0 +1,28 @@
+"""What an actor may want to do: the vocabulary of the permission APIs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Can(StrEnum):
+    # server
+    CREATE_PROJECT = "create_project"
+    # project
+    LIST_WAREHOUSES = "list_warehouses"
+    CREATE_WAREHOUSE = "create_warehouse"
+    # warehouse
+    GET_CONFIG = "get_config"
+    CREATE_NAMESPACE = "create_namespace"
+    # namespace
+    CREATE_TABLE = "create_table"
+    UPDATE_PROPERTIES = "update_properties"
+    LIST_TABLES = "list_tables"
+    LIST_NAMESPACES = "list_namespaces"
+    # several
+    GET_METADATA = "get_metadata"
+    DELETE = "delete"
+    # table
+    COMMIT = "commit"
+    DROP = "drop"
+    RENAME = "rename"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
+from django.db import models
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, *, id: str, name: str = "", email: str = "") -> User:  # noqa: A002
+        """A user known by an identity provider: no password can sign them in."""
+        user = self.model(id=id, name=name, email=email)
+        user.set_unusable_password()
+        user.save(using=self._db)
+        return user
+
+
+class User(AbstractBaseUser):
+    """A person or program, the same in API, grants, audit and console. `id` is `<provider>~<subject>`."""
+
+    class Type(models.TextChoices):
+        HUMAN = "human"
+        APPLICATION = "application"
+
+    class Provenance(models.TextChoices):
+        CREATE_ENDPOINT = "create-endpoint"
+        CONFIG_CALL_CREATION = "config-call-creation"
+        UPDATE_ENDPOINT = "update-endpoint"
+
+    id = models.CharField(primary_key=True, max_length=255)
+    name = models.CharField(max_length=255, blank=True)
+    email = models.CharField(max_length=320, blank=True)
+    user_type = models.CharField(max_length=16, choices=Type.choices, default=Type.HUMAN)
+    last_updated_with = models.CharField(max_length=32, choices=Provenance.choices, default=Provenance.CREATE_ENDPOINT)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "id"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    def __str__(self) -> str:
+        return self.name or self.id

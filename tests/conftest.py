@@ -1,0 +1,128 @@
+"""Set-up of every test run: environment first, then Django; parts, marks and the two-run split; the live catalog."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests import loopback
+from tests.parts import registry
+from tests.parts.process import PartError
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+
+HERE = Path(__file__).parent
+IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
+
+# pytest-django would read the settings before any conftest if the ini file named them; so they are named here, after
+# the environment that they read is complete, and Django is ready before the conftests of the folders below.
+if os.environ.get("DJANGO_SETTINGS_MODULE"):
+    raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: the tests choose their settings and database themselves")
+RUN = RunEnvironment()
+atexit.register(RUN.leave)
+try:
+    RUN.enter()
+except PartError as error:
+    raise pytest.UsageError(f"The tests cannot start: {error}") from error
+
+import django  # noqa: E402
+
+django.setup()
+
+from django.conf import settings  # noqa: E402
+
+# A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
+settings.READ_DATABASE = "default"
+
+hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
+hypothesis.settings.load_profile("long" if IS_LONG else "short")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--split",
+        action="store_true",
+        help="this is one of the two runs of `make test`: leave out what only the other one needs to run",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "part(name): needs this real part of tests/parts/registry.py")
+    config.addinivalue_line("markers", "long: a long random or fault run, only with ICEKEEPER_TEST_LONG=1")
+    loopback.refuse_other_networks()
+
+
+def pytest_unconfigure() -> None:
+    RUN.leave()
+
+
+def pytest_report_header() -> list[str]:
+    return [f"database: {registry.look_up('postgresql') if RUN.postgres else 'SQLite'}"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if _is_below(item, "spark"):
+            item.add_marker(pytest.mark.part("spark"))
+            item.add_marker(pytest.mark.timeout(900))
+        elif item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3_600))
+    if config.getoption("--split"):
+        elsewhere = [item for item in items if _runs_on(item) not in {RUN.database, None}]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
+
+
+def _is_below(item: pytest.Item, folder: str) -> bool:
+    return item.path.is_relative_to(HERE / folder)
+
+
+def _runs_on(item: pytest.Item) -> str | None:
+    """The one database whose run covers this test, None where both must: pure tests once, Spark as in production."""
+    if _is_below(item, "spark"):
+        return "postgres"
+    needs_database = item.get_closest_marker("django_db") or {"db", "transactional_db", "live_catalog"} & set(
+        getattr(item, "fixturenames", ())
+    )
+    return "sqlite" if _is_below(item, "unit") and not needs_database else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("long") and not IS_LONG:
+        pytest.skip("a long run: make test-long")
+    for mark in item.iter_markers("part"):
+        state = registry.look_up(mark.args[0])
+        if isinstance(state, registry.Missing):
+            (pytest.fail if registry.are_required() else pytest.skip)(str(state))
+
+
+@pytest.fixture(scope="session")
+def run_environment() -> RunEnvironment:
+    """The run's database kind, PostgreSQL server and folders, for tests that start processes of their own."""
+    return RUN
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """SQLite tests on a file, not in memory: only so do several connections, WAL and busy timeouts behave as served."""
+    from django.conf import settings
+
+    if RUN.postgres is None:
+        for alias, database in settings.DATABASES.items():
+            database.setdefault("TEST", {})["NAME"] = str(RUN.home / f"test-{alias}.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def live_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    """The real server on the run's kind of database, with the warehouse `live` on local files."""
+    database_url = RUN.postgres.create_database("live_catalog") if RUN.postgres else None
+    with CatalogServer(tmp_path_factory.mktemp("live"), database_url=database_url) as server:
+        server.create_warehouse("live")
+        yield server

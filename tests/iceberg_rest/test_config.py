@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import URLPattern
+
+from catalog.api.config import ENDPOINTS
+from catalog.api.urls import urlpatterns
+from storage.models import Warehouse
+from tests.wsgi_client import call
+
+pytestmark = pytest.mark.django_db
+
+
+def test_config_names_the_prefix_and_what_works(warehouse: Warehouse) -> None:
+    answer = call("GET", "/catalog/v1/config?warehouse=wh")
+    assert answer.status == 200
+    config = answer.json()
+    assert config["defaults"]["prefix"] == str(warehouse.pk)
+    assert config["overrides"] == {"uri": "http://testserver/catalog"}
+    assert config["endpoints"] == ENDPOINTS
+
+
+@pytest.mark.parametrize("argument", ["WH", "00000000-0000-0000-0000-000000000000/wh"])
+def test_a_warehouse_is_found_by_name_and_by_project_and_name(warehouse: Warehouse, argument: str) -> None:
+    answer = call("GET", f"/catalog/v1/config?warehouse={argument}")
+    assert answer.json()["defaults"]["prefix"] == str(warehouse.pk)
+
+
+@pytest.mark.parametrize("argument", ["nope", "other/wh", "wh/", "%2Fwh", "a" * 3000, "w%E2%80%AEh", "';--"])
+def test_an_unknown_warehouse(warehouse: Warehouse, argument: str) -> None:
+    assert call("GET", f"/catalog/v1/config?warehouse={argument}").refused(404, "NoSuchWarehouseException")
+
+
+def test_the_warehouse_must_be_named(warehouse: Warehouse) -> None:
+    assert call("GET", "/catalog/v1/config").refused(400, "GetConfigNoWarehouseProvided")
+    assert call("GET", "/catalog/v1/config?warehouse=").refused(400, "GetConfigNoWarehouseProvided")
+
+
+def test_an_inactive_warehouse_is_not_there(warehouse: Warehouse) -> None:
+    Warehouse.objects.update(status="inactive")
+    assert call("GET", "/catalog/v1/config?warehouse=wh").refused(404, "NoSuchWarehouseException")
+    assert call("GET", f"/catalog/v1/{warehouse.pk}/namespaces").refused(404, "NoSuchWarehouseException")
+
+
+def test_the_endpoints_are_exactly_the_routes() -> None:
+    """An advertised operation that does not work breaks clients; so does one that works and is not advertised."""
+    served = set()
+    for pattern in urlpatterns:
+        assert isinstance(pattern, URLPattern)
+        path = "/" + re.sub(r"<str:(\w+)>", r"{\1}", str(pattern.pattern))
+        view = pattern.callback.view_class  # type: ignore[attr-defined]
+        served |= {f"{method.upper()} {path}" for method in ("get", "head", "post", "delete") if method in vars(view)}
+    assert served == set(ENDPOINTS)

@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.models import Snapshot, Tabular, TabularMetadata
+from storage.models import Warehouse
+from tasks.queue.models import Task
+from tenancy.models import Securable
+from tests.iceberg_rest.conftest import SCHEMA, snapshot
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Files = Callable[[], list[str]]
+
+
+def nothing_was_made(files: Files) -> bool:
+    return not Tabular.objects.exists() and not TabularMetadata.objects.exists() and files() == []
+
+
+def test_a_created_table_is_loaded_as_it_was_answered(
+    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, files: Files, storage_root: Path
+) -> None:
+    created = make_table(properties={"a": "b"})
+    metadata = created["metadata"]
+    assert [field["id"] for field in metadata["schemas"][0]["fields"]] == [1, 2]
+    assert metadata["format-version"] == 2
+    assert metadata["location"] == f"{warehouse.location}/{metadata['table-uuid']}"
+    assert created["metadata-location"].startswith(f"{metadata['location']}/metadata/00000-")
+    assert created["config"] == {}
+    assert catalog.get("/namespaces/ns/tables/t").json() == created
+    assert catalog.get("/namespaces/NS/tables/T").json() == created
+    assert catalog.head("/namespaces/ns/tables/t").status == 204
+    assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": [{"namespace": ["ns"], "name": "t"}]}
+    (file,) = files()
+    assert (storage_root / file).read_bytes() == bytes(TabularMetadata.objects.get().document)
+    assert Securable.objects.get(type="table").path.count("/") == 5
+
+
+def test_a_table_is_made_once(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+    make_table()
+    before = files()
+    again = catalog.post("/namespaces/ns/tables", {"name": "T", "schema": SCHEMA})
+    assert again.refused(409, "AlreadyExistsException", "Table already exists: ns.T")
+    assert files() == before
+    assert Tabular.objects.count() == 1
+
+
+def test_create_in_a_missing_namespace(catalog: ApiClient, files: Files) -> None:
+    answer = catalog.post("/namespaces/no/tables", {"name": "t", "schema": SCHEMA})
+    assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
+    assert nothing_was_made(files)
+
+
+def test_a_missing_table_is_404_also_in_a_missing_namespace(catalog: ApiClient, namespace: str) -> None:
+    for target, text in (
+        ("/namespaces/ns/tables/no", "Table does not exist: ns.no"),
+        ("/namespaces/no/tables/t", "Table does not exist: no.t"),
+        ("/namespaces/ns%1Ft/tables/files", "Table does not exist: ns.t.files"),
+        ("/namespaces/a%1Fb%1Fc%1Fd%1Fe%1Ff/tables/branch_x", "Table does not exist: a.b.c.d.e.f.branch_x"),
+    ):
+        assert catalog.get(target).refused(404, "NoSuchTableException", text)
+        assert catalog.head(target).status == 404
+        assert catalog.delete(target).refused(404, "NoSuchTableException", text)
+        assert catalog.post(target, {"requirements": [], "updates": []}).refused(404, "NoSuchTableException", text)
+
+
+def test_a_staged_table_is_nowhere_until_its_commit(catalog: ApiClient, namespace: str, files: Files) -> None:
+    staged = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True}).json()
+    assert staged["metadata-location"] is None
+    assert nothing_was_made(files)
+    metadata = staged["metadata"]
+    updates: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": metadata["schemas"][0], "last-column-id": 2},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+        {"action": "set-properties", "updates": {"x": "y"}},
+    ]
+    commit = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    done = catalog.post("/namespaces/ns/tables/t", commit)
+    assert done.status == 200, done.body
+    assert done.json()["metadata"]["metadata-log"] == []
+    assert done.json()["metadata"]["table-uuid"] == metadata["table-uuid"]
+    assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == done.json()["metadata"]
+    again = catalog.post("/namespaces/ns/tables/t", commit)
+    assert again.refused(409, "CommitFailedException", "Requirement failed: table already exists")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": None},
+        {"name": ""},
+        {"name": 7},
+        {"name": ".."},
+        {"name": "a\x1fb"},
+        {"name": "a\x07"},
+        {"name": "n" * 2000},
+        {"schema": None},
+        {"schema": []},
+        {"schema": {"type": "struct"}},
+        {"schema": {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "nonsense", "required": True}]}},
+        {"partition-spec": 1},
+        {"write-order": "x"},
+        {"properties": {"a": 1}},
+        {"properties": {"format-version": "9"}},
+        {"stage-create": "yes"},
+    ],
+)
+def test_bad_create_requests_change_nothing(
+    catalog: ApiClient, namespace: str, files: Files, change: dict[str, Any]
+) -> None:
+    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, **change})
+    assert answer.status == 400, answer.body
+    assert answer.error["type"] in {"BadRequestException", "FormatVersionNotAllowed"}
+    assert nothing_was_made(files)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "s3://bucket/t",
+        "file:///etc/t",
+        "{base}",
+        "{base}/",
+        "{base}2/t",
+        "{base}/../../t",
+        "{base}/a/./t",
+        "{base}//t",
+        "{base}/a%2Ft",
+        "{base}/t?x",
+        "file://host{path}/t",
+        "{base}/link/t",
+        "{base}/" + "x" * 3000,
+        "{base}/a\x00b",
+        7,
+    ],
+)
+def test_locations_outside_the_warehouse_are_refused(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, files: Files, storage_root: Path, spelled: Any
+) -> None:
+    (storage_root / "wh").mkdir(exist_ok=True)
+    (storage_root / "wh" / "link").symlink_to("/tmp")
+    if isinstance(spelled, str):
+        path = warehouse.location.removeprefix("file://")
+        spelled = spelled.replace("{base}", warehouse.location).replace("{path}", path)
+    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": spelled})
+    assert answer.refused(400, "InvalidLocation")
+    assert not Tabular.objects.exists()
+    assert files() == []
+
+
+def test_a_chosen_location_must_be_empty_and_nobody_elses(
+    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, storage_root: Path
+) -> None:
+    make_table("t", location=f"{warehouse.location}/deep/t/")
+    taken = {
+        f"{warehouse.location}/deep": "InvalidLocation",  # not empty
+        f"{warehouse.location}/deep/t": "InvalidLocation",
+        f"{warehouse.location}/deep/t/inner": "LocationAlreadyTaken",
+        f"{warehouse.location}/deep/t10": None,  # a sibling whose name only begins alike
+    }
+    for number, (location, wire_type) in enumerate(taken.items()):
+        answer = catalog.post("/namespaces/ns/tables", {"name": f"x{number}", "schema": SCHEMA, "location": location})
+        assert (answer.json().get("error") or {"type": None})["type"] == wire_type
+    assert Tabular.objects.count() == 2
+
+
+def test_a_commit_moves_the_pointer_and_writes_one_file(
+    catalog: ApiClient, make_table: MakeTable, files: Files
+) -> None:
+    created = make_table()
+    before = set(files())
+    answer = catalog.post(
+        "/namespaces/ns/tables/t",
+        {
+            "identifier": {"namespace": ["ns"], "name": "t"},
+            "requirements": [{"type": "assert-table-uuid", "uuid": created["metadata"]["table-uuid"]}],
+            "updates": [{"action": "set-properties", "updates": {"k": "v"}}],
+        },
+    )
+    assert answer.status == 200, answer.body
+    committed = answer.json()
+    assert set(committed) == {"metadata-location", "metadata"}
+    assert committed["metadata"]["properties"]["k"] == "v"
+    assert committed["metadata"]["metadata-log"] == [
+        {"metadata-file": created["metadata-location"], "timestamp-ms": created["metadata"]["last-updated-ms"]}
+    ]
+    assert "/metadata/00001-" in committed["metadata-location"]
+    assert len(set(files()) - before) == 1
+    loaded = catalog.get("/namespaces/ns/tables/t").json()
+    assert loaded["metadata-location"] == committed["metadata-location"]
+    assert loaded["metadata"] == committed["metadata"]
+
+
+def test_no_net_change_writes_nothing(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+    created = make_table(properties={"k": "v"})
+    before = files()
+    for updates in ([], [{"action": "set-properties", "updates": {"k": "v"}}]):
+        answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+        assert answer.json()["metadata-location"] == created["metadata-location"]
+    assert files() == before
+
+
+def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> None:
+    at = make_table()["metadata"]["last-updated-ms"]
+    for number, parent in ((11, None), (12, 11)):
+        answer = catalog.post(
+            "/namespaces/ns/tables/t",
+            {
+                "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": parent}],
+                "updates": [
+                    {
+                        "action": "add-snapshot",
+                        "snapshot": snapshot(number, parent=parent, sequence_number=number, at=at),
+                    },
+                    {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number},
+                ],
+            },
+        )
+        assert answer.status == 200, answer.body
+    assert list(Snapshot.objects.order_by("snapshot_id").values_list("snapshot_id", "parent_snapshot_id")) == [
+        (11, None),
+        (12, 11),
+    ]
+    answer = catalog.post(
+        "/namespaces/ns/tables/t",
+        {"requirements": [], "updates": [{"action": "remove-snapshots", "snapshot-ids": [11]}]},
+    )
+    assert answer.status == 200, answer.body
+    assert list(Snapshot.objects.values_list("snapshot_id", flat=True)) == [12]
+    catalog.delete("/namespaces/ns/tables/t")
+    assert not Snapshot.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "wire_type"),
+    [
+        ({}, 400, "BadRequestException"),
+        ({"requirements": []}, 400, "BadRequestException"),
+        ({"requirements": {}, "updates": []}, 400, "BadRequestException"),
+        ({"requirements": [], "updates": [{"action": "fly"}]}, 400, "BadRequestException"),
+        ({"requirements": [{"type": "assert-luck"}], "updates": []}, 400, "BadRequestException"),
+        ({"requirements": [1], "updates": []}, 400, "BadRequestException"),
+        ({"requirements": [], "updates": [{"action": "add-snapshot"}]}, 400, "BadRequestException"),
+        ({"requirements": [], "updates": [{"action": "set-location", "location": "s3://x/y"}]}, 400, "InvalidLocation"),
+        (
+            {
+                "requirements": [],
+                "updates": [{"action": "assign-uuid", "uuid": "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"}],
+            },
+            400,
+            "BadRequestException",
+        ),
+        (
+            {"requirements": [], "updates": [], "identifier": {"namespace": ["ns"], "name": "other"}},
+            400,
+            "BadRequestException",
+        ),
+        (
+            {"requirements": [{"type": "assert-current-schema-id", "current-schema-id": 7}], "updates": []},
+            409,
+            "CommitFailedException",
+        ),
+        ({"requirements": [{"type": "assert-create"}], "updates": []}, 409, "CommitFailedException"),
+    ],
+)
+def test_refused_commits_change_nothing(
+    catalog: ApiClient, make_table: MakeTable, files: Files, body: Any, status: int, wire_type: str
+) -> None:
+    created = make_table()
+    before = files()
+    assert catalog.post("/namespaces/ns/tables/t", body).refused(status, wire_type)
+    assert files() == before
+    assert catalog.get("/namespaces/ns/tables/t").json() == created
+
+
+def test_a_table_moves_only_to_a_free_place_in_the_warehouse(
+    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+) -> None:
+    make_table("a")
+    other = make_table("b")["metadata"]["location"]
+
+    def move(location: str) -> Any:
+        updates = [{"action": "set-location", "location": location}]
+        return catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": updates})
+
+    assert move(f"{other}/inner").refused(409, "LocationAlreadyTaken")
+    moved = move(f"{warehouse.location}/elsewhere").json()
+    assert moved["metadata"]["location"] == f"{warehouse.location}/elsewhere"
+    assert moved["metadata-location"].startswith(f"{warehouse.location}/elsewhere/metadata/")
+    assert Tabular.objects.get(name="a").location == f"{warehouse.location}/elsewhere"
+
+
+def test_rename(catalog: ApiClient, make_table: MakeTable) -> None:
+    created = make_table("a")
+    make_table("b")
+    catalog.post("/namespaces", {"namespace": ["to"]})
+
+    def rename(source: list[str], destination: list[str]) -> Any:
+        body = {
+            "source": {"namespace": source[:-1], "name": source[-1]},
+            "destination": {"namespace": destination[:-1], "name": destination[-1]},
+        }
+        return catalog.post("/tables/rename", body)
+
+    assert rename(["ns", "no"], ["ns", "c"]).refused(404, "NoSuchTableException", "Table does not exist: ns.no")
+    assert rename(["ns", "a"], ["no", "a"]).refused(404, "NoSuchNamespaceException", "Namespace does not exist: no")
+    assert rename(["ns", "a"], ["ns", "b"]).refused(409, "AlreadyExistsException", "Table already exists: ns.b")
+    assert rename(["ns", "a"], ["ns", "x\x07"]).refused(400, "BadRequestException")
+    assert rename(["ns", "a"], ["ns", "a"]).status == 204
+    assert rename(["ns", "a"], ["ns", "A"]).status == 204
+    assert catalog.get("/namespaces/ns/tables").json()["identifiers"][0]["name"] == "A"
+    assert rename(["ns", "a"], ["to", "moved"]).status == 204
+    assert catalog.get("/namespaces/ns/tables/a").status == 404
+    assert catalog.get("/namespaces/to/tables/moved").json() == created
+    to = catalog.get("/namespaces/to")
+    assert to.status == 200
+    assert Securable.objects.get(type="table", object_id=str(Tabular.objects.get(name="moved").pk)).parent is not None
+
+
+def test_register_brings_a_dropped_table_back(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+    created = make_table()
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    assert len(files()) == 1
+    body = {"name": "back", "metadata-location": created["metadata-location"]}
+    registered = catalog.post("/namespaces/ns/register", body)
+    assert registered.json() == created
+    assert catalog.get("/namespaces/ns/tables/back").json() == created
+    assert catalog.post("/namespaces/ns/register", body).refused(
+        409, "AlreadyExistsException", "already exists: ns.back"
+    )
+    body["name"] = "twice"
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "AlreadyExistsException", "UUID")
+    assert len(files()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (None, 404),
+        (b"", 400),
+        (b"not json", 400),
+        (b"[]", 400),
+        (b"{}", 400),
+        (b"\xff\xfe", 400),
+        (b'{"format-version": 2, "format-version": 3}', 400),
+        (b'{"format-version": 99}', 400),
+        (b"[" * 1_000_000, 400),
+        (b'{"a":' * 100_000, 400),
+    ],
+)
+def test_register_of_what_is_not_metadata(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, storage_root: Path, content: bytes | None, status: int
+) -> None:
+    if content is not None:
+        (storage_root / "wh" / "x.metadata.json").write_bytes(content)
+    body = {"name": "t", "metadata-location": f"{warehouse.location}/x.metadata.json"}
+    answer = catalog.post("/namespaces/ns/register", body)
+    assert answer.status == status, answer.body
+    assert not Tabular.objects.exists()
+
+
+@pytest.mark.parametrize("location", [None, 7, "", "file:///etc/passwd", "s3://x/y.json", "{base}/../../../etc/passwd"])
+def test_register_reads_nothing_outside_the_warehouse(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, location: Any
+) -> None:
+    if isinstance(location, str):
+        location = location.replace("{base}", warehouse.location)
+    answer = catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": location})
+    assert answer.refused(400, "InvalidLocation")
+
+
+def test_drop_keeps_files_and_queues_a_purge_only_when_asked(
+    catalog: ApiClient, make_table: MakeTable, files: Files
+) -> None:
+    make_table("keep")
+    make_table("purge")
+    before = files()
+    assert catalog.delete("/namespaces/ns/tables/keep").status == 204
+    assert not Task.objects.exists()
+    location = Tabular.objects.get(name="purge").location
+    assert catalog.delete("/namespaces/ns/tables/purge?purgeRequested=True").status == 204
+    assert Task.objects.get().payload == {"tabular_location": location}
+    assert files() == before
+    assert not Securable.objects.filter(type="table").exists()
+    assert catalog.delete("/namespaces/ns/tables/keep").refused(404, "NoSuchTableException")
+
+
+def test_a_bad_purge_flag_drops_nothing(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table()
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=perhaps").refused(400, "BadRequestException")
+    assert Tabular.objects.exists()
+
+
+def test_a_protected_table_is_not_dropped(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table()
+    Tabular.objects.update(protected=True)
+    assert catalog.delete("/namespaces/ns/tables/t").refused(409, "ProtectedTabularDeletionWithoutForce")
+    assert catalog.delete("/namespaces/ns/tables/t?force=true").status == 204
+
+
+def test_metrics_are_checked_and_acknowledged(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table()
+    target = "/namespaces/ns/tables/t/metrics"
+    assert catalog.post(target, {"report-type": "scan-report", "table-name": "t"}).status == 204
+    assert catalog.post(target, {"report-type": "gossip"}).refused(400, "BadRequestException")
+    missing = catalog.post("/namespaces/ns/tables/no/metrics", {"report-type": "scan-report"})
+    assert missing.refused(404, "NoSuchTableException")
+
+
+def test_metadata_above_the_inline_limit_is_read_from_the_store(
+    catalog: ApiClient, make_table: MakeTable, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": 10})
+    monkeypatch.setattr(settings, "ICEKEEPER", small, raising=False)
+    created = make_table()
+    assert TabularMetadata.objects.get().document is None
+    from catalog.selectors import tables, targets
+    from catalog.selectors.metadata_cache import MetadataCache
+
+    for module in (tables, targets):
+        monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
+    assert catalog.get("/namespaces/ns/tables/t").json() == created
+    commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert catalog.post("/namespaces/ns/tables/t", commit).json()["metadata"]["properties"]["a"] == "b"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from storage.models import Warehouse
+from tenancy.models import Project, Securable
+from tests.wsgi_client import ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+PROJECT = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": tmp_path}))
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def bootstrapped() -> None:
+    assert api.post("/bootstrap", {"accept-terms-of-use": True}).status == 204
+
+
+def make(root: Path, name: str = "wh", folder: str = "wh", **more: Any) -> Any:
+    profile = {"type": "local", "path": str(root / folder)}
+    return api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, **more})
+
+
+def test_bootstrap_works_once() -> None:
+    assert api.get("/info").json()["bootstrapped"] is False
+    assert api.post("/bootstrap", {"accept-terms-of-use": False}).refused(400, "TermsOfUseNotAccepted")
+    assert not Project.objects.exists()
+    assert (
+        api.post("/bootstrap", {"accept-terms-of-use": True, "is-operator": True, "user-type": "human"}).status == 204
+    )
+    assert api.post("/bootstrap", {"accept-terms-of-use": True}).refused(400, "CatalogAlreadyBootstrapped")
+    info = api.get("/info").json()
+    assert (info["bootstrapped"], info["default-project-id"], info["authz-backend"]) == (True, PROJECT, "allowall")
+    assert api.get("/project").json() == {"project-id": PROJECT, "project-name": "Default Project"}
+    assert api.get("/project-list").json() == {"projects": [{"project-id": PROJECT, "project-name": "Default Project"}]}
+
+
+@pytest.mark.parametrize("body", [{}, {"accept-terms-of-use": "perhaps"}, {"accept-terms-of-use": None}])
+def test_bad_bootstrap_requests(body: Any) -> None:
+    assert api.post("/bootstrap", body).refused(400, "BadRequestException", "accept-terms-of-use")
+    assert not Project.objects.exists()
+
+
+def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped: None) -> None:
+    made = make(root)
+    assert made.status == 201, made.body
+    warehouse = made.json()
+    assert warehouse["storage-profile"] == {"type": "local", "path": str(root / "wh")}
+    assert (warehouse["status"], warehouse["protected"], warehouse["project-id"]) == ("active", False, PROJECT)
+    assert (warehouse["allowed-format-versions"], warehouse["delete-profile"]) == ([1, 2, 3], {"type": "hard"})
+    assert (root / "wh").is_dir()
+    assert api.get(f"/warehouse/{warehouse['id']}").json() == warehouse
+    assert api.get("/warehouse").json() == {"warehouses": [warehouse]}
+    assert api.get("/warehouse?warehouseStatus=inactive").json() == {"warehouses": []}
+    assert api.delete(f"/warehouse/{warehouse['id']}").status == 204
+    assert api.get(f"/warehouse/{warehouse['id']}").refused(404, "NoSuchWarehouseException")
+    assert not Securable.objects.filter(type="warehouse").exists()
+
+
+def test_names_and_places_are_taken_once(root: Path, bootstrapped: None) -> None:
+    assert make(root).status == 201
+    assert make(root, "WH", "other").refused(409, "WarehouseAlreadyExists")
+    for folder in ("wh", "wh/inner", "wh/"):
+        assert make(root, "other", folder).refused(400, "CreateWarehouseStorageProfileOverlap")
+    assert make(root, "sibling", "wh2").status == 201
+    assert Warehouse.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "wire_type"),
+    [
+        ("relative", "BadRequestException"),
+        ("/etc", "InvalidLocation"),
+        ("{root}", "InvalidLocation"),
+        ("{root}/../x", "InvalidLocation"),
+        ("{root}/a%2Fb", "InvalidLocation"),
+        ("{root}/link", "InvalidLocation"),
+        ("{root}/link/x", "InvalidLocation"),
+        ("{root}/file", "InvalidLocation"),
+        (7, "BadRequestException"),
+        (None, "BadRequestException"),
+    ],
+)
+def test_folders_outside_the_root_are_refused(root: Path, bootstrapped: None, path: Any, wire_type: str) -> None:
+    (root / "link").symlink_to("/tmp")
+    (root / "file").write_text("x")
+    if isinstance(path, str):
+        path = path.replace("{root}", str(root))
+    body = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": path}}
+    assert api.post("/warehouse", body).refused(400, wire_type)
+    assert not Warehouse.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"warehouse-name": ""},
+        {"warehouse-name": "a/b"},
+        {"warehouse-name": "x" * 129},
+        {"warehouse-name": 7},
+        {"warehouse-name": None},
+        {"storage-profile": None},
+        {"storage-profile": []},
+        {"storage-profile": {"type": "s3", "bucket": "b"}},
+        {"storage-profile": {}},
+        {"storage-credential": {"type": "s3"}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": 5}},
+        {"allowed-format-versions": []},
+        {"allowed-format-versions": [9]},
+        {"allowed-format-versions": "2"},
+        {"allowed-format-versions": [1], "default-format-version": 2},
+        {"project-id": "no/such"},
+    ],
+)
+def test_bad_warehouse_requests_change_nothing(root: Path, bootstrapped: None, change: dict[str, Any]) -> None:
+    good = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": str(root / "wh")}}
+    answer = api.post("/warehouse", good | change)
+    assert answer.status == 400, answer.body
+    assert not Warehouse.objects.exists()
+
+
+def test_local_warehouses_are_off_without_a_root(
+    bootstrapped: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": None}))
+    assert make(tmp_path).refused(400, "BadRequestException", "ICEKEEPER__LOCAL_STORAGE_ROOT")
+
+
+def test_a_warehouse_that_holds_something_is_not_deleted(root: Path, bootstrapped: None) -> None:
+    warehouse_id = make(root).json()["id"]
+    assert call("POST", f"/catalog/v1/{warehouse_id}/namespaces", body=b'{"namespace": ["a"]}').status == 200
+    assert api.delete(f"/warehouse/{warehouse_id}").refused(409, "WarehouseNotEmpty")
+    assert call("DELETE", f"/catalog/v1/{warehouse_id}/namespaces/a").status == 204
+    Warehouse.objects.update(protected=True)
+    assert api.delete(f"/warehouse/{warehouse_id}").refused(409, "WarehouseProtected")
+    assert api.delete(f"/warehouse/{warehouse_id}?force=true").status == 204
+
+
+def test_projects_by_header(root: Path, bootstrapped: None) -> None:
+    assert api.get("/warehouse", **{"x-project-id": "nope"}).refused(404, "ProjectNotFound")
+    assert api.get("/warehouse", **{"x-project-id": "a b"}).refused(400, "MalformedProjectID")
+    assert api.get("/warehouse?warehouseStatus=broken").refused(400, "BadRequestException")
+    for target in ("/warehouse/x", "/warehouse/0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", "/warehouse/%7Bx%7D"):
+        assert api.get(target).refused(404, "NoSuchWarehouseException")
+
+
+def test_the_api_documents_are_served() -> None:
+    for name, path in (("management", "/management/v1/warehouse"), ("catalog", "/catalog/v1/config")):
+        document = call("GET", f"/api-docs/{name}/v1/openapi.json")
+        assert document.status == 200
+        assert path in document.json()["paths"]
+    for page in ("/swagger-ui", "/swagger-ui/catalog"):
+        answer = call("GET", page)
+        assert answer.status == 200
+        assert b"swagger-ui" in answer.body
+        assert b"cdn" not in answer.body
+    assert call("GET", "/api-docs/nope/v1/openapi.json").refused(404, "NotFoundException")
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_health() -> None:
+    answer = call("GET", "/health")
+    assert (answer.status, answer.json()["health"]) == (200, "ok")

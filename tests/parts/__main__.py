@@ -1,0 +1,24 @@
+"""`make parts`: fetch what the tests need and this machine lacks, then say what is there."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.parts import postgres, registry
+from tests.parts.process import PartError
+
+
+def main() -> int:
+    """PostgreSQL must be there for every test run; whether others may be missing is `ICEKEEPER_TEST_PARTS`'s choice."""
+    try:
+        postgres.install_programs()
+    except PartError as error:
+        print(f"make parts: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(registry.report()))
+    is_anything_missing = any(isinstance(registry.look_up(name), registry.Missing) for name in registry.PARTS)
+    return int(is_anything_missing and registry.are_required())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

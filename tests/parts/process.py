@@ -1,0 +1,88 @@
+"""Child processes of a test run: where they listen, when they are ready, and an end that always comes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+
+class PartError(RuntimeError):
+    """A part could not be installed, started or prepared; the message holds the end of its log."""
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now; another process may still take it first, so starters retry."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _die_with_parent() -> None:
+    """Runs in the child: when the test run is killed, the part gets SIGTERM instead of living on."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def start(
+    command: Sequence[str | Path],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    account: Mapping[str, Any] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start `command` in a process group of its own, output appended to `log`; `account` is Popen's user and group."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [os.fspath(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            **(account or {}),
+        )
+
+
+def wait_until_ready(ready: Callable[[], bool], process: subprocess.Popen[bytes], *, log: Path, seconds: float) -> None:
+    """Return once `ready()` is true; `PartError` with the log's end when the process ends or the time is over."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if process.poll() is not None:
+            raise PartError(f"{process.args!r} ended with status {process.returncode}:\n{log_end(log)}")
+        if time.monotonic() > deadline:
+            raise PartError(f"{process.args!r} was not ready after {seconds:.0f} s:\n{log_end(log)}")
+        time.sleep(0.05)
+
+
+def stop(process: subprocess.Popen[bytes], *, gently: signal.Signals, seconds: float = 20) -> None:
+    """Ask with `gently`, then kill; whatever is left of the process group goes with it."""
+    if process.poll() is None:
+        process.send_signal(gently)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+    kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the whole process group, at once."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def log_end(log: Path, lines: int = 30) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(no log)"

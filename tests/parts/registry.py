@@ -1,0 +1,72 @@
+"""Every real part that tests talk to: whether it is here, where and which version, else why not and what cures it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from tasks.spark import java
+from tests.parts import postgres
+
+
+@dataclass(frozen=True)
+class Found:
+    name: str
+    version: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} ({self.where})"
+
+
+@dataclass(frozen=True)
+class Missing:
+    name: str
+    reason: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is missing: {self.reason}. Cure: {self.cure}"
+
+
+def _find_postgresql() -> Found | Missing:
+    programs = postgres.find_programs()
+    if programs is None:
+        return Missing("PostgreSQL", f"no version since {postgres.OLDEST} on this machine or in .parts/", "make parts")
+    return Found("PostgreSQL", programs.version, str(programs.bin))
+
+
+def _find_spark() -> Found | Missing:
+    try:
+        spark = importlib.metadata.version("pyspark")
+        home = java.find_java_home()
+    except importlib.metadata.PackageNotFoundError:
+        return Missing("Spark", "pyspark is not installed", "make setup")
+    except java.JavaNotFoundError as error:
+        return Missing("Spark", "no Java that runs it", str(error))
+    runtime = java.probe(home / "bin" / "java")
+    return Found("Spark", spark, f"Java {runtime.version if runtime else '?'} in {home}")
+
+
+PARTS: dict[str, Callable[[], Found | Missing]] = {
+    "postgresql": _find_postgresql,
+    "spark": _find_spark,
+}
+
+
+@cache
+def look_up(name: str) -> Found | Missing:
+    """The state of the part that tests call `name`; looked up once a process."""
+    return PARTS[name]()
+
+
+def are_required() -> bool:
+    """Whether a missing part fails its tests instead of skipping them (`ICEKEEPER_TEST_PARTS=required`, as in CI)."""
+    return os.environ.get("ICEKEEPER_TEST_PARTS") == "required"
+
+
+def report() -> list[str]:
+    return [str(look_up(name)) for name in PARTS]

@@ -1,0 +1,149 @@
+"""The catalog itself as a part: the real `manage.py serve` with its own database and folders, as operators start it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import requests
+
+from tests.parts import process
+from tests.parts.process import PartError
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__")
+
+
+class CatalogServer:
+    """One server below `home`: state in `state/`, local warehouses below `storage/`, output in `server.log`.
+
+    `database_url` puts it on PostgreSQL, None on SQLite. `settings` are further variables of the product. Clients use
+    `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which keep address and state.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        database_url: str | None = None,
+        workers: int = 1,
+        threads: int = 8,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.home = home
+        self.storage_root = home / "storage"
+        self.log_path = home / "server.log"
+        self.port = process.free_port()
+        self.warehouse = ""
+        self.warehouse_id = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._settings = {
+            "ICEKEEPER__DATA_DIR": str(home / "state"),
+            "ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.storage_root),
+            "ICEKEEPER__SERVER__WORKERS": str(workers),
+            "ICEKEEPER__SERVER__THREADS": str(threads),
+            "LAKEKEEPER__BIND_IP": "127.0.0.1",
+        }
+        if database_url is not None:
+            self._settings["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = database_url
+        self._settings |= settings or {}
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def uri(self) -> str:
+        """What an Iceberg client is given as `uri`."""
+        return f"{self.base_url}/catalog"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise PartError("the catalog server is not running")
+        return self._process.pid
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The caller's, without any variable of the product but ours."""
+        left_out = (*PRODUCT_PREFIXES, "DJANGO_SETTINGS_MODULE")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+        return inherited | self._settings | {"LAKEKEEPER__LISTEN_PORT": str(self.port)}
+
+    def manage(self, *arguments: str) -> str:
+        """Run one command of `manage.py` against this server's database; returns what it printed."""
+        done = subprocess.run(
+            [sys.executable, ROOT / "manage.py", *arguments],
+            capture_output=True, text=True, check=False, env=self.environment, cwd=self.home,
+        )  # fmt: skip
+        if done.returncode:
+            raise PartError(f"manage.py {' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+        return done.stdout
+
+    def prepare(self) -> Self:
+        """An empty, bootstrapped catalog."""
+        self.storage_root.mkdir(parents=True, exist_ok=True)
+        self.manage("migrate", "--verbosity", "0")
+        self.manage("bootstrap")
+        return self
+
+    def start(self) -> Self:
+        """Serve, and return when the health check answers."""
+        self._process = process.start(
+            [sys.executable, ROOT / "manage.py", "serve"], log=self.log_path, env=self.environment, cwd=self.home
+        )
+        try:
+            process.wait_until_ready(self._is_healthy, self._process, log=self.log_path, seconds=60)
+        except PartError:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End gracefully, as a supervisor would."""
+        if self._process is not None:
+            process.stop(self._process, gently=signal.SIGTERM, seconds=30)
+            self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL to master, workers and task process at once, as a power cut would."""
+        if self._process is not None:
+            process.kill(self._process)
+            self._process = None
+
+    def restart(self) -> Self:
+        """Start again on the same address and state, whether it was stopped, killed or still runs."""
+        self.stop()
+        return self.start()
+
+    def create_warehouse(self, name: str) -> str:
+        """A warehouse on local files in a folder of its own; it becomes `warehouse`. Returns its id."""
+        profile = {"type": "local", "path": str(self.storage_root / name)}
+        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, "storage-profile": profile})
+        self.warehouse = name
+        self.warehouse_id = answer.get("warehouse-id") or answer["id"]
+        return self.warehouse_id
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        answer = requests.post(self.base_url + path, json=body, timeout=30)
+        if not answer.ok:
+            raise PartError(f"POST {path} answered {answer.status_code}: {answer.text[:2000]}")
+        content: dict[str, Any] = answer.json()
+        return content
+
+    def _is_healthy(self) -> bool:
+        try:
+            return requests.get(f"{self.base_url}/health", timeout=2).status_code == 200
+        except requests.RequestException:
+            return False
+
+    def __enter__(self) -> Self:
+        return self.prepare().start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,153 @@
+"""`make bench`: the catalog on PostgreSQL and local files, operation by operation, reads against their floors.
+
+A read and its floors take turns in short rounds, so that other work on the machine hits all three alike: compare
+ratios and CPU an operation, not requests a second of different days.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.parts.postgres import Postgres
+from tests.parts.process import PartError
+from tests.parts.server import CatalogServer
+from tests.perf import cpu, floors, load, report, rows, wrk
+from tests.perf.connection import Connection
+from tests.perf.contents import Contents
+from tests.perf.floor_server import FloorServer
+from tests.perf.load import Job, Measured
+from tests.perf.report import Row
+from tests.perf.rows import Read, Write
+
+RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
+WORKERS, THREADS = 2, 4
+ROUNDS = 5
+
+
+class Bench:
+    """One run: the servers that are up, what to measure for how long, and the rows so far."""
+
+    def __init__(self, options: argparse.Namespace, catalog: CatalogServer, postgres: Postgres) -> None:
+        self.options = options
+        self.catalog = catalog
+        self.postgres = postgres
+        self.rows: list[Row] = []
+
+    def run(self) -> None:
+        contents = Contents(self.catalog.port, self.catalog.warehouse)
+        contents.create()
+        print(report.head(), flush=True)
+        self._measure_reads(rows.reads(contents))
+        if self._is_chosen("load-late"):
+            self._measure_reads([rows.late_read(contents, contents.add_other_snapshots())])
+        for write in rows.writes(contents):
+            if self._is_chosen(write.key):
+                for clients in write.clients:
+                    self._note(self._write(write, clients))
+
+    def facts(self) -> dict[str, Any]:
+        """What the figures depend on."""
+        return {
+            "when": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "postgresql": self.postgres.programs.version,
+            "generator": "wrk for reads" if self._uses_wrk else "Python sockets",
+            "workers": WORKERS,
+            "threads": THREADS,
+            "seconds": self.options.seconds,
+            "largest_server_process_mb": round(cpu.largest_memory_mb(self.catalog.pid)),
+        }
+
+    @property
+    def _uses_wrk(self) -> bool:
+        return wrk.is_installed() and not self.options.no_wrk
+
+    def _takes_wrk(self, read: Read) -> bool:
+        return self._uses_wrk and read.method == "GET"  # wrk waits for the body that HEAD announces
+
+    def _is_chosen(self, key: str) -> bool:
+        return not self.options.only or key in self.options.only
+
+    def _note(self, row: Row) -> None:
+        self.rows.append(row)
+        print(report.line(row), flush=True)
+
+    def _measure_reads(self, reads: list[Read]) -> None:
+        chosen = [read for read in reads if self._is_chosen(read.key)]
+        sizes = {read.key: _answer_bytes(self.catalog.port, read) for read in chosen}
+        database_url = self.postgres.url_of("floors")
+        floors.fill(database_url, sizes)
+        with FloorServer(self.catalog, database_url=database_url) as floor_server:
+            for read in chosen:
+                for clients in (1, 8):
+                    self._note(self._read(read, clients, sizes[read.key], floor_server))
+
+    def _read(self, read: Read, clients: int, size: int, floor_server: FloorServer) -> Row:
+        row = Row(read.key, read.title, clients, Measured(), size)
+        rounds = max(1, int(self.options.seconds)) if self._takes_wrk(read) else ROUNDS  # wrk counts whole seconds
+        seconds = self.options.seconds / rounds
+        for _ in range(rounds):
+            measured = self._slice(read, clients, self.catalog, seconds)
+            beside = {}
+            for name in report.FLOORS:
+                same = Read(read.key, name, f"/{name}/{read.key}", read.method)
+                beside[name] = self._slice(same, clients, floor_server, seconds)
+            row.add_round(measured, beside)
+        return row
+
+    def _slice(self, read: Read, clients: int, server: CatalogServer | FloorServer, seconds: float) -> Measured:
+        trees = {"server": server.pid, "database": self.postgres.pid}
+        if self._takes_wrk(read):
+            url = f"http://127.0.0.1:{server.port}{read.path}"
+            return wrk.measure(url, clients=clients, seconds=seconds, trees=trees)
+        return load.measure(Job(server.port, read.operations, seconds), clients=clients, trees=trees)
+
+    def _write(self, write: Write, clients: int) -> Row:
+        job = Job(self.catalog.port, write.operations, self.options.seconds, write.retried)
+        trees = {"server": self.catalog.pid, "database": self.postgres.pid}
+        return Row(write.key, write.title, clients, load.measure(job, clients=clients, trees=trees))
+
+
+def _answer_bytes(port: int, read: Read) -> int:
+    status, body = Connection(port).send(read.message)
+    if status // 100 != 2:
+        raise PartError(f"{read.method} {read.path} answered {status}: {body[:500]!r}")
+    return len(body)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description="Measure the catalog against its floors.")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each figure is measured (default 3)")
+    parser.add_argument("--only", nargs="*", default=[], metavar="KEY", help="rows to measure, such as load append")
+    parser.add_argument("--no-wrk", action="store_true", help="measure reads with the own generator all the same")
+    options = parser.parse_args(arguments)
+    path = RESULTS / f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}.json"
+    with tempfile.TemporaryDirectory(prefix="icekeeper-bench-") as folder, Postgres() as postgres:
+        home = Path(folder)
+        postgres.create_database("floors")
+        with CatalogServer(home, database_url=postgres.url, workers=WORKERS, threads=THREADS) as catalog:
+            catalog.create_warehouse("bench")
+            bench = Bench(options, catalog, postgres)
+            bench.run()
+            facts = bench.facts()
+    report.write(path, bench.rows, facts)
+    print("\n" + ", ".join(f"{name} {value}" for name, value in facts.items()))
+    print(f"As JSON: {path}")
+    failed = [row.title for row in bench.rows if row.measured.errors or not row.measured.latencies]
+    if failed:
+        print(f"make bench: not every operation succeeded: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main(sys.argv[1:]))
+    except (PartError, ConnectionError) as error:
+        sys.exit(f"make bench: {error}")

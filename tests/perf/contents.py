@@ -1,0 +1,127 @@
+"""What the measured catalog holds, made through its API: the yardsticks' namespaces, tables and snapshots."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.perf.connection import Connection
+
+NAMESPACES = [f"ns_{number:02d}" for number in range(13)]
+LISTED, HOT, OWN, OTHERS = NAMESPACES[:4]
+LISTED_TABLES = 100
+HOT_TABLE = "hot"
+HOT_SNAPSHOTS = 10
+OTHER_TABLES, SNAPSHOTS_EACH = 20, 100
+MOST_CLIENTS = 8
+OWN_TABLES_EACH = 8
+"""A client appends to several tables in turn, so that a fast server is not measured on ever longer tables."""
+
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": number, "name": f"column_{number}", "required": False, "type": kind}
+        for number, kind in enumerate(
+            ("long", "string", "double", "date", "timestamptz", "int", "boolean", "decimal(12, 2)", "uuid", "binary"), 1
+        )
+    ],
+}
+
+
+class Contents:
+    """Fills one warehouse; `prefix` is the path below which its tables are found."""
+
+    def __init__(self, port: int, warehouse: str) -> None:
+        self._port = port
+        self._connection = Connection(port)
+        self.config_path = f"/catalog/v1/config?warehouse={warehouse}"
+        config = self._connection.call("GET", self.config_path)
+        self.prefix = f"/catalog/v1/{(config['overrides'] | config['defaults'])['prefix']}"
+
+    def table_path(self, namespace: str, table: str) -> str:
+        return f"{self.prefix}/namespaces/{namespace}/tables/{table}"
+
+    def create(self) -> None:
+        """Everything but the other tables' snapshots."""
+        for namespace in NAMESPACES:
+            self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [namespace], "properties": {}})
+        for number in range(LISTED_TABLES):
+            self._create_table(LISTED, f"table_{number:03d}")
+        self._create_table(HOT, HOT_TABLE)
+        for _ in range(HOT_SNAPSHOTS):
+            self._append(HOT, HOT_TABLE, 1)
+        self._create_table(OWN, "contended")
+        for client in range(MOST_CLIENTS):
+            for number in range(OWN_TABLES_EACH):
+                self._create_table(OWN, own_table(client, number))
+
+    def add_other_snapshots(self) -> int:
+        """Snapshots on tables that nobody measures; returns how many."""
+        for number in range(OTHER_TABLES):
+            self._create_table(OTHERS, f"other_{number}")
+            self._append(OTHERS, f"other_{number}", SNAPSHOTS_EACH)
+        return OTHER_TABLES * SNAPSHOTS_EACH
+
+    def load(self, namespace: str, table: str) -> dict[str, Any]:
+        """The table's metadata, over a connection of its own: load processes must not share the one they inherit."""
+        connection = Connection(self._port)
+        metadata: dict[str, Any] = connection.call("GET", self.table_path(namespace, table))["metadata"]
+        connection.close()
+        return metadata
+
+    def _create_table(self, namespace: str, name: str) -> None:
+        self._connection.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", new_table(name))
+
+    def _append(self, namespace: str, table: str, count: int) -> None:
+        metadata = self.load(namespace, table)
+        chain = Chain(metadata)
+        updates = [update for _ in range(count) for update in chain.append()["updates"]]
+        self._connection.call("POST", self.table_path(namespace, table), {"requirements": [], "updates": updates})
+
+
+class Chain:
+    """The commits that append snapshot after snapshot to one table which nobody else writes."""
+
+    def __init__(self, metadata: dict[str, Any]) -> None:
+        self._uuid = metadata["table-uuid"]
+        self._location = metadata["location"]
+        self._sequence = metadata["last-sequence-number"]
+        self._parent = metadata.get("current-snapshot-id") if self._sequence else None
+
+    def append(self) -> dict[str, Any]:
+        """The body of the next commit."""
+        self._sequence += 1
+        snapshot_id = 4_000_000_000_000_000_000 + self._sequence
+        snapshot = {
+            "snapshot-id": snapshot_id,
+            "sequence-number": self._sequence,
+            "timestamp-ms": int(time.time() * 1000),
+            "manifest-list": f"{self._location}/metadata/snap-{snapshot_id}-1-0f6c2b1e-4000-8000-00000000abcd.avro",
+            "summary": {
+                "operation": "append", "spark.app.id": "local-1700000000000", "added-data-files": "4",
+                "added-records": "84194", "added-files-size": "2291714", "changed-partition-count": "1",
+                "total-records": str(84194 * self._sequence), "total-files-size": str(2291714 * self._sequence),
+                "total-data-files": str(4 * self._sequence), "total-delete-files": "0",
+            },
+            "schema-id": 0,
+        }  # fmt: skip
+        reference = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": self._parent}
+        if self._parent is not None:
+            snapshot["parent-snapshot-id"] = self._parent
+        self._parent = snapshot_id
+        return {
+            "requirements": [{"type": "assert-table-uuid", "uuid": self._uuid}, reference],
+            "updates": [
+                {"action": "add-snapshot", "snapshot": snapshot},
+                {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+            ],
+        }
+
+
+def new_table(name: str) -> dict[str, Any]:
+    return {"name": name, "schema": SCHEMA, "properties": {"owner": "bench", "write.parquet.compression-codec": "zstd"}}
+
+
+def own_table(client: int, number: int) -> str:
+    return f"own_{client}_{number}"

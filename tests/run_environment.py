@@ -1,0 +1,49 @@
+"""The environment of one pytest run, made before Django reads its settings: database, folders, nothing inherited.
+
+`ICEKEEPER_TEST_DATABASE` chooses `sqlite` (the default) or `postgres`, which is then started for the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tests.parts.postgres import Postgres
+
+DATABASES = ("sqlite", "postgres")
+PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__")
+
+
+class RunEnvironment:
+    """What a run owns: `database` (which one), `home` (its temporary folder), `postgres` (the server, or None)."""
+
+    def __init__(self) -> None:
+        self.database = os.environ.get("ICEKEEPER_TEST_DATABASE", "sqlite")
+        if self.database not in DATABASES:
+            raise ValueError(f"ICEKEEPER_TEST_DATABASE is {self.database!r}; it takes {' or '.join(DATABASES)}")
+        self.home = Path(tempfile.mkdtemp(prefix="icekeeper-tests-"))
+        self.postgres: Postgres | None = None
+
+    @property
+    def storage_root(self) -> Path:
+        return self.home / "storage"
+
+    def enter(self) -> None:
+        """Start what is needed and point the product's variables at it."""
+        for name in [name for name in os.environ if name.startswith(PRODUCT_PREFIXES)]:
+            del os.environ[name]
+        self.storage_root.mkdir()
+        os.environ["DJANGO_SETTINGS_MODULE"] = "icekeeper.settings"
+        os.environ["ICEKEEPER__DATA_DIR"] = str(self.home / "state")
+        os.environ["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(self.storage_root)
+        if self.database == "postgres":
+            self.postgres = Postgres().start()
+            os.environ["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = self.postgres.url
+
+    def leave(self) -> None:
+        """Stop the database and remove the folder; calling it twice is fine."""
+        if self.postgres is not None:
+            self.postgres.stop()
+        shutil.rmtree(self.home, ignore_errors=True)

@@ -1,0 +1,133 @@
+"""Views that show what reached them, and views that misbehave, for tests of the server around them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.urls import path, register_converter
+from django.views.decorators.http import require_GET
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from icekeeper.kernel.base_url import base_url
+from icekeeper.kernel.deadline import remaining
+from icekeeper.kernel.raw_path import decode_levels
+from icekeeper.kernel.request_id import current_request_id
+
+
+class Levels:
+    """A namespace, as the catalog's own converters read it."""
+
+    regex = "[^/]+"
+
+    def to_python(self, value: str) -> tuple[str, ...]:
+        return decode_levels(value)
+
+    def to_url(self, value: tuple[str, ...]) -> str:
+        raise NotImplementedError
+
+
+register_converter(Levels, "levels")
+
+
+def _json(value: Any, status: int = 200) -> HttpResponse:
+    return HttpResponse(orjson.dumps(value), content_type="application/json", status=status)
+
+
+def echo(request: HttpRequest) -> HttpResponse:
+    return _json(
+        {
+            "method": request.method,
+            "path_info": request.path_info,
+            "query": request.META["QUERY_STRING"],
+            "body": request.body.decode(),
+            "request_id": current_request_id(),
+            "remaining": remaining(),
+        }
+    )
+
+
+def levels(request: HttpRequest, name: tuple[str, ...]) -> HttpResponse:
+    return _json(list(name))
+
+
+def sleep(request: HttpRequest) -> HttpResponse:
+    time.sleep(float(request.GET["seconds"]))
+    return _json({"slept": True})
+
+
+def large(request: HttpRequest) -> HttpResponse:
+    response = _json({"filler": "iceberg " * int(request.GET.get("words", "2000"))})
+    response["ETag"] = request.GET.get("etag", 'W/"weak"')
+    return response
+
+
+def nothing(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=204)
+
+
+def not_modified(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(status=304, headers={"ETag": 'W/"weak"'})
+
+
+def ignore_body(request: HttpRequest) -> HttpResponse:
+    return _json({"read": False})
+
+
+def fail(request: HttpRequest) -> HttpResponse:
+    raise ZeroDivisionError("a secret reason")
+
+
+def address(request: HttpRequest) -> HttpResponse:
+    from django.conf import settings
+
+    return _json({"base_url": base_url(request.META, settings.ICEKEEPER)})
+
+
+def slow_statement(request: HttpRequest) -> HttpResponse:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT count(*) FROM n"
+        )
+        return _json(cursor.fetchone())
+
+
+@require_GET
+def only_get(request: HttpRequest) -> HttpResponse:
+    return _json({})
+
+
+class Framework(APIView):
+    """A view the way the APIs write theirs."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def get(self, request: Request) -> HttpResponse:
+        return _json({"framework": True})
+
+
+urlpatterns = [
+    path("catalog/v1/echo", echo),
+    path("catalog/v1/namespaces/<levels:name>", levels),
+    path("catalog/v1/sleep", sleep),
+    path("catalog/v1/large", large),
+    path("catalog/v1/nothing", nothing),
+    path("catalog/v1/not-modified", not_modified),
+    path("catalog/v1/ignore-body", ignore_body),
+    path("catalog/v1/fail", fail),
+    path("catalog/v1/address", address),
+    path("catalog/v1/slow-statement", slow_statement),
+    path("catalog/v1/only-get", only_get),
+    path("catalog/v1/framework", Framework.as_view()),
+    path("page", echo),
+    path("page/fail", fail),
+]
+handler400 = "icekeeper.http.error_views.bad_request"
+handler403 = "icekeeper.http.error_views.forbidden"
+handler404 = "icekeeper.http.error_views.not_found"
+handler500 = "icekeeper.http.error_views.server_error"

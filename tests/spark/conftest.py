@@ -1,0 +1,89 @@
+"""One Spark for the run, the live catalog as clients of both kinds see it, and a namespace of its own for each test."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyspark.sql import Row, SparkSession
+
+from tasks.spark.readback import connect_pyiceberg
+from tasks.spark.session import iceberg_session, rest_catalog
+
+HERE = Path(__file__).parent
+LIVE = "live"
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # pyspark leaves the socket of each collect() to the garbage collector
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def _no_sockets_left() -> Iterator[None]:
+    """Collect those sockets here, before a test of another folder, where that is an error, does."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local Spark with Iceberg's classes, for Java through `spark._jvm` as well; it needs no catalog."""
+    session = iceberg_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def live_spark(spark: SparkSession, live_catalog: Any) -> SparkSession:
+    """The same Spark, in which SQL knows the live catalog as `live` and takes it where none is named."""
+    for key, value in rest_catalog(LIVE, uri=live_catalog.uri, warehouse=live_catalog.warehouse).items():
+        spark.conf.set(key, value)
+    spark.sql(f"USE {LIVE}")
+    return spark
+
+
+@pytest.fixture(scope="session")
+def catalog(live_catalog: Any) -> Catalog:
+    """PyIceberg as a client of the live catalog."""
+    return connect_pyiceberg(uri=live_catalog.uri, warehouse=live_catalog.warehouse, token=None)
+
+
+@pytest.fixture
+def namespace(catalog: Catalog) -> Iterator[str]:
+    """A new namespace, emptied and dropped afterwards."""
+    name = f"test_{next(_numbers)}"
+    catalog.create_namespace(name)
+    yield name
+    _drop(catalog, (name,))
+
+
+def _drop(catalog: Catalog, namespace: tuple[str, ...]) -> None:
+    for child in catalog.list_namespaces(namespace):
+        _drop(catalog, child)
+    for table in catalog.list_tables(namespace):
+        catalog.drop_table(table)
+    catalog.drop_namespace(namespace)
+
+
+@pytest.fixture
+def sql(live_spark: SparkSession, namespace: str) -> Callable[[str], list[Row]]:
+    """Run a statement and return its rows; the word `ns` in it stands for the test's namespace.
+
+    Names are written with their namespace throughout: Spark does not look for a metadata table such as `books.files`
+    in the current one.
+    """
+
+    def run(statement: str) -> list[Row]:
+        return live_spark.sql(re.sub(r"\bns\b", namespace, statement)).collect()
+
+    return run

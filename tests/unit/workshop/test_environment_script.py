@@ -1,0 +1,71 @@
+"""`scripts/environment.py` says in one line what is missing and how to get it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "environment.py"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose only requirement cannot be had."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    (tmp_path / "requirements.txt").write_text("icekeeper-needs-what-nobody-has==1\n")
+    return tmp_path
+
+
+def run(checkout: Path, *names: str, prelude: str = "") -> subprocess.CompletedProcess[str]:
+    program = f"import runpy, sys; sys.argv[1:] = {list(names)!r}\n{prelude}\n"
+    program += f"runpy.run_path({str(checkout / 'scripts' / 'environment.py')!r}, run_name='__main__')"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_an_old_python_is_named(checkout: Path) -> None:
+    done = run(checkout, "requirements.txt", prelude="sys.version_info = (3, 10, 4, 'final', 0)")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert "is 3.10" in done.stderr
+
+
+def test_a_python_without_ensurepip_is_named_with_its_cure(checkout: Path) -> None:
+    hide = "import importlib.util; importlib.util.find_spec = lambda name: None"
+    done = run(checkout, "requirements.txt", prelude=hide)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "apt install python3-venv" in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_missing_requirement_file_is_named(checkout: Path) -> None:
+    done = run(checkout, "requirements-other.txt")
+    assert done.returncode == 1
+    assert "requirements-other.txt" in done.stderr
+
+
+def test_a_failed_installation_is_one_line_and_is_tried_again(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    for _ in range(2):
+        done = run(checkout, "requirements.txt")
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+        assert "icekeeper-needs-what-nobody-has" in done.stderr
+
+
+def test_an_unchanged_second_call_does_not_touch_pip(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    (checkout / "requirements.txt").write_text("# nothing\n")
+    assert run(checkout, "requirements.txt").returncode == 0
+    (checkout / ".venv" / "pip.log").unlink(missing_ok=True)
+    second = run(checkout, "requirements.txt")
+    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+    assert not (checkout / ".venv" / "pip.log").exists()
+    (checkout / "requirements.txt").write_text("icekeeper-needs-what-nobody-has==1\n")
+    assert run(checkout, "requirements.txt").returncode == 1

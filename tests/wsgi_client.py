@@ -1,0 +1,106 @@
+"""A client that calls the real WSGI application in this process: the raw path, both stacks, no socket."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import unquote_to_bytes
+
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from icekeeper.wsgi import application
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        error: dict[str, Any] = self.json()["error"]
+        return error
+
+    def refused(self, status: int, wire_type: str, text: str = "") -> bool:
+        """Whether this is exactly that refusal, in the envelope that the specification names."""
+        error = self.error
+        assert set(error) == {"message", "type", "code", "stack"}
+        assert error["code"] == self.status
+        assert (self.status, error["type"]) == (status, wire_type), error
+        assert text in error["message"], error["message"]
+        return True
+
+
+def call(method: str, target: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+    """Send one request. `target` is sent as it is: percent-encode what must be."""
+    path, _, query = target.partition("?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "RAW_URI": target,
+        "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query,
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": "testserver",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "testserver",
+        "CONTENT_TYPE": "application/json",
+        "CONTENT_LENGTH": str(len(body)),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": BytesIO(body),
+        "wsgi.errors": BytesIO(),
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, value in (headers or {}).items():
+        environ["HTTP_" + name.upper().replace("-", "_")] = value
+    started: dict[str, Any] = {}
+
+    def start_response(status: str, response_headers: list[tuple[str, str]], exc_info: object = None) -> None:
+        started.update(status=int(status.split(maxsplit=1)[0]), headers=dict(response_headers))
+
+    with _connections_of_the_test():
+        result = application(environ, start_response)
+        try:
+            content = b"".join(result)
+        finally:
+            if hasattr(result, "close"):
+                result.close()
+    return Answer(started["status"], started["headers"], content)
+
+
+def _connections_of_the_test() -> AbstractContextManager[Any]:
+    """Inside a test's transaction the server must not give the connection away, as it does between requests."""
+    if not connection.in_atomic_block:
+        return nullcontext()
+    return patch.object(BaseDatabaseWrapper, "close_if_unusable_or_obsolete")
+
+
+class ApiClient:
+    """Calls below one address, with JSON bodies."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+
+    def get(self, target: str = "", **headers: str) -> Answer:
+        return call("GET", self.base + target, headers=headers)
+
+    def head(self, target: str = "") -> Answer:
+        return call("HEAD", self.base + target)
+
+    def delete(self, target: str = "") -> Answer:
+        return call("DELETE", self.base + target)
+
+    def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None) -> Answer:
+        return call("POST", self.base + target, body=json.dumps(body).encode() if raw is None else raw)
