@@ -20,6 +20,9 @@ setup: python ## Make .venv with the server and Spark
 demo: setup ## Serve a catalog, store and read real data through it with Spark, show what was stored, stop
 	@$(IN) manage.py demo $(ARGS)
 
+run: export ICEKEEPER__DATA_DIR ?= $(CURDIR)/.icekeeper
+run: export ICEKEEPER__LOCAL_STORAGE_ROOT ?= $(ICEKEEPER__DATA_DIR)/storage
+run: export LAKEKEEPER__BIND_IP ?= 127.0.0.1
 run: setup ## Serve on 127.0.0.1:8181 until Ctrl-C; state stays in .icekeeper/
 	@$(IN) manage.py quickstart $(ARGS)
 
@@ -30,6 +33,9 @@ test-long: parts ## The same with the long random and fault runs
 	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(ARGS)
 
 lint: lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs ## Check style, types, layers, migrations, OpenAPI and docs
+
+# What only reads the sources must not make or touch the state of `make run`.
+lint-types lint-migrations lint-openapi lint-docs openapi docs: export ICEKEEPER__DATA_DIR := $(CURDIR)/build/state
 
 lint-style: environment
 	@$(IN) -m ruff check .

@@ -331,6 +331,7 @@ _TAKES: dict[Any, str] = {
     int: "number",
     str: "text",
     Path: "path",
+    float: "duration",
     SecretStr: "secret text",
     list[str]: "list",
     AnyHttpUrl: "address",
@@ -343,7 +344,8 @@ def _takes(field: FieldInfo) -> str:
         annotation = next(each for each in get_args(annotation) if each is not type(None))
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
-    return "duration" if annotation is float else _TAKES[annotation]
+    # A setting of a new type must be given a name here.
+    return str(_TAKES[annotation])
 
 
 def _default(field: FieldInfo) -> str:

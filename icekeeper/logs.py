@@ -27,17 +27,15 @@ class JsonFormatter(logging.Formatter):
         request_id = current_request_id()
         if request_id is not None:
             line["request_id"] = request_id
-        for name, value in record.__dict__.items():
-            if name not in _STANDARD:
-                line[name] = value
+        line.update({name: value for name, value in record.__dict__.items() if name not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             line["stack"] = record.stack_info
         try:
             return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-        except TypeError:  # lone surrogates, integers beyond 64 bits
-            return json.dumps(line, default=str)
+        except TypeError:  # lone surrogates (which no strict reader of JSON takes), integers beyond 64 bits
+            return json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def _timestamp(seconds: float) -> str:

@@ -67,7 +67,7 @@ WSGI_APPLICATION = "icekeeper.wsgi.application"
 APPEND_SLASH = False
 
 API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
-# Outermost first. Request id, body limit, deadline and log line are not middleware: icekeeper.http.application has them.
+# Outermost first. Request id, body limit, deadline and log line are no middleware: icekeeper.http.application has them.
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
 MIDDLEWARE = [
@@ -107,16 +107,16 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["icekeeper.kernel.json_format.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json_format.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json_format.FirstFormat",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.api_shapes.OperationSchema",
     "EXCEPTION_HANDLER": "icekeeper.kernel.error_answers.answer_error",
     "UNAUTHENTICATED_USER": None,
 }
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Icekeeper management API",
-    "VERSION": "0.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
+# Titles, versions and tags of the documents: management/api/openapi.py.
+SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # Choices stay where they are used: the usual hook makes components of them, with made-up names.
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enum_id_removal"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
 

@@ -16,10 +16,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
 
 if settings.ICEKEEPER.serve_swagger_ui:
     urlpatterns += [
-        path("swagger-ui", SwaggerView.as_view(url="/api-docs/management/v1/openapi.json"), name="swagger-ui"),
-        path(
-            "swagger-ui/catalog", SwaggerView.as_view(url="/api-docs/catalog/v1/openapi.json"), name="swagger-catalog"
-        ),
+        path("swagger-ui", SwaggerView.as_view(first="management"), name="swagger-ui"),
+        path("swagger-ui/catalog", SwaggerView.as_view(first="catalog"), name="swagger-catalog"),
         path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),
     ]
 

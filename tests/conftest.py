@@ -17,6 +17,10 @@ from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 
 HERE = Path(__file__).parent
+DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
+PURE = ("unit", "server")
+"""Folders whose tests need no database unless they ask for one."""
+
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
 # pytest-django would read the settings before any conftest if the ini file named them; so they are named here, after
@@ -38,6 +42,8 @@ from django.conf import settings  # noqa: E402
 
 # A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
 settings.READ_DATABASE = "default"
+
+pytest_plugins = ["tests.catalog_fixtures"]
 
 hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
@@ -88,10 +94,8 @@ def _runs_on(item: pytest.Item) -> str | None:
     """The one database whose run covers this test, None where both must: pure tests once, Spark as in production."""
     if _is_below(item, "spark"):
         return "postgres"
-    needs_database = item.get_closest_marker("django_db") or {"db", "transactional_db", "live_catalog"} & set(
-        getattr(item, "fixturenames", ())
-    )
-    return "sqlite" if _is_below(item, "unit") and not needs_database else None
+    needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
+    return "sqlite" if any(_is_below(item, folder) for folder in PURE) and not needs_database else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -117,6 +121,18 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     if RUN.postgres is None:
         for alias, database in settings.DATABASES.items():
             database.setdefault("TEST", {})["NAME"] = str(RUN.home / f"test-{alias}.sqlite3")
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Close every pool before the test database is dropped: Django itself closes that of `default` only."""
+    from django.db import connections
+
+    yield
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+        if hasattr(connection, "close_pool"):
+            connection.close_pool()
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse
-from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from catalog.identifiers import Identifier, Levels
@@ -29,10 +26,6 @@ class PrefixIsNotWarehouseId(BadRequest):
 
 class IcebergView(APIView):
     """A resource of the REST catalog. Subclasses read `self.actor`, `self.warehouse_id`, `self.levels`, `self.name`."""
-
-    authentication_classes: ClassVar[list[type[BaseAuthentication]]] = []
-    permission_classes: ClassVar[list[type[BasePermission]]] = []
-    throttle_classes: ClassVar[list[type[BaseThrottle]]] = []
 
     actor: Actor
 

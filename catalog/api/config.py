@@ -6,6 +6,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
@@ -33,6 +34,7 @@ ENDPOINTS = [
 
 
 class ConfigView(IcebergView):
+    @operations.get_config
     def get(self, request: Request) -> HttpResponse:
         header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
         warehouse_id = find_warehouse_for(

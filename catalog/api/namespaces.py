@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer, no_content
 from catalog.identifiers import Levels
 from catalog.selectors.namespaces import get_namespace_for, list_namespaces_for
@@ -14,6 +15,7 @@ from icekeeper.kernel.raw_path import decode_segment, split_levels
 
 
 class NamespacesView(IcebergView):
+    @operations.list_namespaces
     def get(self, request: Request, **_: Any) -> HttpResponse:
         parent = request.GET.get("parent")
         try:
@@ -36,6 +38,7 @@ class NamespacesView(IcebergView):
             page=self.page(request, "namespaces"),
         )
 
+    @operations.create_namespace
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         namespace = create_namespace(
@@ -48,20 +51,24 @@ class NamespacesView(IcebergView):
 
 
 class NamespaceView(IcebergView):
+    @operations.load_namespace
     def get(self, request: Request, **_: Any) -> HttpResponse:
         found = get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return json_answer({"namespace": found.levels, "properties": found.properties})
 
+    @operations.namespace_exists
     def head(self, request: Request, **_: Any) -> HttpResponse:
         get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return no_content()
 
+    @operations.drop_namespace
     def delete(self, request: Request, **_: Any) -> HttpResponse:
         drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return no_content()
 
 
 class NamespacePropertiesView(IcebergView):
+    @operations.update_namespace_properties
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         changes = update_namespace_properties(

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpResponse
 from rest_framework.request import Request
 
+from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer, no_content
 from catalog.api.render import commit_table_response, load_table_result
 from catalog.identifiers import Identifier, require_identifier
@@ -16,6 +17,7 @@ from icekeeper.kernel.errors import BadRequest
 
 
 class TablesView(IcebergView):
+    @operations.list_tables
     def get(self, request: Request, **_: Any) -> HttpResponse:
         tables, token = list_tables_for(
             actor=self.actor,
@@ -28,6 +30,7 @@ class TablesView(IcebergView):
             answer["next-page-token"] = token
         return json_answer(answer)
 
+    @operations.create_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         created = create_table(
@@ -46,13 +49,16 @@ class TablesView(IcebergView):
 
 
 class TableView(IcebergView):
+    @operations.load_table
     def get(self, request: Request, **_: Any) -> HttpResponse:
         return load_table_result(load_table_for(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table))
 
+    @operations.table_exists
     def head(self, request: Request, **_: Any) -> HttpResponse:
         require_table_exists(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table)
         return no_content()
 
+    @operations.update_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         table = self.table
@@ -66,6 +72,7 @@ class TableView(IcebergView):
         )
         return commit_table_response(committed)
 
+    @operations.drop_table
     def delete(self, request: Request, **_: Any) -> HttpResponse:
         drop_table(
             actor=self.actor,
@@ -78,6 +85,7 @@ class TableView(IcebergView):
 
 
 class RegisterTableView(IcebergView):
+    @operations.register_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         registered = register_table(
@@ -92,6 +100,7 @@ class RegisterTableView(IcebergView):
 
 
 class RenameTableView(IcebergView):
+    @operations.rename_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
         body = self.body(request)
         rename_table(
@@ -106,6 +115,7 @@ class RenameTableView(IcebergView):
 class TableMetricsView(IcebergView):
     """Reports are checked and acknowledged; nothing reads them yet."""
 
+    @operations.report_metrics
     def post(self, request: Request, **_: Any) -> HttpResponse:
         report = self.body(request)
         if report.get("report-type") not in {"scan-report", "commit-report"}:

@@ -6,7 +6,6 @@ A primitive type is its canonical text (`decimal(9, 2)`), so two types are equal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -106,20 +105,31 @@ def parse_type(document: Any, where: str, depth: int = 0) -> Type:
         case "struct":
             return parse_struct(owner, where, depth)
         case "list":
-            return ListType(
-                element_id=read_int(owner, "element-id", where),
-                element_required=read_bool(owner, "element-required", where),
-                element=parse_type(required(owner, "element", where), f"{where}.element", depth + 1),
-            )
+            is_required = read_bool(owner, "element-required", where)
+            element = _parse_inner(owner, "element", where, depth, is_required=is_required)
+            return ListType(read_int(owner, "element-id", where), is_required, element)
         case "map":
+            is_required = read_bool(owner, "value-required", where)
+            key = _parse_inner(owner, "key", where, depth, is_required=True)
+            value = _parse_inner(owner, "value", where, depth, is_required=is_required)
             return MapType(
-                key_id=read_int(owner, "key-id", where),
-                key=parse_type(required(owner, "key", where), f"{where}.key", depth + 1),
-                value_id=read_int(owner, "value-id", where),
-                value_required=read_bool(owner, "value-required", where),
-                value=parse_type(required(owner, "value", where), f"{where}.value", depth + 1),
+                read_int(owner, "key-id", where), key, read_int(owner, "value-id", where), is_required, value
             )
     raise BadRequest(f'{where}.type: expected "struct", "list" or "map", got "{clip(kind)}"')
+
+
+def _parse_inner(owner: dict[str, Any], name: str, where: str, depth: int, *, is_required: bool) -> Type:
+    """The type of a list's element or of a map's key or value."""
+    path = f"{where}.{name}"
+    inner = parse_type(required(owner, name, where), path, depth + 1)
+    _check_unknown(inner, path, is_required=is_required)
+    return inner
+
+
+def _check_unknown(column_type: Type, where: str, *, is_required: bool) -> None:
+    """All values of type unknown are null."""
+    if is_required and column_type == "unknown":
+        raise BadRequest(f"{where}: Cannot create required field with unknown type")
 
 
 def parse_struct(owner: dict[str, Any], where: str, depth: int = 0) -> StructType:
@@ -134,8 +144,7 @@ def _parse_field(document: Any, where: str, depth: int) -> NestedField:
     column_type = parse_type(required(owner, "type", where), f"{where}.type", depth + 1)
     is_required = read_bool(owner, "required", where)
     name = read_string(owner, "name", where)
-    if column_type == "unknown" and is_required:
-        raise BadRequest(f"{where}.required: a column of type unknown must be optional")
+    _check_unknown(column_type, f"{where}.type", is_required=is_required)
     for default in ("initial-default", "write-default"):
         check_default(owner.get(default), str(column_type), f"{where}.{default}")
     return NestedField(
@@ -177,15 +186,3 @@ def _spatial(parts: tuple[str, ...], where: str) -> str:
     if not parts[1]:
         raise BadRequest(f"{where}: {parts[0]} names an empty coordinate reference system")
     return f"{parts[0]}({', '.join(parts[1:])})"
-
-
-def nested_types(column_type: Type) -> Iterator[Type]:
-    """The types one level below, in document order."""
-    match column_type:
-        case StructType(fields=fields):
-            yield from (field.type for field in fields)
-        case ListType(element=element):
-            yield element
-        case MapType(key=key, value=value):
-            yield key
-            yield value

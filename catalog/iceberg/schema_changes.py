@@ -10,7 +10,7 @@ from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
 from catalog.iceberg.draft import Additions, Draft
-from catalog.iceberg.json_fields import as_object, read_int_list, read_object
+from catalog.iceberg.json_fields import INT_RANGE, as_object, read_int_list, read_object
 from catalog.iceberg.schemas import check_version, parse_schema, without_null_defaults
 from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SORT_ORDER_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID
 from icekeeper.kernel.errors import BadRequest
@@ -29,6 +29,7 @@ def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
             draft.schemas.reuse(existing_id)
             return
         next_id = max(next_id, existing_id + 1)
+    _check_id(next_id, where)
     draft.own("schemas").append({**without_null_defaults(document), "schema-id": next_id})
     draft.metadata["last-column-id"] = max(draft.metadata["last-column-id"], schema.highest_field_id)
     draft.schemas.record(next_id)
@@ -49,6 +50,7 @@ def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     if same_id is not None:
         draft.specs.reuse(same_id)
         return
+    _check_id(next_id, where)
     is_v1 = draft.format_version == 1
     last_partition_id = draft.metadata["last-partition-id"]
     written = partition_specs.with_field_ids(
@@ -56,6 +58,8 @@ def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     )
     if is_v1 and not partition_specs.has_sequential_ids(written):
         raise BadRequest(f"{where}.fields: Spec does not use sequential IDs that are required in v1")
+    for field in written:
+        _check_id(field["field-id"], f"{where}.fields")
     draft.own("partition-specs").append({**document, "spec-id": next_id, "fields": written})
     draft.metadata["last-partition-id"] = max([last_partition_id, *(field["field-id"] for field in written)])
     draft.specs.record(next_id)
@@ -81,6 +85,7 @@ def add_sort_order(draft: Draft, document: dict[str, Any], where: str) -> None:
         draft.orders.reuse(same_id)
         return
     order_id = next_id if fields else UNSORTED_ORDER_ID
+    _check_id(order_id, where)
     written = [field.written(source) for field, source in zip(fields, document["fields"], strict=True)]
     draft.own("sort-orders").append({**document, "order-id": order_id, "fields": written})
     draft.orders.record(order_id)
@@ -148,6 +153,12 @@ def check_bindings(draft: Draft) -> None:
         if document is spec:
             partition_specs.check_default(fields, schema)
     sort_orders.check_default(sort_orders.parse_sort_order(order, f"sort order {order_id}"), schema)
+
+
+def _check_id(assigned_id: int, where: str) -> None:
+    """Ids are 32-bit: a table that came with the highest one cannot get another."""
+    if assigned_id > INT_RANGE[1]:
+        raise BadRequest(f"{where}: no id is left above {INT_RANGE[1]}")
 
 
 def _choose(draft: Draft, added: Additions, update: dict[str, Any], *, member: str, owner: str, chosen: str) -> None:

@@ -92,8 +92,9 @@ def check_version(schema: Schema, format_version: int) -> None:
         if format_version < since:
             problems.append(f"Invalid type for {clip(column.name)}: {column.type} is not supported until v{since}")
         elif column.initial_default is not None and format_version < DEFAULT_VALUES_VERSION:
+            default = clip(str(column.initial_default))
             problems.append(
-                f"Invalid initial default for {clip(column.name)}: non-null default ({clip(str(column.initial_default))}) "
+                f"Invalid initial default for {clip(column.name)}: non-null default ({default}) "
                 f"is not supported until v{DEFAULT_VALUES_VERSION}"
             )
     if problems:

@@ -65,7 +65,10 @@ def check_snapshot(snapshot: dict[str, Any], where: str) -> int:
 
 
 def read_new_snapshot(update: dict[str, Any], format_version: int) -> dict[str, Any]:
-    """The snapshot of an add-snapshot update, without null fields; from version 2 on a summary is required."""
+    """The snapshot of an add-snapshot update, without null fields.
+
+    From version 2 on the sequence number, a summary with its operation and a manifest list are required.
+    """
     snapshot = without_nulls(read_object(update, "snapshot", ""), _OPTIONAL_FIELDS)
     check_snapshot(snapshot, "snapshot")
     number = snapshot.get("sequence-number")
@@ -76,7 +79,7 @@ def read_new_snapshot(update: dict[str, Any], format_version: int) -> dict[str, 
         return snapshot
     read_string(read_object(snapshot, "summary", "snapshot"), "operation", "snapshot.summary")
     read_string(snapshot, "manifest-list", "snapshot")
-    if number is not None and number < 0:
+    if read_long(snapshot, "sequence-number", "snapshot") < 0:
         raise BadRequest(f"snapshot.sequence-number: must not be negative: {number}")
     return snapshot
 

@@ -34,6 +34,7 @@ class CurrentTabular:
     """The tabular that has the name now; `document` are the bytes of its metadata file."""
 
     id: UUID
+    namespace_id: UUID
     kind: str
     location: str
     protected: bool
@@ -81,6 +82,7 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
         unchanged = cached is not None and row[10] == seen
         current = CurrentTabular(
             id=as_uuid(row[6]),
+            namespace_id=as_uuid(row[5]),
             kind=row[7],
             location=row[8],
             protected=bool(row[9]),

@@ -74,7 +74,10 @@ def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, proper
 def _parent(warehouse_id: UUID, levels: Levels) -> UUID | None:
     if len(levels) == 1:
         return None
-    parents = Namespace.objects.filter(warehouse_id=warehouse_id, path_key=path_key(levels[:-1]))
+    # Locked, so that nobody drops it before the child is there.
+    parents = Namespace.objects.select_for_update(no_key=True).filter(
+        warehouse_id=warehouse_id, path_key=path_key(levels[:-1])
+    )
     parent_id = parents.values_list("pk", flat=True).first()
     if parent_id is None:
         raise no_such_namespace(levels[:-1])

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from catalog.errors import Protected, already_exists, no_such_namespace, no_such_table
 from catalog.identifiers import Identifier
-from catalog.models import Tabular
+from catalog.models import Namespace, Tabular
 from catalog.selectors.targets import find_target
 from icekeeper.kernel import deadline
 from icekeeper.kernel.database_errors import is_foreign_key_violation
@@ -36,12 +36,14 @@ def rename_table(*, actor: Actor, warehouse_id: UUID, source: Identifier, destin
     deadline.begin_write()
     try:
         with transaction.atomic():
+            if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
+                raise no_such_namespace(destination.levels)
             renamed = Tabular.objects.filter(
-                pk=table.id, namespace_id=origin.namespace_id, name_key=source.name_key
+                pk=table.id, namespace_id=table.namespace_id, name_key=source.name_key
             ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key)
             if not renamed:
                 raise no_such_table(source)
-            if namespace_id != origin.namespace_id:
+            if namespace_id != table.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type.TABLE, table.id, parent=parent)
     except IntegrityError as error:

@@ -37,9 +37,8 @@ class EdgeHandler(WSGIHandler):
             restore_statement_limits()
             close_old_connections()
         else:
-            response._resource_closers.append(restore_statement_limits)  # noqa: SLF001
-        # Django runs these when the server closes the answer, after its last byte was sent.
-        response._resource_closers.append(partial(log_request, request, response))  # noqa: SLF001
+            _when_closed(response, restore_statement_limits)
+        _when_closed(response, partial(log_request, request, response))
         return response
 
 
@@ -70,12 +69,18 @@ class ApiHandler(EdgeHandler):
         refusal = request.META.get("icekeeper.refusal")
         if refusal is not None:
             raise refusal
-        response: HttpResponseBase = self._get_response(request)
+        response: HttpResponseBase = self._get_response(request)  # type: ignore[attr-defined]
         if response.status_code == 405 and isinstance(response, HttpResponse) and not response.content:  # noqa: PLR2004
             answer = answer_error(MethodNotAllowed(f"{request.method} is not allowed here"))
             answer.headers["Allow"] = response.headers.get("Allow", "")
             return answer
         return response
+
+
+def _when_closed(response: HttpResponseBase, act: Callable[[], None]) -> None:
+    """Django calls `act` when the server closes the answer, after its last byte was sent."""
+    closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]  # noqa: SLF001
+    closers.append(act)
 
 
 def _answering_errors(handle: Handle) -> Handle:

@@ -30,20 +30,23 @@ class MeasuredBody:
         self._stream, self._missing = stream, length
 
     def read(self, size: int = -1, /) -> bytes:
-        wanted = self._missing if size is None or size < 0 else min(size, self._missing)
-        return self._count(self._stream.read, wanted)
+        """`size` bytes, or what is left. Servers return fewer only at the end, and this is not the end yet."""
+        wanted = self._wanted(size)
+        data = _read(self._stream.read, wanted) if wanted else b""
+        return self._count(data, at_least=wanted)
 
     def readline(self, size: int = -1, /) -> bytes:
-        wanted = self._missing if size is None or size < 0 else min(size, self._missing)
-        return self._count(self._stream.readline, wanted)
+        wanted = self._wanted(size)
+        data = _read(self._stream.readline, wanted) if wanted else b""
+        return self._count(data, at_least=min(wanted, 1))
 
-    def _count(self, read: Any, wanted: int) -> bytes:
-        if wanted == 0:
-            return b""
-        data: bytes = _read(read, wanted)
-        self._missing -= len(data)
-        if not data:
+    def _wanted(self, size: int) -> int:
+        return self._missing if size is None or size < 0 else min(size, self._missing)
+
+    def _count(self, data: bytes, *, at_least: int) -> bytes:
+        if len(data) < at_least:
             raise BadRequest("The request body ended before its Content-Length")
+        self._missing -= len(data)
         return data
 
 

@@ -81,11 +81,11 @@ def restore_statement_limits() -> None:
 def _prepare_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
     if _ask_first not in connection.execute_wrappers:
         connection.execute_wrappers.append(_ask_first)
-    if connection.vendor == "postgresql":
-        usual = settings.ICEKEEPER.max_request_time
-    else:
-        usual = float(connection.settings_dict["OPTIONS"].get("timeout", 5.0))
+    usual: float = settings.ICEKEEPER.max_request_time
+    if connection.vendor == "sqlite":
+        usual = min(usual, float(connection.settings_dict["OPTIONS"].get("timeout", 5.0)))
         connection.connection.set_progress_handler(expired, _SQLITE_STEPS)
+        _apply(connection, usual)
     connection.__dict__["statement_limit"] = _Limit(usual, usual)
 
 

@@ -17,19 +17,28 @@ _ONE_PACKET = 262_144
 """Up to this size head and body are joined: a copy is cheaper than a second system call and a second wake-up."""
 
 
-class Answer(Response):
+class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's Response, with the head held back until the first byte of the body."""
 
     sock: ClientSocket
+    headers_sent: bool
 
-    def __init__(self, request: Any, sock: ClientSocket, cfg: Any) -> None:
+    def __init__(self, request: Any, sock: ClientSocket, cfg: Any, worker: Any) -> None:
         super().__init__(request, sock, cfg)
+        self._worker = worker
         self._head = b""
         self.on_wire = False
 
     def should_close(self) -> bool:
-        """Whether the connection ends with this answer. An unread body would be taken for the next request."""
-        return bool(super().should_close()) or self.sock.owes_continue or not _is_drainable(self.req.body)
+        """Whether the connection ends with this answer: the client or a stop of the server wants it, or part of the
+        request's body is unread and would be taken for the next request.
+        """
+        return (
+            bool(super().should_close())
+            or not self._worker.alive
+            or self.sock.owes_continue
+            or not _is_drainable(self.req.body)
+        )
 
     def send_headers(self) -> None:
         if self.headers_sent:

@@ -19,12 +19,12 @@ class ClientSocket(socket.socket):
 
     def __init__(self, accepted: socket.socket, patience: float) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        self.setblocking(False)
+        self.settimeout(0.0)
         self.patience = patience
         self.read_until = 0.0
         self.owes_continue = False
 
-    def recv(self, size: int, flags: int = 0, /) -> bytes:  # type: ignore[override]
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
         """Bytes from the client, b"" when it is gone.
 
         Raises TimeoutError when it sends nothing for `patience` seconds, or goes on sending beyond `read_until`

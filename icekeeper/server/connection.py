@@ -7,8 +7,10 @@ from typing import Any
 
 from gunicorn.http.unreader import SocketUnreader
 
-from icekeeper.kernel.errors import CatalogError, HeadersTooLarge, UriTooLong
+from icekeeper.kernel.errors import BadRequest, CatalogError, HeadersTooLarge, UriTooLong
 from icekeeper.server.client_socket import ClientSocket
+
+_FIRST_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ\r")
 
 LARGEST_LINE = 32_768
 """Bytes of a request line: five namespace levels and a table of 255 characters each, percent-encoded, fit."""
@@ -57,11 +59,12 @@ class Connection:
 
     def has_head(self) -> bool:
         """Whether the head is complete, or so wrong that the parser can say so at once."""
-        head = self.head
-        return b"\r\n\r\n" in head or b"\n\n" in head or (bool(head) and not (65 <= head[0] <= 90 or head[0] == 13))  # noqa: PLR2004
+        return b"\r\n\r\n" in self.head or b"\n\n" in self.head
 
-    def oversize(self) -> CatalogError | None:
-        """The refusal for an incomplete head that is already too long."""
+    def refusal(self) -> CatalogError | None:
+        """Why an incomplete head need not be waited for: it is no HTTP, or too long already."""
+        if self.head[0] not in _FIRST_BYTES:
+            return BadRequest("Malformed request: not HTTP/1.1 (TLS must end in front of this port)")
         if len(self.head) > LARGEST_LINE and b"\r\n" not in self.head:
             return UriTooLong("The request line is too long")
         if len(self.head) > LARGEST_HEAD:

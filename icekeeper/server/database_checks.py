@@ -6,9 +6,10 @@ import copy
 from typing import Any
 
 from django.conf import settings
-from django.db import ConnectionHandler, DatabaseError, NotSupportedError
+from django.db import DatabaseError, NotSupportedError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import ConnectionHandler
 
 OLDEST_POSTGRES = 15
 CONNECT_SECONDS = 10
@@ -64,7 +65,7 @@ def _check(connection: BaseDatabaseWrapper) -> None:
     )
     if ahead:
         raise UnusableDatabase(
-            f"{_describe(connection)} was migrated by a newer version (it has {ahead[-1]}, which this one does not know). "
+            f"{_describe(connection)} was migrated by a newer version: it has {ahead[-1]}, unknown to this one. "
             "Start that version, or restore a backup from before its manage.py migrate"
         )
 

@@ -40,7 +40,7 @@ class Limits:
     body_size: int
 
 
-class JsonLogger(Logger):
+class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
     """gunicorn's own lines go through our log; requests have a line of their own (icekeeper.http.access_log)."""
 
     def setup(self, cfg: Any) -> None:
@@ -58,7 +58,7 @@ class JsonLogger(Logger):
         """Nothing: lines go to stderr."""
 
 
-class GracefulArbiter(Arbiter):
+class GracefulArbiter(Arbiter):  # type: ignore[misc]
     """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else."""
 
     def start(self) -> None:
@@ -69,7 +69,7 @@ class GracefulArbiter(Arbiter):
         self.handle_term()
 
 
-class Server(BaseApplication):
+class Server(BaseApplication):  # type: ignore[misc]
     """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound."""
 
     def __init__(self, conf: Settings, when_bound: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.http.message import Request
+from gunicorn.http.unreader import SocketUnreader
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker
 
@@ -34,18 +35,24 @@ from icekeeper.server.refusals import as_refusal, refusal_bytes
 STOP_LINGER = 1.0
 """Seconds that a stopping worker keeps idle connections, for a request that a client may be sending just now."""
 
+FRESH_SECONDS = 1.0
+"""How long a connection must have been silent before it may be closed in favour of a new one."""
+
 CLOSE_LINGER = 3.0
 """Seconds to wait for a client to take the last answer: closing on unread bytes would destroy it on the way."""
 
 DRAIN_SECONDS = 1.0
 """How long a thread waits for the rest of a small body that no view read."""
 
+LARGEST_LOGGED_HEAD = 8192
+"""Bytes of a head that are kept for the log line of a request that cannot be parsed."""
+
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
 """One element as long as nobody has taken it; `pop` decides between a thread and the event loop."""
 
 
-class RequestWorker(Worker):
+class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     """See the module. What gunicorn's settings do not know is in `app.limits` (icekeeper.server.run)."""
 
     def init_process(self) -> None:
@@ -70,7 +77,7 @@ class RequestWorker(Worker):
     def run(self) -> None:
         self.poller.watch(self.PIPE[0])
         for listener in self.sockets:
-            listener.setblocking(False)
+            listener.settimeout(0.0)
             self.listeners[listener.fileno()] = listener
             self.poller.watch(listener.fileno())
         for number in range(self.cfg.threads):
@@ -110,7 +117,7 @@ class RequestWorker(Worker):
         except OSError as error:
             if error.errno not in _OUT_OF_RESOURCES:
                 raise
-            self.log.error("cannot accept a connection: %s", error)
+            self.log.error("cannot accept a connection: %s", error)  # noqa: TRY400
             self._close_longest_idle(or_lingering=True)
             sleep(0.01)  # the listener stays readable: without a pause this would spin
             return
@@ -156,7 +163,7 @@ class RequestWorker(Worker):
             ticket = [connection]
             self.waiting.append((connection.arrived, ticket))
             self.tickets.put(ticket)
-        elif (refusal := connection.oversize()) is not None:
+        elif (refusal := connection.refusal()) is not None:
             connection.arrived = monotonic()
             self._refuse(connection, refusal)
         else:
@@ -202,10 +209,14 @@ class RequestWorker(Worker):
                 self._close(connection)
 
     def _close_longest_idle(self, *, or_lingering: bool = False) -> bool:
-        """Make room for a new connection at the cost of the one that was least useful; False when none is idle."""
+        """Make room for a new connection at the cost of the one that was least useful; False when none is idle.
+
+        One that was opened or used a moment ago is not: its client may be sending.
+        """
+        latest = monotonic() + self.cfg.keepalive - FRESH_SECONDS
         with self.handover:
             known = list(self.connections.values())
-            idle = [connection for connection in known if connection.is_idle]
+            idle = [connection for connection in known if connection.is_idle and connection.expires < latest]
             if not idle and or_lingering:
                 idle = [connection for connection in known if connection.turn is Turn.LINGER]
         if not idle:
@@ -236,24 +247,19 @@ class RequestWorker(Worker):
         """Parse and answer one request; whether the connection can carry another."""
         sock = connection.socket
         sock.read_until = connection.arrived + self.app.limits.request_time
-        head = bytes(connection.head[:8192])
+        head = bytes(connection.head[:LARGEST_LOGGED_HEAD])
         unreader = connection.take_head()
-        try:
-            request = Request(self.cfg, unreader, connection.address)
-        except (NoMoreData, StopIteration, ConnectionError):
+        request = self._parse(connection, unreader, head)
+        if request is None:
             return False
-        except TimeoutError:
-            return self._fail(connection, RequestTimeout("The client sent its request too slowly"), head)
-        except ParseException as error:
-            return self._fail(connection, as_refusal(error), head)
         # gunicorn would send 100 Continue now; it is sent when the body is read, so that a refusal comes instead of it.
         sock.owes_continue, request._expected_100_continue = request._expected_100_continue, False  # noqa: SLF001
         answer: Answer
-        answer, environ = create(request, sock, connection.address, connection.server, self.cfg, response_class=Answer)
+        answer, environ = create(
+            request, sock, connection.address, connection.server, self.cfg, response_class=Answer, response_args=(self,)
+        )
         environ["wsgi.multithread"] = True
         environ["icekeeper.arrived"] = connection.arrived
-        if not self.alive:
-            answer.force_close()
         try:
             self._answer(environ, answer)
         except (ConnectionError, TimeoutError) as error:
@@ -261,13 +267,25 @@ class RequestWorker(Worker):
             return False
         except Exception:
             self.log.exception("the application failed")
-            if answer.on_wire:
-                return False
-            return self._fail(connection, CatalogError("The server met an unexpected error"), head)
+            if not answer.on_wire:
+                self._fail(connection, CatalogError("The server met an unexpected error"), head)
+            return False
         if answer.should_close() or not self._drain(request, sock):
             return False
         connection.head += unreader.take_buffered()
         return True
+
+    def _parse(self, connection: Connection, unreader: SocketUnreader, head: bytes) -> Request | None:
+        """The request, or None when there is none: the client is gone or has got its refusal."""
+        try:
+            return Request(self.cfg, unreader, connection.address)
+        except (NoMoreData, StopIteration, ConnectionError):
+            pass
+        except TimeoutError:
+            self._fail(connection, RequestTimeout("The client sent its request too slowly"), head)
+        except ParseException as error:
+            self._fail(connection, as_refusal(error), head)
+        return None
 
     def _answer(self, environ: dict[str, Any], answer: Answer) -> None:
         parts = self.wsgi(environ, answer.start_response)
@@ -289,13 +307,12 @@ class RequestWorker(Worker):
             return False
         return not getattr(request.body.reader, "length", 0)
 
-    def _fail(self, connection: Connection, refusal: CatalogError, head: bytes) -> bool:
-        """Answer what could not be run, from the thread; the connection ends."""
+    def _fail(self, connection: Connection, refusal: CatalogError, head: bytes) -> None:
+        """Answer what could not be run, from its thread; the connection ends."""
         try:
             connection.socket.sendall(refusal_bytes(refusal, head, connection.arrived))
         except OSError as error:
             self.log.debug("client gone: %s", error)
-        return False
 
     # --- changes of turn -----------------------------------------------------------------------------------------
 

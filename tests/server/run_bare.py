@@ -8,8 +8,8 @@ import django
 
 django.setup()
 
-from django.conf import settings
+from django.conf import settings  # noqa: E402 - after the set-up
 
-from icekeeper.server.run import run_server
+from icekeeper.server.run import run_server  # noqa: E402
 
 run_server(settings.ICEKEEPER, lambda: print("bound", flush=True))

@@ -14,9 +14,10 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from icekeeper.kernel.base_url import base_url
-from icekeeper.kernel.deadline import remaining
+from icekeeper.kernel.deadline import begin_write, remaining
 from icekeeper.kernel.raw_path import decode_levels
 from icekeeper.kernel.request_id import current_request_id
+from management.api.health import health
 
 
 class Levels:
@@ -89,10 +90,30 @@ def address(request: HttpRequest) -> HttpResponse:
 
 
 def slow_statement(request: HttpRequest) -> HttpResponse:
+    time.sleep(float(request.GET.get("after", "0")))
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT count(*) FROM n"
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000000000) SELECT max(i) FROM n"
         )
+        return _json(cursor.fetchone())
+
+
+def started_write(request: HttpRequest) -> HttpResponse:
+    """Runs out of time after its write has started; its statements go on."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        time.sleep(1.5)
+        cursor.execute("SELECT 1")
+        begin_write()
+        time.sleep(float(request.GET["seconds"]) - 1.5)
+        cursor.execute("SELECT 1")
+        return _json(cursor.fetchone())
+
+
+def statement_limit(request: HttpRequest) -> HttpResponse:
+    """What the session now gives a statement (PostgreSQL) or the wait for a lock (SQLite)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout" if connection.vendor == "postgresql" else "PRAGMA busy_timeout")
         return _json(cursor.fetchone())
 
 
@@ -122,8 +143,11 @@ urlpatterns = [
     path("catalog/v1/fail", fail),
     path("catalog/v1/address", address),
     path("catalog/v1/slow-statement", slow_statement),
+    path("catalog/v1/started-write", started_write),
+    path("catalog/v1/statement-limit", statement_limit),
     path("catalog/v1/only-get", only_get),
     path("catalog/v1/framework", Framework.as_view()),
+    path("health", health),
     path("page", echo),
     path("page/fail", fail),
 ]

@@ -7,7 +7,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -15,6 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 from tasks.spark.readback import connect_pyiceberg
 from tasks.spark.session import iceberg_session, rest_catalog
+from tests.parts.server import CatalogServer
 
 HERE = Path(__file__).parent
 LIVE = "live"
@@ -44,7 +44,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def live_spark(spark: SparkSession, live_catalog: Any) -> SparkSession:
+def live_spark(spark: SparkSession, live_catalog: CatalogServer) -> SparkSession:
     """The same Spark, in which SQL knows the live catalog as `live` and takes it where none is named."""
     for key, value in rest_catalog(LIVE, uri=live_catalog.uri, warehouse=live_catalog.warehouse).items():
         spark.conf.set(key, value)
@@ -53,7 +53,7 @@ def live_spark(spark: SparkSession, live_catalog: Any) -> SparkSession:
 
 
 @pytest.fixture(scope="session")
-def catalog(live_catalog: Any) -> Catalog:
+def catalog(live_catalog: CatalogServer) -> Catalog:
     """PyIceberg as a client of the live catalog."""
     return connect_pyiceberg(uri=live_catalog.uri, warehouse=live_catalog.warehouse, token=None)
 

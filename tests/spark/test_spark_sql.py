@@ -46,7 +46,8 @@ def test_update_delete_merge(books: Sql) -> None:
     books("UPDATE ns.books SET price = price * 2 WHERE id < 3")
     books("DELETE FROM ns.books WHERE genre = 'play'")
     books("""
-        MERGE INTO ns.books AS b USING (SELECT * FROM VALUES (1, 'Persuasion', 0.5), (9, 'Walden', 4.0) AS v(id, title, price)) AS n
+        MERGE INTO ns.books AS b
+        USING (SELECT * FROM VALUES (1, 'Persuasion', 0.5), (9, 'Walden', 4.0) AS v(id, title, price)) AS n
         ON b.id = n.id
         WHEN MATCHED THEN UPDATE SET title = n.title
         WHEN NOT MATCHED THEN INSERT (id, title, genre, price) VALUES (n.id, n.title, 'essay', n.price)
@@ -203,7 +204,7 @@ def test_a_namespace_that_is_not_empty_stays(books: Sql, catalog: Catalog, names
     with pytest.raises(Py4JJavaError, match="not empty"):
         books("DROP NAMESPACE ns")
     assert catalog.namespace_exists(namespace)
-    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+    with pytest.raises(Py4JJavaError, match="Namespace does not exist"):
         books("CREATE TABLE ns.nowhere.t (a INT)")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.schemas import Schema, parse_schema
-from catalog.iceberg.types import TableMetadata, current_snapshot_id
+from catalog.iceberg.types import TableMetadata
 from catalog.iceberg.updates import TableChange, apply_updates
 
 Json = Any
@@ -23,7 +23,8 @@ Readers = Literal["java", "java and pyiceberg"]
 UUID = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
 START_MS = 1_700_000_000_000
 
-V1_TYPES = ["boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz"] + [
+V1_TYPES = [
+    "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz",
     "string", "uuid", "binary", "fixed[7]", "decimal(9, 2)", "decimal(38,10)",
 ]  # fmt: skip
 V3_TYPES = ["timestamp_ns", "timestamptz_ns", "unknown"]
@@ -65,9 +66,11 @@ def column_types(draw: st.DrawFn, ids: list[int], version: int, readers: Readers
     inner = column_types(ids, version, readers, depth - 1)
     if kind == "list":
         return {"type": "list", "element-id": first, "element": draw(inner), "element-required": False}
+    value = draw(inner)
+    is_required = value != "unknown" and draw(st.booleans())
     return {
-        "type": "map", "key-id": first, "key": "string",
-        "value-id": second, "value": draw(inner), "value-required": draw(st.booleans()),
+        "type": "map", "key-id": first, "key": "string", "value-id": second, "value": value,
+        "value-required": is_required,
     }  # fmt: skip
 
 
@@ -226,7 +229,13 @@ def _schema_updates(draw: st.DrawFn, state: TableMetadata, readers: Readers) -> 
 def _layout_updates(draw: st.DrawFn, state: TableMetadata) -> list[Json]:
     schema = parsed_current_schema(state)
     if draw(st.booleans()):
-        add, owner = {"action": "add-spec", "spec": draw(specs(schema))}, "partition-specs"
+        spec = draw(specs(schema))
+        spec["spec-id"] = draw(st.integers(0, 3))
+        # Java numbers fields without ids from 1000 whatever the table has used; a client with manners sends them
+        first_id = 1000 if state["format-version"] == 1 else state["last-partition-id"] + 1
+        for position, field in enumerate(spec["fields"]):
+            field["field-id"] = first_id + position
+        add, owner = {"action": "add-spec", "spec": spec}, "partition-specs"
         choose, member, stored = "set-default-spec", "spec-id", "spec-id"
     else:
         add, owner = {"action": "add-sort-order", "sort-order": draw(orders(schema))}, "sort-orders"
@@ -258,7 +267,7 @@ def _snapshot_updates(draw: st.DrawFn, state: TableMetadata, now_ms: int) -> lis
     if version > 1:
         snapshot["sequence-number"] = state["last-sequence-number"] + draw(st.integers(1, 2))
     if version > 2:
-        snapshot["first-row-id"] = state["next-row-id"] + draw(st.integers(0, 1))
+        snapshot["first-row-id"] = state["next-row-id"]
         snapshot["added-rows"] = draw(st.integers(0, 10))
     updates = [{"action": "add-snapshot", "snapshot": snapshot}]
     if draw(st.integers(0, 4)) > 0:

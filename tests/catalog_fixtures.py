@@ -1,4 +1,4 @@
-"""A warehouse on local files, and a client at its address."""
+"""Fixtures of tests that talk to the catalog in this process: a warehouse on local files, a client at its address."""
 
 from __future__ import annotations
 

@@ -1,0 +1,253 @@
+"""What the OpenAPI document says about each operation. Ids are those of the Iceberg REST specification.
+
+A view's method wears the decorator of its operation; at run time the method is what it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+
+from catalog.api import shapes
+from icekeeper.kernel.api_shapes import answers, done
+
+CONFIGURATION: Final = ["Configuration API"]
+CATALOG: Final = ["Catalog API"]
+
+_PREFIX: Final = OpenApiParameter(
+    "prefix", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The warehouse's id: the `prefix` that config gives"
+)
+_NAMESPACE: Final = OpenApiParameter(
+    "namespace",
+    OpenApiTypes.STR,
+    OpenApiParameter.PATH,
+    description="The levels of the namespace, joined by U+001F (`%1F`), percent-encoded as one segment",
+)
+_TABLE: Final = OpenApiParameter(
+    "table", OpenApiTypes.STR, OpenApiParameter.PATH, description="The table's name, percent-encoded"
+)
+_PAGE: Final = [
+    OpenApiParameter(
+        "pageToken",
+        OpenApiTypes.STR,
+        description="Without it everything is listed at once. Empty: the first page. Else `next-page-token` of a page",
+    ),
+    OpenApiParameter(
+        "pageSize",
+        {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        description="Entries of a page, if there are pages; the server has a default and a largest size",
+    ),
+]
+_IN_WAREHOUSE: Final = [_PREFIX]
+_IN_NAMESPACE: Final = [_PREFIX, _NAMESPACE]
+_OF_TABLE: Final = [_PREFIX, _NAMESPACE, _TABLE]
+
+_NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
+_NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {_NO_WAREHOUSE}"
+_NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
+_LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
+_TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
+_TOO_LARGE: Final = "`PayloadTooLargeException`"
+_STORE: Final = "`StorageUnavailableException`: the object store failed"
+
+
+def _answers(success: dict[int, Any], refusals: dict[int, str], *, has_body: bool = True) -> dict[int | str, Any]:
+    """Those of an operation below `{prefix}`."""
+    wrong_prefix = "`PrefixIsNotWarehouseID`"
+    more = f"{wrong_prefix}, {refusals[400]}" if 400 in refusals else wrong_prefix  # noqa: PLR2004
+    return answers(success, {**refusals, 400: more}, has_body=has_body)
+
+
+get_config = extend_schema(
+    operation_id="getConfig",
+    tags=CONFIGURATION,
+    summary="What a client needs to know to use a warehouse",
+    parameters=[
+        OpenApiParameter("warehouse", OpenApiTypes.STR, required=True, description="`<name>` or `<project id>/<name>`"),
+        OpenApiParameter(
+            "x-project-id",
+            OpenApiTypes.STR,
+            OpenApiParameter.HEADER,
+            description="The project, unless `warehouse` names it; default: the default project",
+        ),
+    ],
+    responses=answers(
+        {200: shapes.CatalogConfig},
+        {400: "`GetConfigNoWarehouseProvided`, `MalformedProjectID`", 404: _NO_WAREHOUSE},
+    ),
+)
+
+list_namespaces = extend_schema(
+    operation_id="listNamespaces",
+    tags=CATALOG,
+    summary="The namespaces directly below another one, or of the first level",
+    parameters=[
+        *_IN_WAREHOUSE,
+        *_PAGE,
+        OpenApiParameter("parent", OpenApiTypes.STR, description="The levels of the namespace above, joined by U+001F"),
+    ],
+    responses=_answers({200: shapes.ListNamespacesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_namespace = extend_schema(
+    operation_id="createNamespace",
+    tags=CATALOG,
+    summary="Make a namespace",
+    parameters=_IN_WAREHOUSE,
+    request=shapes.CreateNamespaceRequest,
+    responses=_answers(
+        {200: shapes.NamespaceResponse},
+        {
+            400: "`NamespaceDepthExceeded`, `ReservedNamespace`",
+            404: f"{_NO_WAREHOUSE}, `NoSuchNamespaceException`: the one above it",
+            409: "`AlreadyExistsException`",
+            413: _TOO_LARGE,
+        },
+    ),
+)
+load_namespace = extend_schema(
+    operation_id="loadNamespaceMetadata",
+    tags=CATALOG,
+    summary="A namespace and its properties",
+    parameters=_IN_NAMESPACE,
+    responses=_answers({200: shapes.NamespaceResponse}, {404: _NO_NAMESPACE}),
+)
+namespace_exists = extend_schema(
+    operation_id="namespaceExists",
+    tags=CATALOG,
+    summary="Whether a namespace exists",
+    parameters=_IN_NAMESPACE,
+    responses=_answers(done("It exists"), {404: "It does not exist"}, has_body=False),
+)
+drop_namespace = extend_schema(
+    operation_id="dropNamespace",
+    tags=CATALOG,
+    summary="Forget an empty namespace",
+    parameters=_IN_NAMESPACE,
+    responses=_answers(
+        done("Dropped"), {404: _NO_NAMESPACE, 409: "`NamespaceNotEmptyException`, `NamespaceProtected`"}
+    ),
+)
+update_namespace_properties = extend_schema(
+    operation_id="updateProperties",
+    tags=CATALOG,
+    summary="Set and remove properties of a namespace",
+    parameters=_IN_NAMESPACE,
+    request=shapes.UpdateNamespacePropertiesRequest,
+    responses=_answers(
+        {200: shapes.UpdateNamespacePropertiesResponse},
+        {
+            404: _NO_NAMESPACE,
+            413: _TOO_LARGE,
+            422: "`UnprocessableEntityException`: a key is in both updates and removals",
+        },
+    ),
+)
+
+list_tables = extend_schema(
+    operation_id="listTables",
+    tags=CATALOG,
+    summary="The tables of a namespace",
+    parameters=[*_IN_NAMESPACE, *_PAGE],
+    responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_table = extend_schema(
+    operation_id="createTable",
+    tags=CATALOG,
+    summary="Make a table, or work out what it would be",
+    parameters=_IN_NAMESPACE,
+    request=shapes.CreateTableRequest,
+    responses=_answers(
+        {200: shapes.LoadTableResult},
+        {400: _LOCATION, 404: _NO_NAMESPACE, 409: f"{_TAKEN}; `LocationAlreadyTaken`", 413: _TOO_LARGE, 503: _STORE},
+    ),
+)
+register_table = extend_schema(
+    operation_id="registerTable",
+    tags=CATALOG,
+    summary="Make a table of a metadata file that lies in the warehouse already",
+    parameters=_IN_NAMESPACE,
+    request=shapes.RegisterTableRequest,
+    responses=_answers(
+        {200: shapes.LoadTableResult},
+        {
+            400: _LOCATION,
+            404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
+            406: "`UnsupportedOperationException`: overwrite",
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+        },
+    ),
+)
+load_table = extend_schema(
+    operation_id="loadTable",
+    tags=CATALOG,
+    summary="A table's metadata, the newest version",
+    parameters=_OF_TABLE,
+    responses=_answers({200: shapes.LoadTableResult}, {404: _NO_TABLE, 503: _STORE}),
+)
+table_exists = extend_schema(
+    operation_id="tableExists",
+    tags=CATALOG,
+    summary="Whether a table exists",
+    parameters=_OF_TABLE,
+    responses=_answers(done("It exists"), {404: "It does not exist"}, has_body=False),
+)
+update_table = extend_schema(
+    operation_id="updateTable",
+    tags=CATALOG,
+    summary="Commit to a table: apply updates if all requirements hold",
+    description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
+    parameters=_OF_TABLE,
+    request=shapes.CommitTableRequest,
+    responses=_answers(
+        {200: shapes.CommitTableResponse},
+        {
+            400: _LOCATION,
+            404: _NO_TABLE,
+            409: "`CommitFailedException`: certainly not committed, rebuild it on the newest version and try again; "
+            "`AlreadyExistsException`, `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+            500: "`CommitStateUnknownException`: it may have been committed, look before trying again",
+        },
+    ),
+)
+drop_table = extend_schema(
+    operation_id="dropTable",
+    tags=CATALOG,
+    summary="Forget a table",
+    parameters=[
+        *_OF_TABLE,
+        OpenApiParameter(
+            "purgeRequested",
+            OpenApiTypes.BOOL,
+            default=False,
+            description="Also delete its files, later. In this version the task is queued and nothing runs it yet",
+        ),
+        OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
+    ],
+    responses=_answers(done("Dropped"), {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
+)
+rename_table = extend_schema(
+    operation_id="renameTable",
+    tags=CATALOG,
+    summary="Give a table another name; its files stay where they are",
+    parameters=_IN_WAREHOUSE,
+    request=shapes.RenameTableRequest,
+    responses=_answers(
+        done("Renamed"),
+        {404: f"{_NO_TABLE}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
+    ),
+)
+report_metrics = extend_schema(
+    operation_id="reportMetrics",
+    tags=CATALOG,
+    summary="Report what a scan or a commit did",
+    description="Reports are checked and acknowledged; nothing reads them yet.",
+    parameters=_OF_TABLE,
+    request=shapes.ReportMetricsRequest,
+    responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
+)

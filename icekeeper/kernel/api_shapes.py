@@ -1,0 +1,105 @@
+"""What both APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+
+
+class OperationSchema(AutoSchema):
+    """Publishes what `extend_schema` says of an operation; the docstrings of views are for their readers."""
+
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature
+        return ""
+
+    def map_parsers(self) -> list[str]:
+        return ["application/json"]
+
+    def get_override_parameters(self) -> list[Any]:
+        return [_RETRY_AFTER]
+
+
+_RETRY_AFTER = OpenApiParameter(
+    "Retry-After", OpenApiTypes.INT, OpenApiParameter.HEADER, description="Seconds", response=[503]
+)
+
+
+class Text(serializers.CharField):
+    """A JSON string, kept as it is; DRF's own field also takes numbers and trims."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class KebabSerializer(serializers.Serializer[Any]):
+    # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
+    # description of every shape that has none.)
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        fields = {}
+        for name, field in super().get_fields().items():
+            key = name.replace("_", "-")
+            if key != name:
+                field.source = name
+            fields[key] = field
+        return fields
+
+
+class ErrorModel(serializers.Serializer[None]):
+    message = serializers.CharField(help_text="For people")
+    type = serializers.CharField(help_text="What clients switch on")
+    code = serializers.IntegerField(help_text="The HTTP status")
+    stack = serializers.ListField(
+        child=serializers.CharField(), help_text="One line, `Error ID: ...`: the `error_id` of the server's log lines"
+    )
+
+
+class ErrorEnvelope(serializers.Serializer[None]):
+    """Every error of both APIs."""
+
+    error = ErrorModel()
+
+
+_EVERYWHERE: dict[int | str, str] = {
+    400: "`BadRequestException`: malformed or against a rule, the message says which",
+    408: "`RequestTimeoutException`: time ran out before anything was written",
+    500: "`InternalServerError`: the reason stands in the server's log under the error id",
+    503: "`SlowDownException`: too much at once, nothing was changed, come back after `Retry-After`",
+    "4XX": "Another refusal of the request",
+    "5XX": "Another failure of the server",
+}
+
+
+def answers(
+    success: dict[int, Any], refusals: dict[int, str] | None = None, *, has_body: bool = True
+) -> dict[int | str, Any]:
+    """The answers of an operation for `extend_schema`: `success`, its own `refusals` by status, and those of all.
+
+    `success` is `done(...)` or has the shape of the body by status. A text for a status that every operation has is
+    added to the common one. `has_body` is False for HEAD.
+    """
+    described = dict(_EVERYWHERE)
+    for status, text in (refusals or {}).items():
+        described[status] = f"{described[status]}; {text}" if status in described else text
+    shape = ErrorEnvelope if has_body else None
+    by_status = sorted(described.items(), key=lambda item: str(item[0]))
+    good: dict[int | str, Any] = {
+        status: each if isinstance(each, OpenApiResponse) else OpenApiResponse(each, HTTPStatus(status).phrase)
+        for status, each in success.items()
+    }
+    return {**good, **{status: OpenApiResponse(shape, text) for status, text in by_status}}
+
+
+def done(description: str) -> dict[int, Any]:
+    """An answer without a body."""
+    return {204: OpenApiResponse(description=description)}

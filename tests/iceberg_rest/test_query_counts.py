@@ -1,0 +1,130 @@
+"""Statements and object-store calls of each endpoint, as recorded in `tests/query_counts.json`.
+
+The counter sees what Django sends and what is sent through psycopg directly; BEGIN, COMMIT and savepoints are left
+out. A count changes only on purpose: `UPDATE_QUERY_COUNTS=1` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from catalog.selectors import tables, targets
+from catalog.selectors.metadata_cache import MetadataCache
+from storage.io.local import LocalStore
+from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.wsgi_client import Answer, ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+RECORD = Path(__file__).parents[1] / "query_counts.json"
+TRANSACTION_WORDS = ("SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "COMMIT", "SET ")
+
+
+@contextmanager
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    seen: Counter[str] = Counter()
+
+    def through_django(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith(TRANSACTION_WORDS):
+            seen["statements"] += 1
+        return execute(sql, params, many, context)
+
+    def through_psycopg(cursor: Any, *args: Any, **options: Any) -> Any:
+        if type(cursor) is psycopg.Cursor:
+            seen["statements"] += 1
+        return original(cursor, *args, **options)
+
+    original = psycopg.Cursor.execute
+    with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
+        patched.setattr(psycopg.Cursor, "execute", through_psycopg)
+        for method in ("put_new", "get", "delete", "is_empty"):
+            patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
+        yield seen
+
+
+def _counted(function: Callable[..., Any], seen: Counter[str], name: str) -> Callable[..., Any]:
+    def counted(*args: Any, **options: Any) -> Any:
+        seen[name] += 1
+        return function(*args, **options)
+
+    return counted
+
+
+def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[[], Answer]]:
+    """Every endpoint once, in an order in which each works."""
+    at = table["metadata"]["last-updated-ms"]
+    uuid = table["metadata"]["table-uuid"]
+    columns = {"schema": SCHEMA}
+    main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
+    append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
+    here = {"namespace": ["ns"], "name": "u"}
+
+    def commit(updates: list[Any]) -> Answer:
+        requirements = [{"type": "assert-table-uuid", "uuid": uuid}]
+        return catalog.post("/namespaces/ns/tables/t", {"requirements": requirements, "updates": updates})
+
+    return {
+        "config": lambda: call("GET", "/catalog/v1/config?warehouse=wh"),
+        "namespaces.create": lambda: catalog.post("/namespaces", {"namespace": ["n"]}),
+        "namespaces.create_nested": lambda: catalog.post("/namespaces", {"namespace": ["n", "m"]}),
+        "namespaces.list": lambda: catalog.get("/namespaces"),
+        "namespaces.list_children": lambda: catalog.get("/namespaces?parent=n"),
+        "namespaces.load": lambda: catalog.get("/namespaces/n"),
+        "namespaces.exists": lambda: catalog.head("/namespaces/n"),
+        "namespaces.update_properties": lambda: catalog.post("/namespaces/n/properties", {"updates": {"a": "b"}}),
+        "namespaces.drop": lambda: catalog.delete("/namespaces/n%1Fm"),
+        "tables.list": lambda: catalog.get("/namespaces/ns/tables"),
+        "tables.load": lambda: catalog.get("/namespaces/ns/tables/t"),
+        "tables.load_again": lambda: catalog.get("/namespaces/ns/tables/t"),
+        "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
+        "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
+        "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", {"name": "v", "stage-create": True, **columns}),
+        "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
+        "tables.commit_snapshot": lambda: commit(append),
+        "tables.commit_nothing": lambda: commit([]),
+        "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", {"report-type": "scan-report"}),
+        "tables.rename": lambda: catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "w"}}),
+        "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/w"),
+        "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true"),
+        "tables.register": lambda: catalog.post(
+            "/namespaces/ns/register", {"name": "r", "metadata-location": table["metadata-location"]}
+        ),
+    }  # fmt: skip
+
+
+def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table()
+    cold = MetadataCache(max_bytes=1_000_000)
+    for module in (tables, targets):
+        monkeypatch.setattr(module, "metadata_cache", cold)
+    counted: dict[str, dict[str, int]] = {}
+    for name, operate in operations(catalog, table).items():
+        with counting(monkeypatch) as seen:
+            answer = operate()
+        assert answer.status < 300, (name, answer.body)
+        counted[name] = dict(sorted(seen.items()))
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
+        record[connection.vendor] = counted
+        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    assert counted == record[connection.vendor]
+
+
+def test_the_record_keeps_the_promises_of_the_design() -> None:
+    for vendor, counted in json.loads(RECORD.read_text()).items():
+        for name in ("config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list"):
+            assert counted[name] == {"statements": 1}, f"{name} on {vendor} is one statement"
+        for name in ("tables.commit_properties", "tables.commit_snapshot"):
+            assert counted[name]["store.put_new"] == 1
+            assert set(counted[name]) == {"statements", "store.put_new"}
+    assert json.loads(RECORD.read_text())["postgresql"]["tables.commit_snapshot"]["statements"] <= 2

@@ -1,0 +1,142 @@
+"""The OpenAPI documents: valid, complete, as they are committed, and saying of the catalog what the catalog says."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from openapi_spec_validator import validate
+
+from catalog.api import operations, shapes
+from catalog.api.config import ENDPOINTS, ConfigView
+from catalog.iceberg import requirements
+from management.api import openapi
+from management.management.commands import openapi as command
+from tests.wsgi_client import call
+
+OPERATION_IDS = {
+    "getConfig", "listNamespaces", "createNamespace", "loadNamespaceMetadata", "namespaceExists", "dropNamespace",
+    "updateProperties", "listTables", "createTable", "registerTable", "loadTable", "tableExists", "updateTable",
+    "dropTable", "renameTable", "reportMetrics",
+}  # fmt: skip
+
+
+@pytest.fixture(params=openapi.APIS, scope="module")
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def document(name: str) -> openapi.Document:
+    return openapi.make_document(name)
+
+
+def operations_of(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, item in content["paths"].items()
+        for method, operation in item.items()
+    }
+
+
+def references(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        own = {node["$ref"]} if "$ref" in node else set()
+        return own.union(*map(references, node.values()))
+    return set().union(*map(references, node)) if isinstance(node, list) else set()
+
+
+def test_a_document_is_valid_and_nothing_in_it_was_guessed(document: openapi.Document) -> None:
+    validate(document.content)
+    assert document.complaints == []
+
+
+def test_every_operation_is_described(name: str, document: openapi.Document) -> None:
+    tags = {tag["name"] for tag in document.content["tags"]}
+    for where, operation in operations_of(document.content).items():
+        assert where.split(" ")[1].startswith(f"/{name}/v1/")
+        assert operation["summary"]
+        assert set(operation["tags"]) <= tags
+        responses = operation["responses"]
+        assert {"400", "408", "500", "503", "4XX", "5XX"} < responses.keys(), where
+        assert all(response["description"] for response in responses.values()), where
+        assert all(parameter["description"] for parameter in operation.get("parameters", [])), where
+        has_body = not where.startswith("HEAD")
+        for status, response in responses.items():
+            assert ("content" in response) == (has_body and status != "204"), (where, status)
+            if status >= "4":
+                assert not has_body or references(response) == {"#/components/schemas/ErrorEnvelope"}
+
+
+def test_components_are_those_of_this_document_and_all_are_used(document: openapi.Document) -> None:
+    components = {f"#/components/schemas/{name}" for name in document.content["components"]["schemas"]}
+    assert references(document.content) == components
+
+
+def test_the_catalog_document_has_what_config_advertises_and_nothing_else() -> None:
+    found = operations_of(openapi.make_document("catalog").content)
+    assert {where.replace("/catalog/", "/") for where in found} == set(ENDPOINTS)
+    assert {operation["operationId"] for operation in found.values()} == OPERATION_IDS
+
+
+def test_the_kinds_of_requirements_are_those_of_the_engine() -> None:
+    assert set(shapes.REQUIREMENT_TYPES) == set(requirements._READERS)
+
+
+def test_describing_an_operation_leaves_its_method_as_it_was() -> None:
+    def get() -> None: ...
+
+    assert operations.get_config(get) is get
+    assert ConfigView.get.__code__.co_filename.endswith("config.py")
+
+
+def test_the_committed_documents_are_true(name: str, document: openapi.Document) -> None:
+    assert json.loads((command.FOLDER / f"{name}.json").read_text()) == document.content
+    call_command("openapi", check=True)
+
+
+def test_the_command_writes_and_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "FOLDER", tmp_path / "openapi")
+    with pytest.raises(CommandError, match=r"management\.json is out of date"):
+        call_command("openapi", check=True)
+    assert not (tmp_path / "openapi").exists()
+    call_command("openapi", stdout=StringIO())
+    assert sorted(path.name for path in (tmp_path / "openapi").iterdir()) == ["catalog.json", "management.json"]
+    (tmp_path / "openapi" / "catalog.json").write_bytes(b"{}")
+    with pytest.raises(CommandError, match=r"catalog\.json is out of date"):
+        call_command("openapi", check=True)
+
+
+def test_an_operation_nobody_described_fails_the_command_and_is_not_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    monkeypatch.delattr(ConfigView.get, "kwargs")
+    with pytest.raises(CommandError, match="unable to guess serializer"):
+        call_command("openapi")
+    assert not (tmp_path / "catalog.json").exists()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_document_is_made_once_for_all_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = call("GET", f"/api-docs/{name}/v1/openapi.json")
+    monkeypatch.delattr(openapi, "DocumentGenerator")
+    again = call("GET", f"/api-docs/{name}/v1/openapi.json")
+    assert (first.status, again.status) == (200, 200)
+    assert first.json() == again.json() == json.loads((command.FOLDER / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [("/swagger-ui", "Icekeeper management API"), ("/swagger-ui/catalog", "Icekeeper Iceberg REST catalog")],
+)
+def test_swagger_ui_offers_both_documents(page: str, title: str) -> None:
+    text = call("GET", page).body.decode()
+    assert f'"urls.primaryName": "{title}"' in text
+    for name in openapi.APIS:
+        assert f'"url":"/api-docs/{name}/v1/openapi.json"' in text
+    assert "SwaggerUIStandalonePreset" in text

@@ -1,0 +1,81 @@
+"""The real server process in front of the views of tests.server.urls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from tests.parts import process
+from tests.server.raw_client import RawClient
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "DJANGO_SETTINGS_MODULE")
+
+
+class BareServer:
+    """`settings` are variables of the product; one worker unless they say otherwise."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self.home, self.log = home, home / "server.log"
+        self.port = process.free_port()
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRODUCT_PREFIXES)}
+        self.environment = inherited | {
+            "ICEKEEPER__DATA_DIR": str(home),
+            "ICEKEEPER__SERVER__WORKERS": "1",
+            "ICEKEEPER__SERVER__THREADS": "4",
+            "LAKEKEEPER__BIND_IP": "127.0.0.1",
+            "LAKEKEEPER__LISTEN_PORT": str(self.port),
+            **settings,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        command = [sys.executable, "-m", "tests.server.run_bare"]
+        self.process = process.start(command, log=self.log, env=self.environment, cwd=ROOT)
+        process.wait_until_ready(self._answers, self.process, log=self.log, seconds=30)
+        return self
+
+    def client(self, **options: Any) -> RawClient:
+        return RawClient(self.port, **options)
+
+    @contextmanager
+    def clients(self, count: int) -> Iterator[list[RawClient]]:
+        """`count` open connections."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(self.client()) for _ in range(count)]
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 20) -> int:
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+    def lines(self, logger: str = "icekeeper.access") -> list[dict[str, Any]]:
+        """What `logger` has written so far."""
+        written = [orjson.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
+        return [line for line in written if line["logger"] == logger]
+
+    def _answers(self) -> bool:
+        try:
+            with self.client(timeout=2) as client:
+                return client.get("/page").status == 200
+        except OSError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            process.stop(self.process, gently=signal.SIGTERM)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.bare_server import BareServer
+from tests.server.raw_client import RawClient
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
+    """A server with small limits: bodies up to 100,000 bytes, 1 s of patience with slow clients, 3 s a request."""
+    with BareServer(
+        tmp_path_factory.mktemp("server"),
+        LAKEKEEPER__MAX_REQUEST_BODY_SIZE="100000",
+        LAKEKEEPER__MAX_REQUEST_TIME="3s",
+        LAKEKEEPER__ALLOW_ORIGIN="https://console.example.com",
+        ICEKEEPER__SERVER__READ_TIMEOUT="1s",
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: BareServer) -> Iterator[RawClient]:
+    """A fresh connection to `server`."""
+    with server.client() as connection:
+        yield connection

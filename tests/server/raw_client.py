@@ -1,0 +1,100 @@
+"""HTTP by hand: bytes as a careless or hostile client sends them, and what came back."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """`headers` keeps the spelling on the wire; `closes` is whether the server announced the end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def error_type(self) -> str:
+        kind: str = self.json["error"]["type"]
+        return kind
+
+    @property
+    def closes(self) -> bool:
+        return self.headers.get("Connection") == "close"
+
+
+class RawClient:
+    """One connection."""
+
+    def __init__(self, port: int, *, timeout: float = 15.0) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self._received = b""
+
+    def send(self, data: bytes) -> Self:
+        self._socket.sendall(data)
+        return self
+
+    def trickle(self, data: bytes, *, pause: float) -> None:
+        """One byte at a time, until the server hangs up."""
+        try:
+            for byte in data:
+                self._socket.sendall(bytes([byte]))
+                time.sleep(pause)
+        except OSError:
+            return
+
+    def get(self, target: str, *headers: str, method: str = "GET") -> RawAnswer:
+        lines = [f"{method} {target} HTTP/1.1", "Host: test", *headers, "", ""]
+        self.send("\r\n".join(lines).encode("latin-1"))
+        return self.answer(has_body=method != "HEAD")
+
+    def answer(self, *, has_body: bool = True) -> RawAnswer:
+        """The next answer; raises EOFError when the server has closed instead."""
+        while b"\r\n\r\n" not in self._received:
+            self._more()
+        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        status = int(first.split(" ")[1])
+        if "Transfer-Encoding" in headers:
+            raise AssertionError("answers have a length")
+        length = int(headers.get("Content-Length", "0")) if has_body and status not in {100, 204, 304} else 0
+        while len(self._received) < length:
+            self._more()
+        body, self._received = self._received[:length], self._received[length:]
+        return RawAnswer(status, headers, body)
+
+    def _more(self) -> None:
+        data = self._socket.recv(65_536)
+        if not data:
+            raise EOFError(f"the server closed; received {self._received!r}")
+        self._received += data
+
+    def is_closed(self) -> bool:
+        """Whether the server ends the connection without sending anything more."""
+        try:
+            return self._received == b"" and self._socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def end_sending(self) -> None:
+        """Close our half of the connection."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

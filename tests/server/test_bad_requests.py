@@ -1,0 +1,177 @@
+"""What is not a proper request gets the envelope and the status that the RFCs name, and the connection ends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.server.bare_server import BareServer
+from tests.server.raw_client import RawClient
+
+ECHO = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
+SMUGGLED = b"GET /catalog/v1/fail HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def _refused(client: RawClient, status: int, error_type: str = "BadRequestException") -> None:
+    answer = client.answer()
+    assert (answer.status, answer.error_type, answer.json["error"]["code"]) == (status, error_type, status)
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json["error"]["stack"][-1].startswith("Error ID: ")
+    assert answer.headers["X-Request-Id"]
+    assert answer.closes
+    assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET /catalog/v1/echo\r\n\r\n",
+        b"GET  /catalog/v1/echo HTTP/1.1\r\n\r\n",
+        b"get /catalog/v1/echo HTTP/1.1\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/3.0\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/1.1\nHost: x\n\n",
+        b"GET catalog/v1/echo HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /catalog/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nBad Header: 1\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nA: b\r\n folded\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
+        # Two lengths, or a length that two readers see differently: the way requests are smuggled.
+        ECHO + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + SMUGGLED,
+        ECHO + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello" + SMUGGLED,
+        ECHO + b"Content-Length: 5, 5\r\n\r\nhello" + SMUGGLED,
+        ECHO + b"Content-Length: +5\r\n\r\nhello" + SMUGGLED,
+        ECHO + b"Content-Length: -1\r\n\r\n" + SMUGGLED,
+        ECHO + b"Content-Length: five\r\n\r\nhello" + SMUGGLED,
+        ECHO + b"Content-Length: 0x5\r\n\r\nhello" + SMUGGLED,
+        ECHO + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n" + SMUGGLED,
+        ECHO + b"Transfer-Encoding: gzip\r\n\r\n" + SMUGGLED,
+        b"POST /catalog/v1/echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + SMUGGLED,
+        ECHO + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n0\r\n\r\n" + SMUGGLED,
+        ECHO + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n" + SMUGGLED,
+    ],
+)
+def test_malformed(server: BareServer, client: RawClient, request_bytes: bytes) -> None:
+    failures = len([line for line in server.lines() if line["path"] == "/catalog/v1/fail"])
+    client.send(request_bytes)
+    _refused(client, 400)
+    assert len([line for line in server.lines() if line["path"] == "/catalog/v1/fail"]) == failures
+
+
+def test_unknown_transfer_coding(client: RawClient) -> None:
+    client.send(ECHO + b"Transfer-Encoding: br, chunked\r\n\r\n")
+    _refused(client, 501, "UnsupportedTransferCodingException")
+
+
+def test_request_line_too_long(client: RawClient) -> None:
+    client.send(b"GET /catalog/v1/" + b"a" * 40_000)
+    _refused(client, 414, "UriTooLongException")
+
+
+def test_long_names_fit(client: RawClient) -> None:
+    levels = "%1F".join(["%E5%86%B0" * 255] * 5)
+    assert client.get(f"/catalog/v1/namespaces/{levels}").json == ["冰" * 255] * 5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b"X-Long: " + b"a" * 40_000, b"\r\n".join(b"X-%d: 1" % n for n in range(200)), b"X-Endless: " + b"a" * 200_000],
+)
+def test_header_fields_too_large(client: RawClient, fields: bytes) -> None:
+    client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n" + fields + b"\r\n\r\n")
+    _refused(client, 431, "RequestHeaderFieldsTooLargeException")
+
+
+def test_large_tokens_fit(client: RawClient) -> None:
+    assert client.get("/catalog/v1/echo", "Authorization: Bearer " + "a" * 20_000).status == 200
+
+
+@pytest.mark.parametrize("length", [100_001, 10**12, 10**17])
+def test_body_over_the_limit_is_refused_before_it_is_read(client: RawClient, length: int) -> None:
+    client.send(ECHO + b"Content-Length: %d\r\n\r\n" % length)
+    _refused(client, 413, "PayloadTooLargeException")
+
+
+def test_body_of_the_limit_is_read(client: RawClient) -> None:
+    client.send(ECHO + b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000)
+    assert len(client.answer().json["body"]) == 100_000
+
+
+def test_length_beyond_any_number(client: RawClient) -> None:
+    client.send(ECHO + b"Content-Length: " + b"9" * 4000 + b"\r\n\r\n")
+    _refused(client, 400)
+
+
+def test_chunked_body_over_the_limit(client: RawClient) -> None:
+    client.send(ECHO + b"Transfer-Encoding: chunked\r\n\r\n" + b"c350\r\n%b\r\n" % (b"x" * 50_000) * 3)
+    _refused(client, 413, "PayloadTooLargeException")
+
+
+def test_the_answer_to_a_large_upload_arrives(server: BareServer) -> None:
+    """The client is still sending when it is refused; a reset would destroy the answer on its way."""
+    with server.client() as client:
+        client.send(ECHO + b"Content-Length: 150000\r\n\r\n" + b"x" * 150_000)
+        _refused(client, 413, "PayloadTooLargeException")
+
+
+def test_compressed_request(client: RawClient) -> None:
+    client.send(ECHO + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello")
+    answer = client.answer()
+    assert (answer.status, answer.error_type) == (400, "BadRequestException")
+    assert "Content-Encoding" in answer.json["error"]["message"]
+
+
+def test_identity_is_no_compression(client: RawClient) -> None:
+    client.send(ECHO + b"Content-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello")
+    assert client.answer().json["body"] == "hello"
+
+
+def test_slow_head(client: RawClient) -> None:
+    client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n")
+    _refused(client, 408, "RequestTimeoutException")
+
+
+def test_trickled_head(client: RawClient) -> None:
+    began = time.monotonic()
+    client.trickle(b"GET /catalog/v1/echo HTTP/1.1\r\n" + b"X-A: 1\r\n" * 20, pause=0.1)
+    assert time.monotonic() - began < 5
+
+
+def test_slow_heads_take_no_threads(server: BareServer) -> None:
+    with server.clients(20) as slow, server.clients(20), server.client() as client:
+        for connection in slow:
+            connection.send(b"GET /catalog/v1/echo HTTP/1.1\r\n")
+        began = time.monotonic()
+        assert client.get("/catalog/v1/echo").status == 200
+        assert time.monotonic() - began < 0.5
+
+
+def test_stalled_body(client: RawClient) -> None:
+    client.send(ECHO + b"Content-Length: 10\r\n\r\nhello")
+    _refused(client, 408, "RequestTimeoutException")
+
+
+def test_stalled_chunked_body(client: RawClient) -> None:
+    client.send(ECHO + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+    _refused(client, 408, "RequestTimeoutException")
+
+
+def test_trickled_body_ends_with_the_request_time(server: BareServer, client: RawClient) -> None:
+    client.send(ECHO + b"Content-Length: 1000\r\n\r\n")
+    began = time.monotonic()
+    client.trickle(b"x" * 100, pause=0.1)
+    assert time.monotonic() - began < 8
+    slow = [line for line in server.lines() if line["status"] == 408 and line["route"] == "catalog/v1/echo"]
+    assert slow[-1]["duration_ms"] < 4500
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"])
+def test_a_body_cut_short_is_no_body(client: RawClient, framing: bytes) -> None:
+    client.send(ECHO + framing).end_sending()
+    answer = client.answer()
+    assert (answer.status, answer.error_type) == (400, "BadRequestException")
+    assert client.is_closed()

@@ -1,0 +1,78 @@
+"""One line a request, JSON whatever the client sent, and nothing secret in it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from tests.server.bare_server import BareServer
+from tests.server.raw_client import RawClient
+
+FIELDS = {
+    "timestamp", "level", "logger", "message", "request_id", "method", "route", "path", "status", "duration_ms",
+    "bytes", "user", "user_agent",
+}  # fmt: skip
+
+
+def _line(server: BareServer, request_id: str) -> dict[str, Any]:
+    """The one line of a request; it is written just after the answer was sent."""
+    for _ in range(100):
+        found = [line for line in server.lines() if line["request_id"] == request_id]
+        if found:
+            assert len(found) == 1
+            return found[0]
+        time.sleep(0.02)
+    raise AssertionError("no line")
+
+
+def test_content(server: BareServer, client: RawClient) -> None:
+    request_id = str(uuid4())
+    answer = client.get(
+        "/catalog/v1/namespaces/a%2Fb?token=topsecret", f"X-Request-Id: {request_id}", "User-Agent: tests/1 é",
+        "Authorization: Bearer topsecret",
+    )  # fmt: skip
+    line = _line(server, request_id)
+    assert set(line) == FIELDS
+    assert line["timestamp"].endswith("Z")
+    assert (line["method"], line["status"], line["level"]) == ("GET", 200, "INFO")
+    assert line["route"] == "catalog/v1/namespaces/<levels:name>"
+    assert line["path"] == "/catalog/v1/namespaces/a%2Fb"
+    assert line["bytes"] == len(answer.body)
+    assert line["user"] == "anonymous"
+    assert 0 < line["duration_ms"] < 3000
+    assert "topsecret" not in orjson.dumps(line).decode()
+
+
+def test_error(server: BareServer, client: RawClient) -> None:
+    answer = client.get("/catalog/v1/namespaces/%FF")
+    line = _line(server, answer.headers["X-Request-Id"])
+    assert line["error_type"] == "BadRequestException"
+    assert line["error_id"] == answer.json["error"]["stack"][-1].removeprefix("Error ID: ")
+    assert line["error"] == answer.json["error"]["message"]
+
+
+def test_nothing_can_forge_a_line(server: BareServer, client: RawClient) -> None:
+    agent = 'x"}\\n{"level":"FORGED"} \u0085 \x7f'.replace("\x7f", "") + "y" * 400
+    answer = client.get('/catalog/v1/namespaces/"%0A{"level":"FORGED"}' + "z" * 600, f"User-Agent: {agent}")
+    line = _line(server, answer.headers["X-Request-Id"])
+    assert line["level"] == "INFO"
+    assert len(line["path"]) == 512
+    assert len(line["user_agent"].encode()) <= 256 * 3
+    assert all(orjson.loads(text) for text in server.log.read_bytes().splitlines() if text.startswith(b"{"))
+    assert not [found for found in server.lines() if found["level"] == "FORGED"]
+
+
+def test_requests_that_never_became_one(server: BareServer, client: RawClient) -> None:
+    client.send(b"BREW /pot?secret HTTP/9.9\r\n\r\n")
+    answer = client.answer()
+    line = _line(server, answer.headers["X-Request-Id"])
+    assert (line["method"], line["path"], line["status"]) == ("BREW", "/pot", 400)
+    assert line["error_type"] == "BadRequestException"
+
+
+def test_compressed_bytes_are_counted_as_sent(server: BareServer, client: RawClient) -> None:
+    answer = client.get("/catalog/v1/large", "Accept-Encoding: gzip")
+    assert _line(server, answer.headers["X-Request-Id"])["bytes"] == len(answer.body)

@@ -1,0 +1,115 @@
+"""Too much at once is answered 503 with Retry-After, soon and without running anything; nobody hangs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.bare_server import BareServer
+from tests.server.raw_client import RawAnswer, RawClient
+
+
+@pytest.fixture
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
+    """One worker with one thread, and half a second of patience in the queue."""
+    with BareServer(
+        tmp_path_factory.mktemp("narrow"),
+        ICEKEEPER__SERVER__THREADS="1",
+        ICEKEEPER__SERVER__CONNECTIONS="20",
+        ICEKEEPER__SERVER__QUEUE_TIMEOUT="500ms",
+    ) as server:
+        yield server
+
+
+def _busy(answer: RawAnswer) -> None:
+    assert (answer.status, answer.error_type) == (503, "SlowDownException")
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert answer.closes
+
+
+def _is_retried(server: BareServer) -> bool:
+    with server.client() as client:
+        return client.get("/catalog/v1/echo").status == 200
+
+
+def test_requests_that_wait_too_long_are_refused_while_every_thread_is_stuck(narrow: BareServer) -> None:
+    with narrow.client() as slow, narrow.clients(10) as waiting:
+        slow.send(b"GET /catalog/v1/sleep?seconds=3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.2)
+        began = time.monotonic()
+        for client in waiting:
+            client.send(b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        for client in waiting:
+            _busy(client.answer())
+            assert client.is_closed()
+        assert 0.4 < time.monotonic() - began < 1.5
+        assert slow.answer().json == {"slept": True}
+    assert _is_retried(narrow)
+    statuses = [line["status"] for line in narrow.lines() if line["method"] == "POST"]
+    assert statuses == [503] * 10
+    assert all(line["error_type"] == "SlowDownException" for line in narrow.lines() if line["status"] == 503)
+
+
+def test_a_request_that_waits_a_little_is_served(narrow: BareServer) -> None:
+    with narrow.client() as slow, narrow.client() as next_one:
+        slow.send(b"GET /catalog/v1/sleep?seconds=0.3 HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.05)
+        assert next_one.get("/catalog/v1/echo").status == 200
+        assert slow.answer().status == 200
+
+
+def test_idle_connections_give_way_to_new_ones(narrow: BareServer) -> None:
+    with narrow.clients(20):
+        with narrow.client() as one_more:
+            _busy(one_more.answer())  # none of the others has been silent long enough
+        time.sleep(1.1)
+        assert _is_retried(narrow)
+
+
+def test_when_all_connections_are_at_work_new_ones_are_refused(narrow: BareServer) -> None:
+    with narrow.clients(20) as working:
+        for client in working:
+            client.send(b"GET /catalog/v1/sleep?seconds=0.4 HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.1)
+        with narrow.client() as one_more:
+            _busy(one_more.answer())
+        assert {client.answer().status for client in working} == {200, 503}
+    assert _is_retried(narrow)
+
+
+def test_a_flood_is_answered_in_full(narrow: BareServer) -> None:
+    """Two hundred clients at once: each is answered or refused, and soon."""
+    answers: list[int] = []
+
+    def ask() -> None:
+        try:
+            with RawClient(narrow.port) as client:
+                answers.append(client.get("/catalog/v1/sleep?seconds=0.01").status)
+        except (OSError, EOFError):
+            answers.append(0)
+
+    threads = [threading.Thread(target=ask) for _ in range(200)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert time.monotonic() - began < 10
+    assert len(answers) == 200
+    assert set(answers) <= {200, 503}
+    assert 200 in answers
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with BareServer(
+        tmp_path_factory.mktemp("deaf"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__READ_TIMEOUT="500ms"
+    ) as server:
+        with server.client() as deaf:
+            deaf.send(b"GET /catalog/v1/large?words=4000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+            time.sleep(2.0)
+            assert _is_retried(server)
+        with server.client() as attentive:
+            assert len(attentive.get("/catalog/v1/large?words=1000000").body) > 8_000_000

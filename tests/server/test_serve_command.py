@@ -1,0 +1,123 @@
+"""`manage.py serve`: what it refuses, what it says, and that it is really there when it says so."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.parts import process
+from tests.run_environment import RunEnvironment
+from tests.server.bare_server import ROOT, BareServer
+from tests.server.raw_client import RawClient
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> BareServer:
+    """Not started: `manage` runs its commands in front of tests.server.urls."""
+    server = BareServer(tmp_path / "home")
+    server.environment["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
+    return server
+
+
+def _manage(server: BareServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=server.environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def _refused(server: BareServer, *words: str) -> None:
+    done = _manage(server, "serve")
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if line and not line.startswith("{")]
+    assert len(said) == 1
+    assert said[0].startswith("CommandError: ")
+    for word in words:
+        assert word in said[0]
+    assert "Icekeeper serves" not in done.stdout
+
+
+def _execute(server: BareServer, statement: str) -> None:
+    connection = sqlite3.connect(server.home / "icekeeper.sqlite3")
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_migrations_behind(bare: BareServer) -> None:
+    _refused(bare, "lacks 2 migrations, first contenttypes.0001_initial", "manage.py migrate")
+    assert _manage(bare, "migrate", "contenttypes", "0001", "--verbosity", "0").returncode == 0
+    _refused(bare, "lacks 1 migrations, first contenttypes.0002_remove_content_type_name", "manage.py migrate")
+
+
+def test_migrations_ahead(bare: BareServer) -> None:
+    assert _manage(bare, "migrate", "--verbosity", "0").returncode == 0
+    _execute(
+        bare, "INSERT INTO django_migrations (app, name, applied) VALUES ('contenttypes', '0099_future', '2030-01-01')"
+    )
+    _refused(bare, "newer version", "contenttypes.0099_future")
+
+
+def test_database_out_of_reach(bare: BareServer) -> None:
+    bare.environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = f"postgresql://me:hidden@127.0.0.1:{process.free_port()}/db"
+    began = time.monotonic()
+    done = _manage(bare, "serve")
+    assert time.monotonic() - began < 15
+    assert done.returncode == 1
+    assert "the database db on 127.0.0.1 (default) cannot be reached" in done.stderr
+    assert "hidden" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_sqlite_file_that_is_none(bare: BareServer) -> None:
+    (bare.home / "icekeeper.sqlite3").write_bytes(b"not a database, not at all" * 50)
+    _refused(bare, "cannot be reached", "ICEKEEPER__DATA_DIR")
+
+
+def test_port_in_use(bare: BareServer) -> None:
+    assert _manage(bare, "migrate", "--verbosity", "0").returncode == 0
+    with socket.socket() as squatter:
+        squatter.bind(("127.0.0.1", bare.port))
+        squatter.listen()
+        _refused(bare, f"127.0.0.1:{bare.port}", "in use", "LAKEKEEPER__LISTEN_PORT")
+
+
+def test_start_and_stop(bare: BareServer) -> None:
+    assert _manage(bare, "migrate", "--verbosity", "0").returncode == 0
+    bare.environment["LAKEKEEPER__NOT_A_SETTING"] = "1"
+    running = process.start([sys.executable, "manage.py", "serve"], log=bare.log, env=bare.environment, cwd=ROOT)
+    try:
+        process.wait_until_ready(lambda: "Icekeeper serves" in bare.log.read_text(), running, log=bare.log, seconds=30)
+        said = bare.log.read_text()
+        base = f"http://127.0.0.1:{bare.port}"
+        for place in ("/catalog", "/management", "/swagger-ui", "/health"):
+            assert f"{base}{place}\n" in said + "\n"
+        with RawClient(bare.port) as client:  # no waiting: what was printed holds
+            health = client.get("/health")
+            assert health.status == 200
+            assert health.json["health"] == "ok"
+            assert health.json["maintenance_mode"] == "off"
+            [service] = health.json["services"]["catalog"]
+            assert service["status"] == "ok"
+            assert abs(service["lastCheck"] / 1000 - time.time()) < 60
+        warnings = [line for line in bare.lines("icekeeper.server") if line["level"] == "WARNING"]
+        assert any("authentication is OFF" in line["message"] for line in warnings)
+        assert [line["variables"] for line in warnings if "variables" in line] == [["LAKEKEEPER__NOT_A_SETTING"]]
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 0
+    finally:
+        process.kill(running)
+
+
+def test_postgres_version_and_health(bare: BareServer, run_environment: RunEnvironment) -> None:
+    if run_environment.postgres is None:
+        pytest.skip("the PostgreSQL run has this")
+    bare.environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = run_environment.postgres.create_database("serve_command")
+    _refused(bare, "lacks 2 migrations", "manage.py migrate")

@@ -1,0 +1,99 @@
+"""The deadline of statements, on the run's database, without a server around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+
+from icekeeper.kernel import statement_deadline
+from icekeeper.kernel.deadline import begin_write, deadline
+from icekeeper.kernel.errors import RequestTimeout
+from icekeeper.kernel.statement_deadline import before_statement, restore_statement_limits
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    statement_deadline.install()
+    connection.close()
+    yield
+    restore_statement_limits()
+    connection.close()
+
+
+def _limit_ms() -> int:
+    """What the session now gives a statement, asked behind the deadline's back."""
+    connection.ensure_connection()
+    if connection.vendor == "postgresql":
+        statement = "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'"
+    else:
+        statement = "PRAGMA busy_timeout"
+    row = connection.connection.execute(statement).fetchone()
+    return int(row[0])
+
+
+def test_a_request_with_time_sends_nothing_extra() -> None:
+    usual = _limit_ms()
+    with deadline(time.monotonic() + usual / 1000 - 0.5):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        assert _limit_ms() == usual
+
+
+def test_a_request_short_of_time_lowers_the_limit_once_and_restores_it() -> None:
+    usual = _limit_ms()
+    with deadline(time.monotonic() + 2.0), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        lowered = _limit_ms()
+        assert 1000 < lowered <= 2000
+        cursor.execute("SELECT 1")
+        assert _limit_ms() == lowered
+    restore_statement_limits()
+    assert _limit_ms() == usual
+
+
+def test_no_statement_is_sent_after_the_deadline() -> None:
+    connection.ensure_connection()
+    with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout):
+        before_statement(connection)
+
+
+def test_a_started_write_has_the_usual_limit_again() -> None:
+    usual = _limit_ms()
+    with deadline(time.monotonic() + 2.0), connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        assert _limit_ms() < usual
+        begin_write()
+        cursor.execute("SELECT 1")
+        assert _limit_ms() == usual
+
+
+def test_a_rollback_does_not_leave_a_lowered_limit_behind() -> None:
+    usual = _limit_ms()
+    with deadline(time.monotonic() + 2.0):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        with transaction.atomic():
+            begin_write()
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")  # puts the limit back, inside a transaction that is undone
+            transaction.set_rollback(True)
+    restore_statement_limits()
+    assert _limit_ms() == usual
+
+
+def test_a_fast_statement_pays_next_to_nothing() -> None:
+    connection.ensure_connection()
+    rounds = 20_000
+    with deadline(time.monotonic() + 3600):
+        began = time.process_time()
+        for _ in range(rounds):
+            before_statement(connection)
+        spent = (time.process_time() - began) / rounds
+    assert spent < 5e-6

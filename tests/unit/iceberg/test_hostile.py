@@ -1,0 +1,218 @@
+"""Whatever a client sends is either applied or answered with a 400 that names the place; the base never changes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from catalog.iceberg.create import create_table_metadata
+from catalog.iceberg.updates import HANDLERS, apply_updates
+from catalog.iceberg.validation import read_table_metadata
+from icekeeper.kernel.errors import BadRequest
+from tests.unit.iceberg.documents import NOW, UUID, column, partition, schema, snapshot, sorting, table
+from tests.unit.iceberg.strategies import places
+
+MIDNIGHT = "2020-01-01T00:00:00"
+ROWS = {"first-row-id": 2, "added-rows": 1}
+FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
+BLOB = {"type": "t", "snapshot-id": 1, "sequence-number": 1, "fields": [1], "properties": {"n": "1"}}
+NESTED = {
+    "type": "list", "element-id": 5, "element-required": True,
+    "element": {"type": "struct", "fields": [column(6, "x")]},
+}  # fmt: skip
+MAPPED = {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value-required": True, "value": "int"}
+LEGAL: list[dict[str, Any]] = [
+    {"action": "assign-uuid", "uuid": UUID},
+    {"action": "upgrade-format-version", "format-version": 3},
+    {
+        "action": "add-schema",
+        "schema": schema(
+            column(1, "id", "long", required=True, doc="d"),
+            column(4, "n", NESTED),
+            column(7, "m", MAPPED),
+            column(3, "ts", "timestamp", **{"initial-default": MIDNIGHT, "write-default": MIDNIGHT}),
+            **{"schema-id": 1, "identifier-field-ids": [1]},
+        ),
+    },
+    {"action": "set-current-schema", "schema-id": 0},
+    {"action": "add-spec", "spec": {"spec-id": 1, "fields": [partition(1, "identity", "p", **{"field-id": 1000})]}},
+    {"action": "set-default-spec", "spec-id": 0},
+    {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": [sorting(1)]}},
+    {"action": "set-default-sort-order", "sort-order-id": 0},
+    {"action": "add-snapshot", "snapshot": snapshot(3, parent=2, **ROWS, **{"key-id": "k"})},
+    {
+        "action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 1,
+        "min-snapshots-to-keep": 1, "max-snapshot-age-ms": 1, "max-ref-age-ms": 1,
+    },
+    {"action": "remove-snapshots", "snapshot-ids": [1]},
+    {"action": "remove-snapshot-ref", "ref-name": "main"},
+    {"action": "set-location", "location": "s3://bucket/u"},
+    {"action": "set-properties", "updates": {"a": "b"}},
+    {"action": "remove-properties", "removals": ["owner"]},
+    {"action": "set-statistics", "statistics": {**FILE, "file-footer-size-in-bytes": 3, "blob-metadata": [BLOB]}},
+    {"action": "remove-statistics", "snapshot-id": 1},
+    {"action": "set-partition-statistics", "partition-statistics": FILE},
+    {"action": "remove-partition-statistics", "snapshot-id": 1},
+    {"action": "remove-partition-specs", "spec-ids": [7]},
+    {"action": "remove-schemas", "schema-ids": [7]},
+    {
+        "action": "add-encryption-key",
+        "encryption-key": {
+            "key-id": "k", "encrypted-key-metadata": "YWJj", "encrypted-by-id": "m", "properties": {"a": "b"},
+        },
+    },
+    {"action": "remove-encryption-key", "key-id": "k"},
+]  # fmt: skip
+# fields that may be null or absent somewhere; that add-schema and the like need theirs is tested by example
+OPTIONAL = {
+    "doc", "initial-default", "write-default", "schema-id", "spec-id", "order-id", "field-id", "identifier-field-ids",
+    "parent-snapshot-id", "key-id", "min-snapshots-to-keep", "max-snapshot-age-ms",
+    "max-ref-age-ms", "encrypted-by-id",
+}  # fmt: skip
+WRONG: list[Any] = [None, True, 1.5, 2**63, -(2**63) - 1, 7, "", "7", [], [None], {}, {"x": None}, [[]], float("inf")]
+
+
+def apply(base: Any, updates: Any) -> Any:
+    return apply_updates(base, updates, now_ms=NOW, base_metadata_location=None)
+
+
+def refusal_of(base: Any, updates: Any) -> str | None:
+    """The text of the 400, None when the updates were applied. Any other exception is a failure of the test."""
+    try:
+        apply(base, updates)
+    except BadRequest as refusal:
+        return refusal.message
+    return None
+
+
+def test_every_update_is_covered() -> None:
+    assert sorted(update["action"] for update in LEGAL) == sorted(HANDLERS)
+    for update in LEGAL:
+        apply(table(3, snapshots=2), [update])
+
+
+@pytest.mark.parametrize("update", LEGAL, ids=lambda update: update["action"])
+def test_every_field_refuses_every_wrong_type(update: dict[str, Any]) -> None:
+    base = table(3, snapshots=2)
+    before = copy.deepcopy(base)
+    for place in places(update):
+        for wrong in WRONG:
+            sent = copy.deepcopy(update)
+            owner: Any = sent
+            for key in place[:-1]:
+                owner = owner[key]
+            old = owner[place[-1]]
+            owner[place[-1]] = wrong
+            expected_to_pass = (
+                type(wrong) is type(old)
+                or (wrong is None and place[-1] in OPTIONAL)
+                or place[-1] in {"initial-default", "write-default"}
+                # a type or a transform is text or an object, and 7 or "7" may be a legal value of its kind
+                or (place[-1] in {"type", "element", "key", "value"} and isinstance(wrong, dict | str))
+            )
+            message = refusal_of(base, [sent])
+            assert base == before
+            if message is None:
+                assert expected_to_pass, (place, wrong)
+                continue
+            assert message.startswith("updates[0]")
+            if type(wrong) is not type(old) and place != ("action",):
+                name = next(str(key) for key in reversed(place) if isinstance(key, str))
+                assert name in message or "fields" in message, (place, message)
+
+
+@pytest.mark.parametrize("update", LEGAL, ids=lambda update: update["action"])
+def test_every_field_that_may_not_be_missing(update: dict[str, Any]) -> None:
+    for place in places(update):
+        if not isinstance(place[-1], str) or place[-1] in OPTIONAL or place[-2:-1] in {("updates",), ("properties",)}:
+            continue
+        sent = copy.deepcopy(update)
+        owner: Any = sent
+        for key in place[:-1]:
+            owner = owner[key]
+        del owner[place[-1]]
+        if place[-1] in {"properties", "added-records"}:
+            continue
+        with pytest.raises(BadRequest, match=r"updates\[0\]"):
+            apply(table(3, snapshots=2), [sent])
+
+
+@pytest.mark.parametrize("updates", [None, {}, "x", 1, [None], [1], ["add-schema"], [[]], [{}], [{"action": None}]])
+def test_updates_that_are_none(updates: Any) -> None:
+    for base in (None, table()):
+        with pytest.raises(BadRequest, match="updates"):
+            apply(base, updates)
+
+
+def test_an_unknown_action_is_named() -> None:
+    with pytest.raises(BadRequest, match=r"updates\[1\]: unknown update action: add-view-version"):
+        apply(table(), [LEGAL[0], {"action": "add-view-version"}])
+    with pytest.raises(BadRequest, match=r"updates\[0\].action: expected a string, got an array"):
+        apply(table(), [{"action": ["add-schema"]}])
+
+
+def nested_type(kind: str, depth: int) -> Any:
+    inner: Any = "int"
+    for level in range(depth):
+        number = 10 + 2 * level
+        if kind == "struct":
+            inner = {"type": "struct", "fields": [column(number, "f", inner)]}
+        elif kind == "list":
+            inner = {"type": "list", "element-id": number, "element": inner, "element-required": False}
+        else:
+            inner = {
+                "type": "map", "key-id": number, "key": "int", "value-id": number + 1, "value": inner,
+                "value-required": False,
+            }  # fmt: skip
+    return inner
+
+
+@pytest.mark.parametrize("kind", ["struct", "list", "map"])
+@pytest.mark.parametrize("depth", [61, 150, 900, 100_000])
+def test_deep_types_are_refused(kind: str, depth: int) -> None:
+    deep = schema(column(1, "c", nested_type(kind, depth)))
+    with pytest.raises(BadRequest, match="levels deep"):
+        apply(table(), [{"action": "add-schema", "schema": deep}])
+    with pytest.raises(BadRequest, match="levels deep"):
+        read_table_metadata({**table(), "schemas": [deep]})
+    with pytest.raises(BadRequest, match="levels deep"):
+        create_table_metadata(
+            schema=deep, partition_spec=None, write_order=None, location="s3://b", properties=None, table_uuid=UUID,
+            format_version=2, now_ms=NOW,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["struct", "list", "map"])
+def test_types_may_be_deep_and_can_still_be_written(kind: str) -> None:
+    metadata = apply(
+        table(), [{"action": "add-schema", "schema": schema(column(1, "c", nested_type(kind, 60)))}]
+    ).metadata
+    assert orjson.loads(orjson.dumps({"metadata": read_table_metadata(metadata)}))["metadata"] == metadata
+
+
+def test_deep_unknown_fields_are_refused() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(BadRequest, match=r"updates\[0\]: nested more than 200 levels deep"):
+        apply(table(), [{**LEGAL[0], "x": deep}])
+    with pytest.raises(BadRequest, match="document: nested more than 200 levels deep"):
+        read_table_metadata({**table(), "x": deep})
+    # hypothesis and pytest would walk it: take it apart here
+    while deep:
+        deep = deep.pop()
+
+
+def test_errors_never_echo_much() -> None:
+    for update in (
+        {"action": "x" * 10_000},
+        {"action": "set-location", "location": "x" * 10_000, "x": 1},
+        {"action": "assign-uuid", "uuid": "x" * 10_000},
+        {"action": "set-properties", "updates": {"k" * 10_000: 1}},
+        {"action": "add-schema", "schema": schema(column(1, "c", "t" * 10_000))},
+        {"action": "set-current-schema", "schema-id": 10**10_000},
+    ):
+        assert len(refusal_of(table(), [update]) or "") < 500
