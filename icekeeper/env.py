@@ -16,6 +16,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import (
     AnyHttpUrl,
     BaseModel,
@@ -64,6 +66,19 @@ def _list(value: object) -> object:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def _database_url(value: object) -> object:
+    """A URL that libpq understands. The value is a secret, so no message repeats it."""
+    if isinstance(value, str):
+        try:
+            conninfo_to_dict(value)
+        except psycopg.Error:
+            value = ""
+        if not value.startswith(("postgres://", "postgresql://")):
+            raise ValueError("a URL such as postgresql://user:password@host:5432/database")
+    return value
+
+
+DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 StringList = Annotated[list[str], BeforeValidator(_list)]
 
@@ -151,10 +166,10 @@ class Settings(BaseModel):
     )
 
     # --- database -----------------------------------------------------------------------------------------------
-    pg_database_url_write: SecretStr | None = Field(
+    pg_database_url_write: DatabaseUrl | None = Field(
         None, description="PostgreSQL (15 or newer) for everything; without it the embedded SQLite is used"
     )
-    pg_database_url_read: SecretStr | None = Field(
+    pg_database_url_read: DatabaseUrl | None = Field(
         None, description="PostgreSQL for reads, when it is another one (a replica lags: no read-after-write there)"
     )
     pg_host_w: str | None = Field(None, description="Host for everything, instead of the URL")
@@ -344,6 +359,8 @@ def _takes(field: FieldInfo) -> str:
         annotation = next(each for each in get_args(annotation) if each is not type(None))
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     # A setting of a new type must be given a name here.
     return str(_TAKES[annotation])
 

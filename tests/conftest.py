@@ -81,9 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3_600))
     if config.getoption("--split"):
-        elsewhere = [item for item in items if _runs_on(item) not in {RUN.database, None}]
-        config.hook.pytest_deselected(items=elsewhere)
-        items[:] = [item for item in items if item not in elsewhere]
+        config.hook.pytest_deselected(items=[item for item in items if _runs_on(item) not in {RUN.database, None}])
+        items[:] = [item for item in items if _runs_on(item) in {RUN.database, None}]
 
 
 def _is_below(item: pytest.Item, folder: str) -> bool:

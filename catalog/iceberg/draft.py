@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from catalog.iceberg.json_fields import optional_int
+from catalog.iceberg.partition_specs import PartitionFieldIdentity, parse_partition_spec
 from catalog.iceberg.schemas import Schema, parse_schema
+from catalog.iceberg.sort_orders import SortFieldIdentity, parse_sort_order
 from catalog.iceberg.types import (
     FIRST_PARTITION_FIELD_ID,
     INITIAL_SCHEMA_ID,
+    INITIAL_SORT_ORDER_ID,
     INITIAL_SPEC_ID,
     LAST_ADDED,
     ROW_LINEAGE_VERSION,
@@ -57,15 +62,44 @@ def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
 
 @dataclass(slots=True)
 class Additions:
-    """The schemas, specs or orders that this request added, for the id -1."""
+    """The schemas, specs or orders of a table as one request adds to them: which exist, and what -1 means.
+
+    Existing ones are parsed when one with the same quick key is looked up, and once: a table may have hundreds of wide
+    schemas, and a request may add as many. Equal ones are found by what `read` makes of a document.
+    """
 
     kind: str
+    first_id: int
+    id_of: Callable[[dict[str, Any]], int]
+    quick_key: Callable[[dict[str, Any]], Hashable]
+    read: Callable[[dict[str, Any]], Hashable]
     ids: set[int] = field(default_factory=set)
     last: int | None = None
+    next_id: int = 0
+    _unread: dict[Hashable, list[dict[str, Any]]] | None = None
+    _known: dict[Hashable, int] = field(default_factory=dict)
 
-    def record(self, added_id: int) -> None:
+    def find(self, documents: list[dict[str, Any]], document: dict[str, Any], identity: Hashable) -> int | None:
+        """The id of the first among `documents` that is the same as `document`, None when it is new."""
+        if self._unread is None:
+            self._unread, self._known = {}, {}
+            self.next_id = max([self.first_id, *(self.id_of(existing) + 1 for existing in documents)])
+            for existing in documents:
+                self._unread.setdefault(self.quick_key(existing), []).append(existing)
+        for existing in self._unread.pop(self.quick_key(document), ()):
+            self._known.setdefault(self.read(existing), self.id_of(existing))
+        return self._known.get(identity)
+
+    def forget(self) -> None:
+        """Some were removed: look at what is left anew."""
+        self._unread = None
+
+    def record(self, added_id: int, identity: Hashable) -> None:
+        """A new one was added under that id."""
         self.ids.add(added_id)
         self.last = added_id
+        self.next_id = max(self.next_id, added_id + 1)
+        self._known[identity] = added_id
 
     def reuse(self, existing_id: int) -> None:
         """The client added one that exists already: -1 means it only if this request had added it (as in Java)."""
@@ -94,9 +128,13 @@ class Draft:
         self.base = base
         self.now_ms = now_ms
         self.metadata: TableMetadata = empty_metadata(format_version, now_ms) if base is None else dict(base)
-        self.schemas = Additions("schema")
-        self.specs = Additions("spec")
-        self.orders = Additions("sort order")
+        self.schemas = Additions("schema", INITIAL_SCHEMA_ID, schema_id_of, _quick_schema_key, _read_schema)
+        self.specs = Additions("spec", INITIAL_SPEC_ID, itemgetter("spec-id"), _no_quick_key, self._read_spec)
+        self.orders = Additions(
+            "sort order", INITIAL_SORT_ORDER_ID, itemgetter("order-id"), _no_quick_key, self._read_order
+        )
+        self.partition_field_ids: dict[PartitionFieldIdentity, int] = {}
+        self.sort_fields: set[SortFieldIdentity] = set()
         self.current_snapshot_id = current_snapshot_id(self.metadata)
         self.main_changes: list[tuple[int, int | None]] = []
         self.added_snapshots: dict[int, dict[str, Any]] = {}
@@ -156,7 +194,7 @@ class Draft:
         schema_id = self.metadata["current-schema-id"]
         if schema_id not in self._parsed_schemas:
             for document in self.metadata["schemas"]:
-                if (document.get("schema-id") or 0) == schema_id:
+                if schema_id_of(document) == schema_id:
                     self._parsed_schemas[schema_id] = parse_schema(document, f"schema {schema_id}")
                     break
             else:
@@ -171,6 +209,18 @@ class Draft:
         elif self._files_by_snapshot(name).pop(snapshot_id, None) is not None:
             self._owned.add(name)
 
+    def _read_spec(self, document: dict[str, Any]) -> Hashable:
+        """The identity of a spec; enters its fields into `partition_field_ids`."""
+        fields = parse_partition_spec(document, f"spec {document['spec-id']}")
+        self.partition_field_ids.update((part.identity, part.field_id) for part in fields if part.field_id is not None)
+        return tuple(part.identity for part in fields)
+
+    def _read_order(self, document: dict[str, Any]) -> Hashable:
+        """The identity of a sort order; enters its fields into `sort_fields`."""
+        identity = tuple(part.identity for part in parse_sort_order(document, f"sort order {document['order-id']}"))
+        self.sort_fields.update(identity)
+        return identity
+
     def settle(self) -> None:
         """Write snapshots and statistics files back into the document, where an update touched them."""
         if self._snapshots is not None and "snapshots" in self._owned:
@@ -178,3 +228,21 @@ class Draft:
         for name, by_snapshot in self._files.items():
             if name in self._owned:
                 self.metadata[name] = [document for documents in by_snapshot.values() for document in documents]
+
+
+def schema_id_of(document: dict[str, Any]) -> int:
+    """The id of a stored schema; one without is schema 0, as Java reads it."""
+    return document.get("schema-id") or INITIAL_SCHEMA_ID
+
+
+def _quick_schema_key(document: dict[str, Any]) -> Hashable:
+    return tuple((column.get("id"), column.get("name")) for column in document["fields"])
+
+
+def _read_schema(document: dict[str, Any]) -> Hashable:
+    return parse_schema(document, f"schema {schema_id_of(document)}").identity
+
+
+def _no_quick_key(_: dict[str, Any]) -> Hashable:
+    """Specs and orders are short: all are read at once."""
+    return None

@@ -5,8 +5,9 @@ Follows Java's `PartitionSpec`, `UnboundPartitionSpec.bind` and `PartitionSpecPa
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from catalog.iceberg.column_types import StructType, is_primitive
 from catalog.iceberg.json_fields import as_object, clip, field_path, optional_int, read_int, read_list, read_string
@@ -14,6 +15,9 @@ from catalog.iceberg.schemas import Column, Schema
 from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from catalog.iceberg.types import FIRST_PARTITION_FIELD_ID
 from icekeeper.kernel.errors import BadRequest
+
+
+PartitionFieldIdentity: TypeAlias = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class PartitionField:
     where: str
 
     @property
-    def identity(self) -> tuple[int, str, str]:
+    def identity(self) -> PartitionFieldIdentity:
         """What makes two fields the same, whatever their ids (Java: `PartitionSpec.compatibleWith`)."""
         return self.source_id, self.transform.text, self.name
 
@@ -105,7 +109,7 @@ def check_default(fields: list[PartitionField], schema: Schema) -> None:
         _check_parents(column, schema, field.where)
 
 
-def check_new(fields: list[PartitionField], schema: Schema, *, known: frozenset[tuple[int, str, str]]) -> None:
+def check_new(fields: list[PartitionField], schema: Schema, *, known: Container[PartitionFieldIdentity]) -> None:
     """The rules of a spec that a client adds: those of a default spec, known transforms, and names of its own.
 
     A partition field may share the name of a column only as identity (or void, its dropped form in version 1) of that
@@ -140,7 +144,7 @@ def with_field_ids(
     fields: list[PartitionField],
     documents: list[dict[str, Any]],
     *,
-    assigned: dict[tuple[int, str, str], int],
+    assigned: dict[PartitionFieldIdentity, int],
     last_partition_id: int,
     is_sequential: bool,
 ) -> list[dict[str, Any]]:

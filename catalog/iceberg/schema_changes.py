@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
-from catalog.iceberg.draft import Additions, Draft
+from catalog.iceberg.draft import Additions, Draft, schema_id_of
 from catalog.iceberg.json_fields import INT_RANGE, as_object, read_int_list, read_object
 from catalog.iceberg.schemas import check_version, parse_schema, without_null_defaults
-from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SORT_ORDER_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID
+from catalog.iceberg.types import UNSORTED_ORDER_ID
 from icekeeper.kernel.errors import BadRequest
 
 
@@ -20,75 +20,57 @@ def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-schema. The `last-column-id` of the client is ignored: it may be lower than the table's."""
     schema = parse_schema(document, where)
     check_version(schema, draft.format_version)
-    column_ids = [field.field_id for field in schema.struct.fields]
-    next_id = INITIAL_SCHEMA_ID
-    for existing in draft.metadata["schemas"]:
-        existing_id = existing.get("schema-id") or INITIAL_SCHEMA_ID
-        has_same_columns = [field.get("id") for field in existing["fields"]] == column_ids
-        if has_same_columns and parse_schema(existing, f"schema {existing_id}").is_same(schema):
-            draft.schemas.reuse(existing_id)
-            return
-        next_id = max(next_id, existing_id + 1)
-    _check_id(next_id, where)
-    draft.own("schemas").append({**without_null_defaults(document), "schema-id": next_id})
+    same_id = draft.schemas.find(draft.metadata["schemas"], document, schema.identity)
+    if same_id is not None:
+        draft.schemas.reuse(same_id)
+        return
+    schema_id = _checked_id(draft.schemas.next_id, where)
+    draft.own("schemas").append({**without_null_defaults(document), "schema-id": schema_id})
     draft.metadata["last-column-id"] = max(draft.metadata["last-column-id"], schema.highest_field_id)
-    draft.schemas.record(next_id)
+    draft.schemas.record(schema_id, schema.identity)
 
 
 def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-spec. `spec-id` and `field-id` are optional; given field ids are kept."""
     fields = partition_specs.parse_partition_spec(document, where)
-    assigned: dict[tuple[int, str, str], int] = {}
-    next_id, same_id = INITIAL_SPEC_ID, None
-    for existing in draft.metadata["partition-specs"]:
-        known = partition_specs.parse_partition_spec(existing, f"spec {existing['spec-id']}")
-        assigned.update((field.identity, field.field_id) for field in known if field.field_id is not None)
-        if same_id is None and [field.identity for field in known] == [field.identity for field in fields]:
-            same_id = existing["spec-id"]
-        next_id = max(next_id, existing["spec-id"] + 1)
-    partition_specs.check_new(fields, draft.current_schema(), known=frozenset(assigned))
+    identity = tuple(field.identity for field in fields)
+    same_id = draft.specs.find(draft.metadata["partition-specs"], document, identity)
+    partition_specs.check_new(fields, draft.current_schema(), known=draft.partition_field_ids)
     if same_id is not None:
         draft.specs.reuse(same_id)
         return
-    _check_id(next_id, where)
+    spec_id = _checked_id(draft.specs.next_id, where)
     is_v1 = draft.format_version == 1
     last_partition_id = draft.metadata["last-partition-id"]
     written = partition_specs.with_field_ids(
-        fields, document["fields"], assigned=assigned, last_partition_id=last_partition_id, is_sequential=is_v1
+        fields,
+        document["fields"],
+        assigned=draft.partition_field_ids,
+        last_partition_id=last_partition_id,
+        is_sequential=is_v1,
     )
     if is_v1 and not partition_specs.has_sequential_ids(written):
         raise BadRequest(f"{where}.fields: Spec does not use sequential IDs that are required in v1")
-    for field in written:
-        _check_id(field["field-id"], f"{where}.fields")
-    draft.own("partition-specs").append({**document, "spec-id": next_id, "fields": written})
-    draft.metadata["last-partition-id"] = max([last_partition_id, *(field["field-id"] for field in written)])
-    draft.specs.record(next_id)
+    field_ids = [_checked_id(field["field-id"], f"{where}.fields") for field in written]
+    draft.own("partition-specs").append({**document, "spec-id": spec_id, "fields": written})
+    draft.metadata["last-partition-id"] = max([last_partition_id, *field_ids])
+    draft.partition_field_ids.update(zip(identity, field_ids, strict=True))
+    draft.specs.record(spec_id, identity)
 
 
 def add_sort_order(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-sort-order. The unsorted order is always order 0, others count from 1."""
     fields = sort_orders.parse_sort_order(document, where)
-    identities = [field.identity for field in fields]
-    known: set[tuple[int, str, str, str]] = set()
-    next_id, same_id = INITIAL_SORT_ORDER_ID, None
-    for existing in draft.metadata["sort-orders"]:
-        existing_id = existing["order-id"]
-        existing_fields = [
-            field.identity for field in sort_orders.parse_sort_order(existing, f"sort order {existing_id}")
-        ]
-        known.update(existing_fields)
-        if same_id is None and existing_fields == identities:
-            same_id = existing_id
-        next_id = max(next_id, existing_id + 1)
-    sort_orders.check_new(fields, draft.current_schema(), known=frozenset(known))
+    identity = tuple(field.identity for field in fields)
+    same_id = draft.orders.find(draft.metadata["sort-orders"], document, identity)
+    sort_orders.check_new(fields, draft.current_schema(), known=draft.sort_fields)
     if same_id is not None:
         draft.orders.reuse(same_id)
         return
-    order_id = next_id if fields else UNSORTED_ORDER_ID
-    _check_id(order_id, where)
+    order_id = _checked_id(draft.orders.next_id, where) if fields else UNSORTED_ORDER_ID
     written = [field.written(source) for field, source in zip(fields, document["fields"], strict=True)]
     draft.own("sort-orders").append({**document, "order-id": order_id, "fields": written})
-    draft.orders.record(order_id)
+    draft.orders.record(order_id, identity)
 
 
 def on_add_schema(draft: Draft, update: dict[str, Any]) -> None:
@@ -105,7 +87,7 @@ def on_add_sort_order(draft: Draft, update: dict[str, Any]) -> None:
 
 def on_set_current_schema(draft: Draft, update: dict[str, Any]) -> None:
     schema_id = draft.schemas.resolve(update, "schema-id")
-    if all((schema.get("schema-id") or 0) != schema_id for schema in draft.metadata["schemas"]):
+    if all(schema_id_of(schema) != schema_id for schema in draft.metadata["schemas"]):
         raise BadRequest(f"schema-id: Cannot set current schema to unknown schema: {schema_id}")
     draft.metadata["current-schema-id"] = schema_id
 
@@ -125,14 +107,20 @@ def on_remove_schemas(draft: Draft, update: dict[str, Any]) -> None:
     removed = set(read_int_list(update, "schema-ids", ""))
     if draft.metadata["current-schema-id"] in removed:
         raise BadRequest("schema-ids: Cannot remove the current schema")
-    _remove(draft, "schemas", "schema-id", removed)
+    kept = [schema for schema in draft.metadata["schemas"] if schema_id_of(schema) not in removed]
+    if len(kept) != len(draft.metadata["schemas"]):
+        draft.own("schemas")[:] = kept
+        draft.schemas.forget()
 
 
 def on_remove_partition_specs(draft: Draft, update: dict[str, Any]) -> None:
     removed = set(read_int_list(update, "spec-ids", ""))
     if draft.metadata["default-spec-id"] in removed:
         raise BadRequest("spec-ids: Cannot remove the default partition spec")
-    _remove(draft, "partition-specs", "spec-id", removed)
+    kept = [spec for spec in draft.metadata["partition-specs"] if spec["spec-id"] not in removed]
+    if len(kept) != len(draft.metadata["partition-specs"]):
+        draft.own("partition-specs")[:] = kept
+        draft.specs.forget()
 
 
 def check_bindings(draft: Draft) -> None:
@@ -155,10 +143,11 @@ def check_bindings(draft: Draft) -> None:
     sort_orders.check_default(sort_orders.parse_sort_order(order, f"sort order {order_id}"), schema)
 
 
-def _check_id(assigned_id: int, where: str) -> None:
+def _checked_id(assigned_id: int, where: str) -> int:
     """Ids are 32-bit: a table that came with the highest one cannot get another."""
     if assigned_id > INT_RANGE[1]:
         raise BadRequest(f"{where}: no id is left above {INT_RANGE[1]}")
+    return assigned_id
 
 
 def _choose(draft: Draft, added: Additions, update: dict[str, Any], *, member: str, owner: str, chosen: str) -> None:
@@ -174,10 +163,3 @@ def _check_known(draft: Draft, kind: str, chosen_id: int, *, member: str, owner:
 
 def _find(documents: list[dict[str, Any]], member: str, wanted: int) -> dict[str, Any] | None:
     return next((as_object(document, member) for document in documents if document[member] == wanted), None)
-
-
-def _remove(draft: Draft, owner: str, member: str, removed: set[int]) -> None:
-    kept = [document for document in draft.metadata[owner] if (document.get(member) or 0) not in removed]
-    if len(kept) != len(draft.metadata[owner]):
-        owned = draft.own(owner)
-        owned[:] = kept

@@ -1,7 +1,4 @@
-"""Schemas: their rules, what makes two of them the same, and the updates that add, choose and remove them.
-
-Follows Java's `Schema`, `SchemaParser` and `TableMetadata.Builder` (`addSchema`, `setCurrentSchema`, `removeSchemas`).
-"""
+"""Schemas: their rules, and what makes two of them the same. Follows Java's `Schema` and `SchemaParser`."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A parsed schema document. Equal `struct` and `identifier_field_ids` make two schemas the same (`sameSchema`)."""
+    """A parsed schema document; `columns` holds the fields of every level by id."""
 
     struct: StructType
     identifier_field_ids: frozenset[int]
@@ -48,8 +45,10 @@ class Schema:
     def highest_field_id(self) -> int:
         return max(self.columns, default=0)
 
-    def is_same(self, other: Schema) -> bool:
-        return self.struct == other.struct and self.identifier_field_ids == other.identifier_field_ids
+    @property
+    def identity(self) -> tuple[StructType, frozenset[int]]:
+        """What makes two schemas the same, whatever their ids (Java: `Schema.sameSchema`)."""
+        return self.struct, self.identifier_field_ids
 
 
 def parse_schema(document: dict[str, Any], where: str) -> Schema:
@@ -153,7 +152,7 @@ def _check_identifier(field_id: int, columns: dict[int, Column], where: str) -> 
     column = columns.get(field_id)
     if column is None:
         raise BadRequest(f"{where}: Cannot add fieldId {field_id} as an identifier field: field does not exist")
-    refusal = f"{where}: Cannot add field {column.name} as an identifier field"
+    refusal = f"{where}: Cannot add field {clip(column.name)} as an identifier field"
     if not isinstance(column.type, str) or column.type == "variant":
         raise BadRequest(f"{refusal}: not a primitive type field")
     if not column.is_required:
@@ -166,5 +165,5 @@ def _check_identifier(field_id: int, columns: dict[int, Column], where: str) -> 
         if not isinstance(parent.type, StructType):
             raise BadRequest(f"{refusal}: must not be nested in {parent.type}")
         if not parent.is_required:
-            raise BadRequest(f"{refusal}: must not be nested in an optional field {parent.name}")
+            raise BadRequest(f"{refusal}: must not be nested in an optional field {clip(parent.name)}")
         parent_id = parent.parent_id

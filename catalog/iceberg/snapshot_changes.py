@@ -62,6 +62,8 @@ def on_remove_snapshots(draft: Draft, update: dict[str, Any]) -> None:
         draft.remove_snapshot(snapshot_id)
         draft.replace_files("statistics", snapshot_id, [])
         draft.replace_files("partition-statistics", snapshot_id, [])
+    if not removed:
+        return
     dangling = [name for name, ref in (draft.metadata.get("refs") or {}).items() if ref["snapshot-id"] in removed]
     for name in dangling:
         _remove_reference(draft, name)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from catalog.iceberg.column_types import is_primitive
 from catalog.iceberg.json_fields import as_object, clip, field_path, optional_int, read_int, read_list, read_string
 from catalog.iceberg.schemas import Schema
 from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from icekeeper.kernel.errors import BadRequest
+
+
+SortFieldIdentity: TypeAlias = tuple[int, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class SortField:
     where: str
 
     @property
-    def identity(self) -> tuple[int, str, str, str]:
+    def identity(self) -> SortFieldIdentity:
         """What makes two sort fields the same (Java: `SortOrder.sameOrder`)."""
         return self.source_id, self.transform.text, self.direction, self.null_order
 
@@ -65,7 +69,7 @@ def check_default(fields: list[SortField], schema: Schema) -> None:
         check_source(field.transform, column.type, field.where)
 
 
-def check_new(fields: list[SortField], schema: Schema, *, known: frozenset[tuple[int, str, str, str]]) -> None:
+def check_new(fields: list[SortField], schema: Schema, *, known: Container[SortFieldIdentity]) -> None:
     """The rules of an order that a client adds; `known` holds the fields that the table's orders already have."""
     check_default(fields, schema)
     for field in fields:

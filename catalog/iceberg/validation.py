@@ -12,6 +12,7 @@ from catalog.iceberg.json_fields import (
     as_object,
     as_string_map,
     check_depth,
+    clip,
     field_path,
     missing,
     optional_long,
@@ -66,7 +67,7 @@ def read_table_metadata(document: Any) -> TableMetadata:
     _check_refs(metadata)
     _check_entries(metadata, "statistics", check_statistics_file)
     _check_entries(metadata, "partition-statistics", check_partition_statistics_file)
-    _check_unique(metadata, "encryption-keys", _check_entries(metadata, "encryption-keys", check_encryption_key))
+    _check_unique("encryption-keys", _check_entries(metadata, "encryption-keys", check_encryption_key))
     _check_log(metadata, "snapshot-log", check_log_entry)
     _check_log(metadata, "metadata-log", check_metadata_log_entry)
     return metadata
@@ -99,10 +100,12 @@ def _check_entries(
     return [check(as_object(entry, f"{name}[{i}]"), f"{name}[{i}]") for i, entry in enumerate(entries)]
 
 
-def _check_unique(metadata: TableMetadata, name: str, ids: list[Hashable]) -> None:
-    if len(set(ids)) != len(ids):
-        twice = next(entry_id for index, entry_id in enumerate(ids) if entry_id in ids[:index])
-        raise BadRequest(f"{name}: id {twice} is used twice, among {len(metadata[name])} entries")
+def _check_unique(name: str, ids: list[Hashable]) -> None:
+    seen: set[Hashable] = set()
+    for entry_id in ids:
+        if entry_id in seen:
+            raise BadRequest(f"{name}: id {clip(str(entry_id))} is used twice")
+        seen.add(entry_id)
 
 
 def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
@@ -119,7 +122,7 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
         schemas[schema_id] = parsed
         return schema_id
 
-    _check_unique(metadata, "schemas", _check_entries(metadata, "schemas", check))
+    _check_unique("schemas", _check_entries(metadata, "schemas", check))
     current_id = read_int(metadata, "current-schema-id", "")
     if current_id not in schemas:
         raise BadRequest(f"current-schema-id: Cannot find schema with current-schema-id={current_id} from schemas")
@@ -164,7 +167,7 @@ def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
         return spec_id
 
     ids = _check_entries(metadata, "partition-specs", check)
-    _check_unique(metadata, "partition-specs", ids)
+    _check_unique("partition-specs", ids)
     if default_id not in ids:
         raise BadRequest(f"default-spec-id: there is no partition spec {default_id}")
 
@@ -184,14 +187,14 @@ def _check_orders(metadata: TableMetadata, schema: Schema) -> None:
         return order_id
 
     ids = _check_entries(metadata, "sort-orders", check)
-    _check_unique(metadata, "sort-orders", ids)
+    _check_unique("sort-orders", ids)
     if default_id not in ids:
         raise BadRequest(f"default-sort-order-id: there is no sort order {default_id}")
 
 
 def _check_snapshots(metadata: TableMetadata, version: int) -> None:
     ids = _check_entries(metadata, "snapshots", check_snapshot)
-    _check_unique(metadata, "snapshots", ids)
+    _check_unique("snapshots", ids)
     last_number = metadata["last-sequence-number"] if version > 1 else 0
     for index, snapshot in enumerate(metadata["snapshots"]):
         if sequence_number(snapshot) > last_number:

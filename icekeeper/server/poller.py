@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import sys
+from contextlib import suppress
 
 if sys.platform == "linux":
 
@@ -49,7 +50,8 @@ else:
         arm = add
 
         def forget(self, descriptor: int) -> None:
-            self._change(descriptor, select.KQ_EV_DELETE)
+            with suppress(FileNotFoundError):  # it has been reported and not armed again
+                self._change(descriptor, select.KQ_EV_DELETE)
 
         def wait(self, seconds: float) -> list[int]:
             return [event.ident for event in self._kqueue.control(None, 256, seconds)]

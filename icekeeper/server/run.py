@@ -18,6 +18,7 @@ from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
 from icekeeper.env import ServerSettings, Settings
+from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.worker import RequestWorker
 
 BACKLOG = 2048
@@ -82,6 +83,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             request_time=conf.max_request_time,
             body_size=conf.max_request_body_size,
         )
+        self.board = LoadBoard(server.workers)
         super().__init__()
         address = (conf.bind_ip, conf.listen_port)
         kind = TCP6Socket if ":" in conf.bind_ip else TCPSocket
@@ -114,7 +116,8 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         # The application is loaded once, in the arbiter, and its memory shared. It opens no database connection there:
         # pools belong to the process that made them.
         "preload_app": True,
-        "pre_fork": lambda _arbiter, _worker: gc.freeze(),
+        "pre_fork": _before_fork,
+        "child_exit": lambda arbiter, worker: arbiter.app.board.release(worker.slot),
         "worker_exit": lambda _arbiter, _worker: _close_databases(),
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
@@ -130,6 +133,11 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "sendfile": False,
         "proc_name": "icekeeper",
     }
+
+
+def _before_fork(arbiter: Any, worker: Any) -> None:
+    worker.slot = arbiter.app.board.claim()
+    gc.freeze()  # what lives now is shared; the collector would write to it in every worker
 
 
 def run_server(conf: Settings, when_bound: Callable[[], None]) -> None:

@@ -38,6 +38,9 @@ STOP_LINGER = 1.0
 FRESH_SECONDS = 1.0
 """How long a connection must have been silent before it may be closed in favour of a new one."""
 
+YIELD_SECONDS = 0.003
+"""How long a new connection is left to a worker that has fewer."""
+
 CLOSE_LINGER = 3.0
 """Seconds to wait for a client to take the last answer: closing on unread bytes would destroy it on the way."""
 
@@ -55,6 +58,9 @@ _Ticket = list[Connection]
 class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     """See the module. What gunicorn's settings do not know is in `app.limits` (icekeeper.server.run)."""
 
+    slot: int
+    """This worker's place on the load board, given by the arbiter before the fork."""
+
     def init_process(self) -> None:
         self.queue_timeout: float = self.app.limits.queue_timeout
         self.read_timeout: float = self.app.limits.read_timeout
@@ -64,6 +70,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.waiting: deque[tuple[float, _Ticket]] = deque()
         self.poller = Poller()
         self.listeners: dict[int, Any] = {}
+        self.offered: list[int] = []
+        self.offered_until = 0.0
         super().init_process()
 
     def init_signals(self) -> None:
@@ -79,7 +87,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         for listener in self.sockets:
             listener.settimeout(0.0)
             self.listeners[listener.fileno()] = listener
-            self.poller.watch(listener.fileno())
+            self.poller.add(listener.fileno())
         for number in range(self.cfg.threads):
             threading.Thread(target=self._run_requests, name=f"request-{number}", daemon=True).start()
         next_sweep = 0.0
@@ -97,6 +105,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _turn(self, longest_wait: float = 1.0) -> None:
         """Wait for what comes next and deal with it."""
+        if self.offered:
+            longest_wait = YIELD_SECONDS
         if self.waiting:
             longest_wait = max(0.0, min(longest_wait, self.waiting[0][0] + self.queue_timeout - monotonic()))
         for descriptor in self.poller.wait(longest_wait):
@@ -104,10 +114,24 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if connection is not None:
                 self._read(connection)
             elif descriptor in self.listeners:
-                self._accept(self.listeners[descriptor])
+                self._offer(descriptor)
             elif descriptor == self.PIPE[0]:
                 os.read(descriptor, 4096)
+        if self.offered and monotonic() >= self.offered_until:
+            for descriptor in self.offered:
+                self._accept(self.listeners[descriptor])
+                self.poller.arm(descriptor)
+            self.offered.clear()
         self._refuse_overdue()
+
+    def _offer(self, listener: int) -> None:
+        """Take a new connection, unless a worker that has fewer can; if that one is not soon there, take it after all."""
+        if self.app.board.someone_holds_fewer(len(self.connections)):
+            self.offered.append(listener)
+            self.offered_until = monotonic() + YIELD_SECONDS
+        else:
+            self._accept(self.listeners[listener])
+            self.poller.arm(listener)
 
     def _accept(self, listener: Any) -> None:
         try:
@@ -127,6 +151,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         connection = Connection(sock, address, listener.getsockname(), now + self.cfg.keepalive)
         full = len(self.connections) >= self.cfg.worker_connections and not self._close_longest_idle()
         self.connections[connection.descriptor] = connection
+        self._show_load()
         self.poller.add(connection.descriptor)
         if full:
             connection.arrived = now
@@ -349,13 +374,22 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         connection.turn = Turn.CLOSED
         # First out of the table: once it is closed, the next accepted connection may have the same descriptor.
         self.connections.pop(connection.descriptor, None)
+        self._show_load()
         connection.socket.close()
+
+    def _show_load(self) -> None:
+        if self.alive:
+            self.app.board.write(self.slot, len(self.connections))
+        else:
+            self.app.board.release(self.slot)
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
         """Finish what has arrived, for at most `graceful_timeout`; nothing new is accepted."""
         end = monotonic() + self.app.limits.graceful_timeout
+        self.offered.clear()
+        self._show_load()
         for descriptor, listener in self.listeners.items():
             self._accept_waiting(listener)
             self.poller.forget(descriptor)

@@ -23,7 +23,9 @@ from tenancy.authn.requests import actor_of
 from tenancy.selectors.projects import get_project
 
 TAGS = ["warehouse"]
-WAREHOUSE_ID = OpenApiParameter("warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH)
+WAREHOUSE_ID = OpenApiParameter(
+    "warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`; the catalog calls it `prefix`"
+)
 NO_WAREHOUSE = "`NoSuchWarehouseException`"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -54,7 +55,10 @@ class LocalStore(ObjectStore):
         with self._refusals(location), self._folder(folders) as folder:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
-                if os.fstat(descriptor).st_size > limit:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise InvalidLocation(f"Location {location} names something that is not a file")
+                if status.st_size > limit:
                     raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
                 return file.read(limit)
 

@@ -122,6 +122,7 @@ def test_an_operation_nobody_described_fails_the_command_and_is_not_printed(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.django_db
 def test_a_document_is_made_once_for_all_requests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = call("GET", f"/api-docs/{name}/v1/openapi.json")
     monkeypatch.delattr(openapi, "DocumentGenerator")
@@ -130,6 +131,7 @@ def test_a_document_is_made_once_for_all_requests(name: str, monkeypatch: pytest
     assert first.json() == again.json() == json.loads((command.FOLDER / f"{name}.json").read_text())
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("page", "title"),
     [("/swagger-ui", "Icekeeper management API"), ("/swagger-ui/catalog", "Icekeeper Iceberg REST catalog")],

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tests.server.bare_server import BareServer
@@ -101,6 +102,25 @@ def test_a_flood_is_answered_in_full(narrow: BareServer) -> None:
     assert len(answers) == 200
     assert set(answers) <= {200, 503}
     assert 200 in answers
+
+
+def test_workers_share_the_connections(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Clients that all come in one moment and stay: no worker gets them all."""
+    with BareServer(tmp_path_factory.mktemp("shared"), ICEKEEPER__SERVER__WORKERS="2") as server:
+        assert server.process is not None
+        workers: list[psutil.Process] = []
+        while len(workers) < 2:
+            workers = psutil.Process(server.process.pid).children()
+        time.sleep(0.5)
+        with server.clients(12) as clients:
+            for client in clients:
+                assert client.get("/catalog/v1/echo").status == 200
+            held = [
+                sum(connection.status == psutil.CONN_ESTABLISHED for connection in worker.net_connections())
+                for worker in workers
+            ]
+    assert sum(held) == 12
+    assert min(held) >= 4
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> None:
