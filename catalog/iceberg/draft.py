@@ -120,8 +120,8 @@ class Additions:
 class Draft:
     """Copy on write: `metadata` shares every part with the base until an update takes the part through `own`.
 
-    Snapshots and statistics files are held by snapshot id while they change, so that a request with thousands of
-    updates takes linear time; `settle` writes them back.
+    Snapshots, their statistics files and the encryption keys are held by id while they change, so that a request with
+    thousands of updates takes linear time; `settle` writes them back.
     """
 
     def __init__(self, base: TableMetadata | None, *, format_version: int, now_ms: int) -> None:
@@ -142,6 +142,7 @@ class Draft:
         self.has_lost_snapshots = False
         self._owned: set[str] = set()
         self._snapshots: dict[int, dict[str, Any]] | None = None
+        self._keys: dict[str, dict[str, Any]] | None = None
         self._files: dict[str, dict[int, list[dict[str, Any]]]] = {}
         self._parsed_schemas: dict[int, Schema] = {}
 
@@ -201,6 +202,21 @@ class Draft:
                 raise BadRequest("Cannot bind to the current schema: no schema has been added")
         return self._parsed_schemas[schema_id]
 
+    @property
+    def encryption_keys(self) -> dict[str, dict[str, Any]]:
+        """All encryption keys by id; change them through `add_key` and `remove_key` only."""
+        if self._keys is None:
+            self._keys = {key["key-id"]: key for key in self.metadata.get("encryption-keys") or []}
+        return self._keys
+
+    def add_key(self, key: dict[str, Any]) -> None:
+        self.encryption_keys[key["key-id"]] = key
+        self._owned.add("encryption-keys")
+
+    def remove_key(self, key_id: str) -> None:
+        del self.encryption_keys[key_id]
+        self._owned.add("encryption-keys")
+
     def replace_files(self, name: str, snapshot_id: int, documents: list[dict[str, Any]]) -> None:
         """Put these in the place of the snapshot's `statistics` or `partition-statistics`; an empty list drops them."""
         if documents:
@@ -222,9 +238,11 @@ class Draft:
         return identity
 
     def settle(self) -> None:
-        """Write snapshots and statistics files back into the document, where an update touched them."""
+        """Write snapshots, statistics files and keys back into the document, where an update touched them."""
         if self._snapshots is not None and "snapshots" in self._owned:
             self.metadata["snapshots"] = list(self._snapshots.values())
+        if self._keys is not None and "encryption-keys" in self._owned:
+            self.metadata["encryption-keys"] = list(self._keys.values())
         for name, by_snapshot in self._files.items():
             if name in self._owned:
                 self.metadata[name] = [document for documents in by_snapshot.values() for document in documents]

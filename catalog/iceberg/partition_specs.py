@@ -16,7 +16,6 @@ from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from catalog.iceberg.types import FIRST_PARTITION_FIELD_ID
 from icekeeper.kernel.errors import BadRequest
 
-
 PartitionFieldIdentity: TypeAlias = tuple[int, str, str]
 
 

@@ -12,7 +12,6 @@ from catalog.iceberg.schemas import Schema
 from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from icekeeper.kernel.errors import BadRequest
 
-
 SortFieldIdentity: TypeAlias = tuple[int, str, str, str]
 
 

@@ -111,13 +111,11 @@ def on_add_encryption_key(draft: Draft, update: dict[str, Any]) -> None:
     key_id = check_encryption_key(document, "encryption-key")
     if draft.format_version < ROW_LINEAGE_VERSION:
         raise BadRequest(f"encryption-key: encryption keys are not supported until v{ROW_LINEAGE_VERSION}")
-    if all(key["key-id"] != key_id for key in draft.metadata.get("encryption-keys") or []):
-        draft.own("encryption-keys").append(document)
+    if key_id not in draft.encryption_keys:
+        draft.add_key(document)
 
 
 def on_remove_encryption_key(draft: Draft, update: dict[str, Any]) -> None:
     key_id = read_string(update, "key-id", "")
-    keys = draft.metadata.get("encryption-keys") or []
-    kept = [key for key in keys if key["key-id"] != key_id]
-    if len(kept) != len(keys):
-        draft.own("encryption-keys")[:] = kept
+    if key_id in draft.encryption_keys:
+        draft.remove_key(key_id)

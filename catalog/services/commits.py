@@ -73,7 +73,7 @@ def _commit_once(actor: Actor, target: Target, requirements: list[Any], updates:
     metadata = change.metadata
     if metadata["format-version"] != base["format-version"]:
         require_format_version(target, metadata["format-version"])
-    if metadata["table-uuid"] != base["table-uuid"]:
+    if metadata.get("table-uuid") != base.get("table-uuid"):
         raise BadRequest("Cannot assign another UUID to a table")
     location = location_inside(metadata["location"], base=target.warehouse_location)
     metadata_location = _next_metadata_location(metadata["location"], current.metadata_location)

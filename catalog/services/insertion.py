@@ -63,9 +63,7 @@ def insert_table(table: NewTable) -> LoadedTable:
     when the database was lost in the act.
     """
     identifier = table.target.identifier
-    table_uuid = parse_id(str(table.metadata["table-uuid"]))
-    if table_uuid is None:
-        raise BadRequest(f"Invalid table-uuid: {str(table.metadata['table-uuid'])[:100]!r} is not a UUID")
+    table_uuid = _table_uuid(table.metadata)
     deadline.begin_write()
     try:
         with transaction.atomic():
@@ -81,6 +79,17 @@ def insert_table(table: NewTable) -> LoadedTable:
     address = (table.target.warehouse_id, identifier.path_key, identifier.name_key)
     metadata_cache.put(table.metadata_location, table.document, address=address)
     return LoadedTable(table_id, table.metadata_location, table.document)
+
+
+def _table_uuid(metadata: dict[str, Any]) -> UUID:
+    """The UUID that clients know the table by; a registered file of version 1 may go without one."""
+    given = metadata.get("table-uuid")
+    if given is None:
+        return new_id()
+    table_uuid = parse_id(str(given))
+    if table_uuid is None:
+        raise BadRequest(f"Invalid table-uuid: {str(given)[:100]!r} is not a UUID")
+    return table_uuid
 
 
 def _insert_rows(table: NewTable, table_uuid: UUID) -> UUID:

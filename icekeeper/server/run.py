@@ -50,7 +50,7 @@ class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
         self.error_log.propagate = True
         # Start and stop of each process is detail; what went wrong is not.
         if self.error_log.level == logging.NOTSET:
-            self.error_log.setLevel(max(logging.root.level, logging.WARNING))
+            self.error_log.setLevel(logging.DEBUG if logging.root.level <= logging.DEBUG else logging.WARNING)
 
     def access(self, *_: Any) -> None:
         """Nothing: see the class."""

@@ -125,7 +125,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self._refuse_overdue()
 
     def _offer(self, listener: int) -> None:
-        """Take a new connection, unless a worker that has fewer can; if that one is not soon there, take it after all."""
+        """Take a new connection, unless a worker that has fewer can; when that one does not, take it after all."""
         if self.app.board.someone_holds_fewer(len(self.connections)):
             self.offered.append(listener)
             self.offered_until = monotonic() + YIELD_SECONDS
@@ -263,7 +263,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                     self._give_back(connection)
                 else:
                     self._linger(connection)
-            except Exception:
+            except (Exception, SystemExit):  # whatever happens, the thread lives on
                 self.log.exception("request failed outside the application")
                 self._close(connection)
             set_request_id(None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -435,3 +436,30 @@ def test_metadata_above_the_inline_limit_is_read_from_the_store(
     assert catalog.get("/namespaces/ns/tables/t").json() == created
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post("/namespaces/ns/tables/t", commit).json()["metadata"]["properties"]["a"] == "b"
+
+
+def test_a_version_1_file_of_old_is_registered_and_committed_to(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, storage_root: Path
+) -> None:
+    """Written by the first Iceberg releases: no UUID, one schema, one spec, no refs."""
+    old = {
+        "format-version": 1,
+        "location": f"{warehouse.location}/old",
+        "last-updated-ms": 1515100955770,
+        "last-column-id": 1,
+        "schema": {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "long", "required": True}]},
+        "partition-spec": [],
+        "properties": {},
+        "current-snapshot-id": -1,
+        "snapshots": [],
+    }
+    (storage_root / "wh" / "old.metadata.json").write_text(json.dumps(old))
+    body = {"name": "old", "metadata-location": f"{warehouse.location}/old.metadata.json"}
+    registered = catalog.post("/namespaces/ns/register", body)
+    assert registered.status == 200, registered.body
+    assert registered.json()["metadata"]["current-schema-id"] == 0
+    commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    committed = catalog.post("/namespaces/ns/tables/old", commit)
+    assert committed.status == 200, committed.body
+    assert committed.json()["metadata"]["schema"]["fields"] == old["schema"]["fields"]  # type: ignore[index]
+    assert committed.json()["metadata"]["metadata-log"][0]["metadata-file"] == body["metadata-location"]

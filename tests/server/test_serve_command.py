@@ -116,7 +116,7 @@ def test_start_and_stop(bare: BareServer) -> None:
         process.kill(running)
 
 
-def test_postgres_version_and_health(bare: BareServer, run_environment: RunEnvironment) -> None:
+def test_migrations_behind_on_postgres(bare: BareServer, run_environment: RunEnvironment) -> None:
     if run_environment.postgres is None:
         pytest.skip("the PostgreSQL run has this")
     bare.environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = run_environment.postgres.create_database("serve_command")

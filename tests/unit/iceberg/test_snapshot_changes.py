@@ -223,9 +223,3 @@ def test_references_that_are_refused(changed: dict[str, Any], message: str) -> N
     ref = {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 1}
     with pytest.raises(BadRequest, match=message):
         after(table(snapshots=1), ref | changed)
-
-
-def test_thousands_of_updates_take_linear_time() -> None:
-    base = table(snapshots=5_000)
-    metadata = after(base, *(remove(number) for number in range(1, 5_000)))
-    assert log_of(metadata) == [5_000]
