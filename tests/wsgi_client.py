@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from icekeeper.kernel.request_id import set_request_id
 from icekeeper.wsgi import application
 
 
@@ -77,6 +78,7 @@ def call(method: str, target: str, *, body: bytes = b"", headers: dict[str, str]
         finally:
             if hasattr(result, "close"):
                 result.close()
+            set_request_id(None)  # as the server does between requests
     return Answer(started["status"], started["headers"], content)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
 
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
@@ -14,17 +14,32 @@ from catalog.api.tables import (
     TableView,
 )
 
-_NAMESPACE = "v1/<str:prefix>/namespaces/<str:namespace>"
+
+class Segment:
+    """One raw segment. It may be empty: Spark asks for tables of no namespace and must hear NoSuchTable."""
+
+    regex = "[^/]*"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(Segment, "segment")
+
+_NAMESPACE = "v1/<segment:prefix>/namespaces/<segment:namespace>"
 
 urlpatterns = [
     # The hottest first: patterns are tried in this order.
-    path(f"{_NAMESPACE}/tables/<str:table>", TableView.as_view(), name="table"),
+    path(f"{_NAMESPACE}/tables/<segment:table>", TableView.as_view(), name="table"),
     path(f"{_NAMESPACE}/tables", TablesView.as_view(), name="tables"),
     path(f"{_NAMESPACE}", NamespaceView.as_view(), name="namespace"),
-    path("v1/<str:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
+    path("v1/<segment:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
     path("v1/config", ConfigView.as_view(), name="config"),
-    path(f"{_NAMESPACE}/tables/<str:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
-    path("v1/<str:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
+    path("v1/<segment:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
 ]

@@ -27,6 +27,8 @@ from icekeeper.kernel.json_text import write_json
 
 logger = logging.getLogger("icekeeper.errors")
 
+_NO_CONNECTION = "No database connection was free in time, or the database is away; nothing was changed, try again"
+
 
 class ErrorAnswer(HttpResponse):
     """The envelope on the wire; the request's log line reads `error` and `error_id` from it."""
@@ -80,7 +82,7 @@ def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
         case PermissionDenied():
             return Forbidden("Forbidden")
         case PoolTimeout():
-            return Busy("All database connections are taken; try again")
+            return Busy(_NO_CONNECTION)
         case OperationalError() | DatabaseError():
             return _database_error(error)
         case _:
@@ -94,7 +96,7 @@ def _database_error(error: DatabaseError) -> CatalogError | None:
     cause = error.__cause__
     sqlstate = str(getattr(cause, "sqlstate", None) or "")
     if isinstance(cause, PoolTimeout):
-        return Busy("All database connections are taken; try again")
+        return Busy(_NO_CONNECTION)
     if sqlstate in {"40001", "40P01", "55P03", "57014"} or sqlstate.startswith(("08", "57P")):
         return Busy("The database is busy or restarting; nothing was changed, try again")
     if isinstance(error, OperationalError):

@@ -49,7 +49,7 @@ def test_the_endpoints_are_exactly_the_routes() -> None:
     served = set()
     for pattern in urlpatterns:
         assert isinstance(pattern, URLPattern)
-        path = "/" + re.sub(r"<str:(\w+)>", r"{\1}", str(pattern.pattern))
+        path = "/" + re.sub(r"<segment:(\w+)>", r"{\1}", str(pattern.pattern))
         view = pattern.callback.view_class  # type: ignore[attr-defined]
         served |= {f"{method.upper()} {path}" for method in ("get", "head", "post", "delete") if method in vars(view)}
     assert served == set(ENDPOINTS)

@@ -62,6 +62,7 @@ def test_a_missing_table_is_404_also_in_a_missing_namespace(catalog: ApiClient, 
     for target, text in (
         ("/namespaces/ns/tables/no", "Table does not exist: ns.no"),
         ("/namespaces/no/tables/t", "Table does not exist: no.t"),
+        ("/namespaces//tables/t", "Table does not exist: .t"),
         ("/namespaces/ns%1Ft/tables/files", "Table does not exist: ns.t.files"),
         ("/namespaces/a%1Fb%1Fc%1Fd%1Fe%1Ff/tables/branch_x", "Table does not exist: a.b.c.d.e.f.branch_x"),
     ):
