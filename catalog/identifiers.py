@@ -70,7 +70,7 @@ def require_levels(value: object) -> Levels:
 
 
 def require_identifier(value: object, what: str) -> Identifier:
-    """The identifier in a request body, `{"namespace": [...], "name": "..."}`. Nothing says that its names can exist."""
+    """The identifier in a request body, `{"namespace": [...], "name": "..."}`. Its names need not be legal."""
     if not isinstance(value, dict):
         raise BadRequest(f"{what}: must be an object with namespace and name")
     namespace, name = value.get("namespace"), value.get("name")

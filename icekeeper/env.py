@@ -323,7 +323,7 @@ def _place(values: dict[str, Any], path: list[str], text: str) -> bool:
 
 def _problem(item: Any) -> str:
     path = tuple(str(part) for part in item["loc"] if isinstance(part, str))
-    takes = item["msg"].removeprefix("Value error, ")
+    takes = str(item["msg"]).removeprefix("Value error, ")
     if not path:
         return takes
     name = variable_name(path[:2] if path[0] == "server" else path[:1])

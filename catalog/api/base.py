@@ -71,4 +71,6 @@ def json_answer(value: Any) -> HttpResponse:
 
 
 def no_content() -> HttpResponse:
-    return HttpResponse(status=204)
+    answer = HttpResponse(status=204)
+    del answer.headers["Content-Type"]
+    return answer

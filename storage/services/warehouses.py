@@ -61,6 +61,8 @@ def create_warehouse(
         with transaction.atomic():
             # One writer at a time for the overlap check: the project's row is the lock.
             Project.objects.select_for_update().get(pk=project.pk)
+            if Warehouse.objects.filter(project=project, name_key=name_key(name)).exists():
+                raise WarehouseExists(f"A warehouse named {name!r} already exists in this project")
             for other in Warehouse.objects.values_list("location", flat=True):
                 if f"{location}/".startswith(f"{other}/") or f"{other}/".startswith(f"{location}/"):
                     raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {location}")

@@ -68,6 +68,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
     here = {"namespace": ["ns"], "name": "u"}
+    staged = {"name": "v", "stage-create": True, **columns}
 
     def commit(updates: list[Any]) -> Answer:
         requirements = [{"type": "assert-table-uuid", "uuid": uuid}]
@@ -88,7 +89,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.load_again": lambda: catalog.get("/namespaces/ns/tables/t"),
         "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
         "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
-        "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", {"name": "v", "stage-create": True, **columns}),
+        "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", staged),
         "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
         "tables.commit_snapshot": lambda: commit(append),
         "tables.commit_nothing": lambda: commit([]),

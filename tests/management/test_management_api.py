@@ -70,7 +70,8 @@ def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped:
 
 def test_names_and_places_are_taken_once(root: Path, bootstrapped: None) -> None:
     assert make(root).status == 201
-    assert make(root, "WH", "other").refused(409, "WarehouseAlreadyExists")
+    for folder in ("other", "wh"):
+        assert make(root, "WH", folder).refused(409, "WarehouseAlreadyExists")
     for folder in ("wh", "wh/inner", "wh/"):
         assert make(root, "other", folder).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert make(root, "sibling", "wh2").status == 201

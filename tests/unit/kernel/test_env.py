@@ -12,7 +12,7 @@ def test_nothing_set_gives_the_defaults() -> None:
     settings, unread = read_settings({"PATH": "/bin", "HOME": "/"})
     assert settings == Settings()
     assert unread == []
-    assert (settings.listen_port, settings.bind_ip, settings.max_request_time) == (8181, "0.0.0.0", 30.0)
+    assert (settings.listen_port, settings.bind_ip, settings.max_request_time) == (8181, "0.0.0.0", 30.0)  # noqa: S104
 
 
 @pytest.mark.parametrize(
