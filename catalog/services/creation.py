@@ -17,7 +17,7 @@ from catalog.selectors.tables import LoadedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import NewTable, insert_table, make_table
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import AlreadyExists, CommitFailed, InvalidLocation, Unsupported
+from icekeeper.kernel.errors import AlreadyExists, CommitFailed, Unsupported
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
@@ -129,10 +129,8 @@ def _format_version(target: Target, requested: int | None) -> int:
 
 
 def _spelled_location(target: Target, location: object, table_uuid: UUID) -> str:
-    """Where the table will lie, in the client's own spelling; one that it chose must be inside and empty."""
+    """Where the table will lie, in the client's own spelling; one that it chose must be in the warehouse."""
     if location is None:
         return f"{target.warehouse_location}/{table_uuid}"
-    compared = location_inside(location, base=target.warehouse_location)
-    if not store_for(target.storage_profile).is_empty(compared):
-        raise InvalidLocation(f"Unexpected files in location {compared}: a table needs an empty one")
+    location_inside(location, base=target.warehouse_location)
     return str(location).rstrip("/")

@@ -67,14 +67,6 @@ class LocalStore(ObjectStore):
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
             os.unlink(name, dir_fd=folder)
 
-    def is_empty(self, location: str) -> bool:
-        deadline.remaining()
-        try:
-            with self._refusals(location), self._folder(self._names(location)) as folder, os.scandir(folder) as entries:
-                return next(entries, None) is None
-        except ObjectNotFound:
-            return True
-
     def make_folder(self, location: str) -> None:
         deadline.remaining()
         with self._refusals(location), self._folder(self._names(location), create=True):

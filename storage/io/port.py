@@ -44,9 +44,5 @@ class ObjectStore(ABC):
         """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
 
     @abstractmethod
-    def is_empty(self, location: str) -> bool:
-        """Whether nothing lies at or below the location."""
-
-    @abstractmethod
     def make_folder(self, location: str) -> None:
         """Make the location usable as the base of a warehouse; object stores have nothing to do."""

@@ -47,7 +47,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     original = psycopg.Cursor.execute
     with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
         patched.setattr(psycopg.Cursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete", "is_empty"):
+        for method in ("put_new", "get", "delete"):
             patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
         yield seen
 

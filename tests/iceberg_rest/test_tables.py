@@ -163,13 +163,11 @@ def test_locations_outside_the_warehouse_are_refused(
     assert files() == []
 
 
-def test_a_chosen_location_must_be_empty_and_nobody_elses(
-    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable, storage_root: Path
-) -> None:
+def test_a_chosen_location_is_nobody_elses(catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable) -> None:
     make_table("t", location=f"{warehouse.location}/deep/t/")
     taken = {
-        f"{warehouse.location}/deep": "InvalidLocation",  # not empty
-        f"{warehouse.location}/deep/t": "InvalidLocation",
+        f"{warehouse.location}/deep": "LocationAlreadyTaken",
+        f"{warehouse.location}/deep/t": "LocationAlreadyTaken",
         f"{warehouse.location}/deep/t/inner": "LocationAlreadyTaken",
         f"{warehouse.location}/deep/t10": None,  # a sibling whose name only begins alike
     }

@@ -35,13 +35,10 @@ def test_an_object_is_written_once_read_and_deleted(store: LocalStore, root: Pat
     with pytest.raises(ObjectExists):
         store.put_new(location, b"other")
     assert (root / "wh/t/metadata/x.json").read_bytes() == b"content"
-    assert not store.is_empty(f"file://{root}/wh/t")
     store.delete(location)
     store.delete(location)
     with pytest.raises(ObjectNotFound, match="Failed to open input stream for file"):
         store.get(location, limit=LIMIT)
-    assert store.is_empty(f"file://{root}/wh/t/metadata")
-    assert store.is_empty(f"file://{root}/nowhere/at/all")
 
 
 def test_both_spellings_of_a_file_location_are_one_object(store: LocalStore, root: Path) -> None:
@@ -57,7 +54,6 @@ def test_nothing_outside_the_root(store: LocalStore, root: Path, spelled: str) -
         lambda: store.get(location, limit=LIMIT),
         lambda: store.put_new(location, b"x"),
         lambda: store.delete(location),
-        lambda: store.is_empty(location),
         lambda: store.make_folder(location),
     ):
         with pytest.raises(InvalidLocation):

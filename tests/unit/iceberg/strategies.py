@@ -75,14 +75,22 @@ def column_types(draw: st.DrawFn, ids: list[int], version: int, readers: Readers
 
 
 @st.composite
-def fields(draw: st.DrawFn, ids: list[int], version: int, readers: Readers, depth: int) -> list[Json]:
+def fields(
+    draw: st.DrawFn, ids: list[int], version: int, readers: Readers, depth: int, prefix: str = "c"
+) -> list[Json]:
+    """Columns whose names end in their id, so that they are unique among those of one prefix."""
     drawn = []
     for _ in range(draw(st.integers(1, 3))):
         ids[0] += 1
         field_id = ids[0]
         column_type = draw(column_types(ids, version, readers, depth))
         is_required = column_type != "unknown" and draw(st.booleans())
-        field = {"id": field_id, "name": f"{draw(names('c'))}{field_id}", "required": is_required, "type": column_type}
+        field = {
+            "id": field_id,
+            "name": f"{draw(names(prefix))}{field_id}",
+            "required": is_required,
+            "type": column_type,
+        }
         if draw(st.booleans()):
             field["doc"] = draw(st.text(max_size=5))
         if version > 2 and isinstance(column_type, str) and column_type in DEFAULTS and draw(st.booleans()):
@@ -205,7 +213,7 @@ def _schema_updates(draw: st.DrawFn, state: TableMetadata, readers: Readers) -> 
     base = copy.deepcopy(schema_by_id(state, state["current-schema-id"]))
     ids = [state["last-column-id"]]
     if draw(st.booleans()):
-        base["fields"] += draw(fields(ids, version, readers, 1))
+        base["fields"] += draw(fields(ids, version, readers, 1, prefix="new"))
     keep = bound_ids(state) | set(base.get("identifier-field-ids", []))
     droppable = [
         field
