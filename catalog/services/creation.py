@@ -107,8 +107,9 @@ def register_table(
     metadata = read_table_metadata(document)
     require_format_version(target, metadata["format-version"])
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
-    stored = found if metadata == document else write_json(metadata)
-    return insert_table(NewTable(target, namespace_id, metadata, str(metadata_location), stored))
+    is_verbatim = metadata == document
+    stored = found if is_verbatim else write_json(metadata)
+    return insert_table(NewTable(target, namespace_id, metadata, str(metadata_location), stored, is_verbatim))
 
 
 def require_format_version(target: Target, version: int) -> None:

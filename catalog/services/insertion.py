@@ -30,13 +30,18 @@ from tenancy.models import Securable
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is to be made: where, and what its metadata file (`document` at `metadata_location`) says."""
+    """A table that is to be made: where, and what its metadata file says.
+
+    `document` is the file at `metadata_location` byte for byte, or, when not `is_verbatim`, the modern form of it: then
+    the database keeps it whatever its size, because commits go on from there.
+    """
 
     target: Target
     namespace_id: UUID
     metadata: dict[str, Any]
     metadata_location: str
     document: bytes
+    is_verbatim: bool = True
 
 
 def make_table(target: Target, namespace_id: UUID, metadata: dict[str, Any]) -> LoadedTable:
@@ -119,7 +124,7 @@ def _insert_rows(table: NewTable, table_uuid: UUID) -> UUID:
         location=location,
         metadata_location=table.metadata_location,
     )
-    inline = len(table.document) <= settings.ICEKEEPER.metadata_inline_limit
+    inline = not table.is_verbatim or len(table.document) <= settings.ICEKEEPER.metadata_inline_limit
     TabularMetadata.objects.create(tabular_id=table_id, document=table.document if inline else None)
     snapshots = table.metadata.get("snapshots") or ()
     Snapshot.objects.bulk_create([Snapshot(tabular_id=table_id, **snapshot_row(s)) for s in snapshots], batch_size=500)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from catalog.models import Snapshot, Tabular, TabularMetadata
 from storage.models import Warehouse
@@ -421,10 +422,10 @@ def test_metrics_are_checked_and_acknowledged(catalog: ApiClient, make_table: Ma
 
 
 def test_metadata_above_the_inline_limit_is_read_from_the_store(
-    catalog: ApiClient, make_table: MakeTable, settings: Any, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": 10})
-    monkeypatch.setattr(settings, "ICEKEEPER", small, raising=False)
+    monkeypatch.setattr(settings, "ICEKEEPER", small)
     created = make_table()
     assert TabularMetadata.objects.get().document is None
     from catalog.selectors import tables, targets
@@ -437,10 +438,18 @@ def test_metadata_above_the_inline_limit_is_read_from_the_store(
     assert catalog.post("/namespaces/ns/tables/t", commit).json()["metadata"]["properties"]["a"] == "b"
 
 
+@pytest.mark.parametrize("inline_limit", [10, 1_000_000])
 def test_a_version_1_file_of_old_is_registered_and_committed_to(
-    catalog: ApiClient, warehouse: Warehouse, namespace: str, storage_root: Path
+    catalog: ApiClient,
+    warehouse: Warehouse,
+    namespace: str,
+    storage_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    inline_limit: int,
 ) -> None:
     """Written by the first Iceberg releases: no UUID, one schema, one spec, no refs."""
+    limited = settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": inline_limit})
+    monkeypatch.setattr(settings, "ICEKEEPER", limited)
     old = {
         "format-version": 1,
         "location": f"{warehouse.location}/old",
