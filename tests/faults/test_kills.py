@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -65,8 +65,6 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
     """Run `act` in a process that dies at that line; whether it lived to the end."""
     for each in connections.all():
         each.close()
-        if each.vendor == "postgresql":
-            each.close_pool()  # type: ignore[attr-defined]
     child = os.fork()
     if child == 0:
         try:
@@ -83,6 +81,17 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
     wait_until_the_database_noticed()
     assert code in {DIED, ANSWERED}, f"the process neither died nor answered: {code}"
     return code == ANSWERED
+
+
+@pytest.fixture(autouse=True)
+def no_pool(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forked processes must not inherit the threads of a pool, which may hold a lock just then."""
+    if connection.vendor == "postgresql":
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]
+        monkeypatch.setitem(connection.settings_dict["OPTIONS"], "pool", False)
+    yield
+    connection.close()
 
 
 def wait_until_the_database_noticed() -> None:
