@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import json
 import platform
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +21,7 @@ from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
 from tests.perf import cpu, floors, load, report, rows, wrk
 from tests.perf.connection import Connection
-from tests.perf.contents import Contents
+from tests.perf.contents import HOT, HOT_TABLE, Contents
 from tests.perf.floor_server import FloorServer
 from tests.perf.load import Job, Measured
 from tests.perf.report import Row
@@ -38,6 +40,7 @@ class Bench:
         self.catalog = catalog
         self.postgres = postgres
         self.rows: list[Row] = []
+        self.layers: dict[str, float] = {}
 
     def run(self) -> None:
         contents = Contents(self.catalog.port, self.catalog.warehouse)
@@ -46,6 +49,8 @@ class Bench:
         self._measure_reads(rows.reads(contents))
         if self._is_chosen("load-late"):
             self._measure_reads([rows.late_read(contents, contents.add_other_snapshots())])
+        if self._is_chosen("layers"):
+            self.layers = self._measure_layers(contents.table_path(HOT, HOT_TABLE))
         for write in rows.writes(contents):
             if self._is_chosen(write.key):
                 for clients in write.clients:
@@ -109,6 +114,15 @@ class Bench:
             return wrk.measure(url, clients=clients, seconds=seconds, trees=trees)
         return load.measure(Job(server.port, read.operations, seconds), clients=clients, trees=trees)
 
+    def _measure_layers(self, table_path: str) -> dict[str, float]:
+        """The layers of a load, in a process of its own beside the idle server."""
+        command = [sys.executable, "-m", "tests.perf.layers", table_path]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.catalog.environment)
+        if done.returncode:
+            raise PartError(f"the layers could not be measured: {done.stderr[-2000:]}")
+        found: dict[str, float] = json.loads(done.stdout)
+        return found
+
     def _write(self, write: Write, clients: int) -> Row:
         job = Job(self.catalog.port, write.operations, self.options.seconds, write.retried)
         trees = {"server": self.catalog.pid, "database": self.postgres.pid}
@@ -137,7 +151,11 @@ def main(arguments: list[str]) -> int:
             bench = Bench(options, catalog, postgres)
             bench.run()
             facts = bench.facts()
-    report.write(path, bench.rows, facts)
+    report.write(path, bench.rows, facts | {"layers_us": bench.layers})
+    if bench.layers:
+        print("\nCPU of a load in one process without a socket, in microseconds (the first rows hold the later ones)")
+        for name, microseconds in bench.layers.items():
+            print(f"  {name:<36}{microseconds:>6.0f}")
     print("\n" + ", ".join(f"{name} {value}" for name, value in facts.items()))
     print(f"As JSON: {path}")
     failed = [row.title for row in bench.rows if row.measured.errors or not row.measured.latencies]

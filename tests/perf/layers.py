@@ -1,0 +1,90 @@
+"""Where a load spends its CPU: the layers of one request in one process, without a socket, one inside the other.
+
+Run by `make bench` as `python -m tests.perf.layers TARGET`, with the environment of the catalog that it measures.
+Prints JSON: microseconds of CPU by layer, the least of several rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+CALLS, ROUNDS = 400, 7
+
+
+def measure(act: Callable[[], Any]) -> float:
+    """CPU microseconds of one call, in the quietest round."""
+    for _ in range(CALLS):
+        act()
+    rounds = []
+    for _ in range(ROUNDS):
+        started = time.process_time()
+        for _ in range(CALLS):
+            act()
+        rounds.append((time.process_time() - started) / CALLS * 1e6)
+    return min(rounds)
+
+
+def environ_of(target: str, **headers: str) -> dict[str, Any]:
+    return {
+        "REQUEST_METHOD": "GET", "RAW_URI": target, "PATH_INFO": target, "QUERY_STRING": "", "SCRIPT_NAME": "",
+        "SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "HTTP_HOST": "localhost",
+        "CONTENT_LENGTH": "", "wsgi.url_scheme": "http", "wsgi.input": BytesIO(), "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True, "wsgi.multiprocess": True, "wsgi.run_once": False, "wsgi.version": (1, 0), **headers,
+    }  # fmt: skip
+
+
+def layers(target: str) -> dict[str, float]:
+    """`target` is the path of a table. The first layers hold the later ones."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
+    from icekeeper.wsgi import application
+
+    for handler in logging.getLogger().handlers:
+        handler.setStream(open(os.devnull, "w"))  # type: ignore[attr-defined]  # noqa: PTH123, SIM115
+
+    from django.conf import settings
+    from django.db import connections
+
+    from catalog.identifiers import Identifier
+    from catalog.selectors import tables
+    from catalog.selectors.metadata_cache import metadata_cache
+    from icekeeper.kernel.sql import fetch_one
+    from tenancy.actor import ANONYMOUS
+
+    def ask(path: str, **headers: str) -> bytes:
+        answer = application(environ_of(path, **headers), lambda *_: None)
+        try:
+            return b"".join(answer)
+        finally:
+            answer.close()  # type: ignore[attr-defined]
+
+    *_, prefix, _, namespace, _, name = target.split("/")
+    warehouse_id, table = UUID(prefix), Identifier((namespace,), name)
+
+    def pooled() -> None:
+        connection = connections[settings.READ_DATABASE]
+        connection.ensure_connection()
+        connection.close()
+
+    found = {
+        "request": measure(lambda: ask(target)),
+        "request, gzip": measure(lambda: ask(target, HTTP_ACCEPT_ENCODING="gzip")),
+        "request that no route matches": measure(lambda: ask("/catalog/none")),
+        "connection from the pool and back": measure(pooled),
+        "selector": measure(lambda: tables.load_table_for(actor=ANONYMOUS, warehouse_id=warehouse_id, table=table)),
+    }
+    seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
+    params = [seen, table.path_key, table.name_key, warehouse_id]
+    found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, tables._LOAD, params))
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(layers(sys.argv[1])))
