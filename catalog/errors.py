@@ -34,6 +34,14 @@ class ReservedNamespace(BadRequest):
     wire_type = "ReservedNamespace"
 
 
+class NameTaken(AlreadyExists):
+    """`kind` is what has the name: a table, a view or a generic table."""
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
     return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
@@ -46,9 +54,9 @@ def no_such_table(table: Identifier) -> NoSuchTable:
     return NoSuchTable(f"Table does not exist: {table}")
 
 
-def already_exists(kind: str, wanted: str, identifier: Identifier) -> AlreadyExists:
+def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:
     """`kind` is what is there, `wanted` what was to be made: each has a sentence of its own."""
     noun = {"table": "Table", "view": "View", "generic-table": "Generic table"}[kind]
     if kind == wanted:
-        return AlreadyExists(f"{noun} already exists: {identifier}")
-    return AlreadyExists(f"{noun} with same name already exists: {identifier}")
+        return NameTaken(f"{noun} already exists: {identifier}", kind=kind)
+    return NameTaken(f"{noun} with same name already exists: {identifier}", kind=kind)

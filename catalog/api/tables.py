@@ -94,7 +94,7 @@ class RegisterTableView(IcebergView):
             levels=self.levels,
             name=body.get("name"),
             metadata_location=body.get("metadata-location"),
-            overwrite=body.get("overwrite"),
+            overwrite=_flag(body.get("overwrite"), "overwrite"),
         )
         return load_table_result(registered)
 
@@ -118,7 +118,7 @@ class TableMetricsView(IcebergView):
     @operations.report_metrics
     def post(self, request: Request, **_: Any) -> HttpResponse:
         report = self.body(request)
-        if report.get("report-type") not in {"scan-report", "commit-report"}:
+        if report.get("report-type") not in ("scan-report", "commit-report"):
             raise BadRequest("report-type: must be scan-report or commit-report")
         require_table_exists(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table)
         return no_content()

@@ -1,8 +1,9 @@
 """Django finds models through this package."""
 
+from catalog.models.former_location import FormerLocation
 from catalog.models.metadata import TabularMetadata
 from catalog.models.namespace import Namespace
 from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
 
-__all__ = ["Namespace", "Snapshot", "Tabular", "TabularMetadata"]
+__all__ = ["FormerLocation", "Namespace", "Snapshot", "Tabular", "TabularMetadata"]

@@ -1,44 +1,55 @@
-"""Metadata bytes in process memory, by metadata location.
+"""Metadata bytes in process memory, by table and metadata location.
 
-A metadata file never changes, so an entry is never stale and no node has to tell another: the pointer row says which
-one is current. Bounded in bytes (`ICEKEEPER__METADATA_CACHE_BYTES`); the oldest unused go first.
+The file that a table's pointer names never changes as long as the table lives, so an entry is never stale and no node
+has to tell another: the pointer row says which one is current. A location alone is not enough: who drops a table may
+edit the file and register it anew. Bounded in bytes (`ICEKEEPER__METADATA_CACHE_BYTES`); the oldest unused go first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from threading import Lock
+from uuid import UUID
 
 from cachetools import LRUCache
 from django.conf import settings
 
 ADDRESSES = 100_000
-"""How many tables' last seen metadata locations are remembered."""
+"""How many tables' last seen metadata are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One metadata file of one table."""
+
+    tabular_id: UUID
+    metadata_location: str
 
 
 class MetadataCache:
     def __init__(self, *, max_bytes: int) -> None:
-        self._documents: LRUCache[str, bytes] = LRUCache(maxsize=max_bytes, getsizeof=len)
+        self._documents: LRUCache[Version, bytes] = LRUCache(maxsize=max_bytes, getsizeof=len)
         self._max_bytes = max_bytes
-        self._last_seen: LRUCache[Hashable, str] = LRUCache(maxsize=ADDRESSES)
+        self._last_seen: LRUCache[Hashable, Version] = LRUCache(maxsize=ADDRESSES)
         self._lock = Lock()
 
-    def last_seen(self, address: Hashable) -> tuple[str | None, bytes | None]:
-        """The metadata location that was current at `address` when it was last read, if its bytes are still here."""
+    def last_seen(self, address: Hashable) -> tuple[Version | None, bytes | None]:
+        """The version that was current at `address` when it was last read, if its bytes are still here."""
         with self._lock:
-            location = self._last_seen.get(address)
-            document = self._documents.get(location) if location is not None else None
-        return (location, document) if document is not None else (None, None)
+            version = self._last_seen.get(address)
+            document = self._documents.get(version) if version is not None else None
+        return (version, document) if document is not None else (None, None)
 
-    def get(self, location: str) -> bytes | None:
+    def get(self, version: Version) -> bytes | None:
         with self._lock:
-            return self._documents.get(location)
+            return self._documents.get(version)
 
-    def put(self, location: str, document: bytes, *, address: Hashable) -> None:
+    def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
         with self._lock:
             if len(document) <= self._max_bytes:
-                self._documents[location] = document
-            self._last_seen[address] = location
+                self._documents[version] = document
+            self._last_seen[address] = version
 
 
 metadata_cache = MetadataCache(max_bytes=settings.ICEKEEPER.metadata_cache_bytes)

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from catalog.errors import no_such_namespace, no_such_table, no_such_warehouse
 from catalog.identifiers import Identifier, Levels, path_key
-from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.paging import Page, page_of
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
@@ -22,7 +22,7 @@ from tenancy.models import Securable
 
 _LOAD = """
 SELECT w.status, w.storage_profile, t.id, t.kind, t.metadata_location,
-       CASE WHEN t.metadata_location = %s THEN NULL ELSE m.document END
+       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
@@ -65,7 +65,8 @@ def load_table_for(*, actor: Actor, warehouse_id: UUID, table: Identifier) -> Lo
     """
     address = (warehouse_id, table.path_key, table.name_key)
     seen, document = metadata_cache.last_seen(address)
-    row = fetch_one(settings.READ_DATABASE, _LOAD, [seen, table.path_key, table.name_key, warehouse_id])
+    known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
+    row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, table.path_key, table.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, storage_profile, table_id, kind, metadata_location, stored = row
@@ -73,21 +74,22 @@ def load_table_for(*, actor: Actor, warehouse_id: UUID, table: Identifier) -> Lo
         raise no_such_table(table)
     table_id = as_uuid(table_id)
     require(actor, Can.GET_METADATA, Securable.Type.TABLE, table_id)
-    if metadata_location != seen or document is None:
-        document = read_document(storage_profile, metadata_location, stored)
-        metadata_cache.put(metadata_location, document, address=address)
+    current = Version(table_id, metadata_location)
+    if document is None or current != seen:
+        document = read_document(storage_profile, current, stored)
+        metadata_cache.put(current, document, address=address)
     return LoadedTable(table_id, metadata_location, document)
 
 
-def read_document(storage_profile: Any, metadata_location: str, stored: Any) -> bytes:
+def read_document(storage_profile: Any, version: Version, stored: Any) -> bytes:
     """The bytes of a metadata file: `stored` from the database, from memory or the object store where that is null."""
     if stored is not None:
         return bytes(stored)
-    cached = metadata_cache.get(metadata_location)
+    cached = metadata_cache.get(version)
     if cached is not None:
         return cached
     profile = storage_profile if isinstance(storage_profile, dict) else read_stored_json(storage_profile)
-    return store_for(profile).get(metadata_location, limit=settings.ICEKEEPER.metadata_file_limit)
+    return store_for(profile).get(version.metadata_location, limit=settings.ICEKEEPER.metadata_file_limit)
 
 
 def require_table_exists(*, actor: Actor, warehouse_id: UUID, table: Identifier) -> UUID:

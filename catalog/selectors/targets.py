@@ -8,19 +8,28 @@ from uuid import UUID
 
 from catalog.errors import no_such_namespace, no_such_table, no_such_warehouse
 from catalog.identifiers import Identifier
-from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables import read_document
 from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import as_uuid, fetch_one
+from icekeeper.kernel.sql import Row, as_uuid, fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
-_FIND = """
+_TARGET = """
 SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       t.id, t.kind, t.location, t.protected, t.metadata_location,
-       CASE WHEN t.metadata_location = %s THEN NULL ELSE m.document END
+       t.id, t.kind, t.location, t.metadata_location
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
+ WHERE w.id = %s
+"""
+
+_TARGET_WITH_DOCUMENT = """
+SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
+       t.id, t.kind, t.location, t.metadata_location,
+       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
@@ -31,15 +40,13 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
 
 @dataclass(frozen=True, slots=True)
 class CurrentTabular:
-    """The tabular that has the name now; `document` are the bytes of its metadata file."""
+    """The tabular that has the name now."""
 
     id: UUID
     namespace_id: UUID
     kind: str
     location: str
-    protected: bool
     metadata_location: str
-    document: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +79,41 @@ class Target:
 
 def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
     """Raises `NoSuchWarehouse` when the warehouse is missing or inactive; the rest may be missing."""
+    params = [identifier.path_key, identifier.name_key, warehouse_id]
+    return _target(warehouse_id, identifier, fetch_one("default", _TARGET, params))
+
+
+def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
+    """As `find_target`, with the bytes of the current metadata file; empty when there is no tabular."""
     seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
-    row = fetch_one("default", _FIND, [seen, identifier.path_key, identifier.name_key, warehouse_id])
+    known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
+    params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
+    row = fetch_one("default", _TARGET_WITH_DOCUMENT, params)
+    target = _target(warehouse_id, identifier, row)
+    if target.current is None or row is None:
+        return target, b""
+    version = Version(target.current.id, target.current.metadata_location)
+    if cached is not None and version == seen:
+        return target, cached
+    return target, read_document(target.storage_profile, version, row[10])
+
+
+def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    profile = _json(row[2])
     current = None
     if row[6] is not None:
-        unchanged = cached is not None and row[10] == seen
         current = CurrentTabular(
             id=as_uuid(row[6]),
             namespace_id=as_uuid(row[5]),
             kind=row[7],
             location=row[8],
-            protected=bool(row[9]),
-            metadata_location=row[10],
-            document=cached if unchanged and cached is not None else read_document(profile, row[10], row[11]),
+            metadata_location=row[9],
         )
     return Target(
         warehouse_id=warehouse_id,
         warehouse_location=row[1],
-        storage_profile=profile,
+        storage_profile=_json(row[2]),
         allowed_format_versions=_json(row[3]),
         default_format_version=row[4],
         identifier=identifier,

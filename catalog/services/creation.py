@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import FormatVersionNotAllowed, already_exists
+from catalog.errors import FormatVersionNotAllowed, NameTaken, already_exists
 from catalog.iceberg.create import create_table_metadata, requested_format_version
 from catalog.iceberg.updates import apply_updates
 from catalog.iceberg.validation import read_table_metadata
@@ -17,7 +17,7 @@ from catalog.selectors.tables import LoadedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import NewTable, insert_table, make_table
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import AlreadyExists, CommitFailed, Unsupported
+from icekeeper.kernel.errors import CommitFailed, Unsupported
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
@@ -83,19 +83,19 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) ->
     require_format_version(target, change.metadata["format-version"])
     try:
         return make_table(target, namespace_id, change.metadata)
-    except AlreadyExists as error:
+    except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
-        if "same name" in error.message:
+        if error.kind != "table":
             raise
         raise CommitFailed("Requirement failed: table already exists") from None
 
 
 def register_table(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels, name: object, metadata_location: object, overwrite: object
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, name: object, metadata_location: object, overwrite: bool
 ) -> LoadedTable:
     """Make a table of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing."""
     identifier = Identifier(levels, require_name(name, "table name"))
-    if overwrite not in (None, False):
+    if overwrite:
         raise Unsupported("register with overwrite is not supported yet")
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
@@ -106,6 +106,8 @@ def register_table(
     document = read_json(found)
     metadata = read_table_metadata(document)
     require_format_version(target, metadata["format-version"])
+    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
+        metadata = metadata | {"table-uuid": str(new_id())}
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
     is_verbatim = metadata == document
     stored = found if is_verbatim else write_json(metadata)

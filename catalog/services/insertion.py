@@ -8,20 +8,20 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, InterfaceError, transaction
+from django.db import DatabaseError, IntegrityError
 
 from catalog.errors import already_exists, no_such_namespace, no_such_warehouse
 from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
-from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tables import LoadedTable
 from catalog.selectors.targets import Target
+from catalog.services.documents import write_metadata
 from catalog.services.locations import lock_warehouse, require_free_location
 from catalog.services.pointers import snapshot_row
-from icekeeper.kernel import deadline
-from icekeeper.kernel.database_errors import is_foreign_key_violation, is_outcome_unknown
+from icekeeper.kernel.database_errors import is_foreign_key_violation, is_load
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id, parse_id
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from tenancy.authz.securables import add_securable
@@ -47,7 +47,7 @@ class NewTable:
 def make_table(target: Target, namespace_id: UUID, metadata: dict[str, Any]) -> LoadedTable:
     """Write the first metadata file, then the rows; a refusal takes the file away again."""
     location_inside(metadata["location"], base=target.warehouse_location)
-    document = write_json(metadata)
+    document = write_metadata(metadata)
     metadata_location = f"{metadata['location']}/metadata/00000-{new_id()}.metadata.json"
     store = store_for(target.storage_profile)
     store.put_new(metadata_location, document)
@@ -55,7 +55,7 @@ def make_table(target: Target, namespace_id: UUID, metadata: dict[str, Any]) -> 
         return insert_table(NewTable(target, namespace_id, metadata, metadata_location, document))
     except CommitStateUnknown:
         raise  # the table may be there: then it needs its file
-    except CatalogError:
+    except (CatalogError, DatabaseError):
         with suppress(CatalogError):
             store.delete(metadata_location)
         raise
@@ -69,31 +69,27 @@ def insert_table(table: NewTable) -> LoadedTable:
     """
     identifier = table.target.identifier
     table_uuid = _table_uuid(table.metadata)
-    deadline.begin_write()
     try:
-        with transaction.atomic():
+        with write_transaction():
             table_id = _insert_rows(table, table_uuid)
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise no_such_namespace(identifier.levels) from None
         raise already_exists("table", "table", identifier) from None
-    except (DatabaseError, InterfaceError) as error:
-        if is_outcome_unknown(error):
-            raise CommitStateUnknown("The connection to the database was lost while the table was made") from error
+    except DatabaseError as error:
+        if not is_load(error):
+            raise
         raise Busy("The database is busy: the table was not made, try again") from error
     address = (table.target.warehouse_id, identifier.path_key, identifier.name_key)
-    metadata_cache.put(table.metadata_location, table.document, address=address)
+    metadata_cache.put(Version(table_id, table.metadata_location), table.document, address=address)
     return LoadedTable(table_id, table.metadata_location, table.document)
 
 
 def _table_uuid(metadata: dict[str, Any]) -> UUID:
-    """The UUID that clients know the table by; a registered file of version 1 may go without one."""
-    given = metadata.get("table-uuid")
-    if given is None:
-        return new_id()
-    table_uuid = parse_id(str(given))
+    """The UUID that clients know the table by."""
+    table_uuid = parse_id(str(metadata["table-uuid"]))
     if table_uuid is None:
-        raise BadRequest(f"Invalid table-uuid: {str(given)[:100]!r} is not a UUID")
+        raise BadRequest(f"Invalid table-uuid: {str(metadata['table-uuid'])[:100]!r} is not a UUID")
     return table_uuid
 
 

@@ -7,17 +7,17 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import RestrictedError
 
 from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace, no_such_warehouse
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel import deadline
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, UnprocessableEntity
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
+from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -44,11 +44,11 @@ def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, proper
     if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
         raise ReservedNamespace(f"Namespace {checked[0]} is reserved")
     described = _string_map(properties, "properties")
-    deadline.begin_write()
     try:
-        with transaction.atomic():
-            warehouse = Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).first()
-            if warehouse is None:
+        with write_transaction():
+            # Locked, so that nobody deletes it before the namespace is there.
+            locked = Warehouse.objects.select_for_update(no_key=True)
+            if not locked.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE):
                 raise no_such_warehouse(warehouse_id)
             parent_id = _parent(warehouse_id, checked)
             above: Ref = (
@@ -66,7 +66,7 @@ def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, proper
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
     except IntegrityError as error:
         if is_foreign_key_violation(error):
-            raise no_such_namespace(checked[:-1]) from None
+            raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None
         raise AlreadyExists(f"Namespace already exists: {dotted(checked)}") from None
     return namespace
 
@@ -96,8 +96,7 @@ def update_namespace_properties(
     both = sorted(to_set.keys() & set(to_remove))
     if both:
         raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
-    deadline.begin_write()
-    with transaction.atomic():
+    with write_transaction():
         namespace = _locked(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
         merged = dict(namespace.properties)
         removed = [key for key in to_remove if merged.pop(key, None) is not None]
@@ -115,9 +114,8 @@ def update_namespace_properties(
 
 def drop_namespace(*, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False) -> None:
     """Forget an empty namespace. Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`."""
-    deadline.begin_write()
     try:
-        with transaction.atomic():
+        with write_transaction():
             namespace = _locked(actor, Can.DELETE, warehouse_id, levels)
             if namespace.protected and not force:
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")

@@ -44,6 +44,9 @@ WITH moved AS (
   SELECT moved.id, s.snapshot_id, s.parent_snapshot_id, s.sequence_number, s.schema_id, s.timestamp_ms, s.summary
     FROM moved, jsonb_to_recordset(%s::jsonb) AS s(snapshot_id bigint, parent_snapshot_id bigint,
          sequence_number bigint, schema_id bigint, timestamp_ms bigint, summary jsonb)
+  ON CONFLICT (tabular_id, snapshot_id) DO UPDATE SET
+         parent_snapshot_id = excluded.parent_snapshot_id, sequence_number = excluded.sequence_number,
+         schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
 )
 SELECT count(*) FROM moved
 """
@@ -93,7 +96,10 @@ def _move_in_one_statement(move: Move) -> bool:
     if move.added_snapshots or move.removed_snapshot_ids:
         statement = _MOVE_WITH_SNAPSHOTS
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
-        params += [list(move.removed_snapshot_ids), write_json(rows).decode()]
+        # All parts of the statement see the rows as they were: one that is replaced is updated, not deleted first.
+        replaced = {row["snapshot_id"] for row in rows}
+        removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
+        params += [removed, write_json(rows).decode()]
     row = fetch_one("default", statement, params)
     return row is not None and row[0] == 1
 

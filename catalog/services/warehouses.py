@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import RestrictedError
 
 from catalog.errors import WarehouseNotEmpty, WarehouseProtected, no_such_warehouse
 from catalog.models import Namespace
+from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -20,7 +21,7 @@ from tenancy.models import Securable
 def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
     """Forget an empty warehouse; its files stay. Raises `WarehouseNotEmpty`, `WarehouseProtected` unless `force`."""
     try:
-        with transaction.atomic():
+        with write_transaction():
             warehouse = Warehouse.objects.select_for_update().filter(pk=warehouse_id).first()
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)

@@ -6,11 +6,12 @@ import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
+from icekeeper.kernel.database_errors import is_load
 from icekeeper.kernel.deadline import expired
 from icekeeper.kernel.errors import (
     BadRequest,
@@ -83,24 +84,25 @@ def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
             return Forbidden("Forbidden")
         case PoolTimeout():
             return Busy(_NO_CONNECTION)
-        case OperationalError() | DatabaseError():
+        case DatabaseError() | InterfaceError():
             return _database_error(error)
         case _:
             return None
 
 
-def _database_error(error: DatabaseError) -> CatalogError | None:
-    """Lock waits, deadlocks, lost connections and timeouts are load, not bugs; the transaction was rolled back."""
+def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | None:
+    """Lock waits, deadlocks, lost connections and timeouts are load, not bugs.
+
+    Nothing was committed: a write whose outcome is in doubt says so itself (`write_transaction`).
+    """
     if isinstance(error, OperationalError) and expired():
         return RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
-    cause = error.__cause__
-    sqlstate = str(getattr(cause, "sqlstate", None) or "")
-    if isinstance(cause, PoolTimeout):
+    if isinstance(error.__cause__, PoolTimeout):
         return Busy(_NO_CONNECTION)
-    if sqlstate in {"40001", "40P01", "55P03", "57014"} or sqlstate.startswith(("08", "57P")):
-        return Busy("The database is busy or restarting; nothing was changed, try again")
-    if isinstance(error, OperationalError):
-        return Busy("The database cannot be reached or is locked; nothing was changed, try again")
+    if is_load(error):
+        return Busy("The database is busy; nothing was changed, try again")
+    if isinstance(error, OperationalError | InterfaceError):
+        return Busy("The database cannot be reached; nothing was changed, try again")
     return None
 
 

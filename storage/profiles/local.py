@@ -12,8 +12,8 @@ from typing import Any
 from icekeeper.kernel.errors import BadRequest, InvalidLocation
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
-MAX_LOCATION_LENGTH = 2000
-"""Characters; an index entry of the database must hold a location."""
+MAX_LOCATION_BYTES = 2000
+"""Of its UTF-8 form; an index entry of the database must hold a location."""
 
 
 def normalize_location(location: str) -> str:
@@ -25,8 +25,8 @@ def normalize_location(location: str) -> str:
     matched = _FILE.fullmatch(location)
     if matched is None:
         raise InvalidLocation(f"Location {location[:200]!r} is not a file: location")
-    if len(location) > MAX_LOCATION_LENGTH:
-        raise InvalidLocation(f"Location is longer than {MAX_LOCATION_LENGTH} characters")
+    if len(location.encode(errors="replace")) > MAX_LOCATION_BYTES:
+        raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
     path = matched[1].rstrip("/")
     segments = path.split("/")[1:]
     if not segments or any(segment in {"", ".", ".."} for segment in segments):

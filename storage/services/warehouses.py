@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
+from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.local import read_local_profile
@@ -16,7 +17,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable
-from tenancy.models import Project, Securable
+from tenancy.models import Project, Securable, Server
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3)
 MAX_NAME_BYTES = 128
@@ -56,23 +57,21 @@ def create_warehouse(
         raise BadRequest("storage-credential: a local warehouse takes none")
     profile, location = read_local_profile(storage_profile, root=settings.ICEKEEPER.local_storage_root)
     allowed, default = _format_policy(allowed_format_versions, default_format_version)
+    checked_delete_profile = _delete_profile(delete_profile)
+    _require_free(project, name, location)
     store_for(profile).make_folder(location)
     try:
-        with transaction.atomic():
-            # One writer at a time for the overlap check: the project's row is the lock.
-            Project.objects.select_for_update().get(pk=project.pk)
-            if Warehouse.objects.filter(project=project, name_key=name_key(name)).exists():
-                raise WarehouseExists(f"A warehouse named {name!r} already exists in this project")
-            for other in Warehouse.objects.values_list("location", flat=True):
-                if f"{location}/".startswith(f"{other}/") or f"{other}/".startswith(f"{location}/"):
-                    raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {location}")
+        with write_transaction():
+            # One writer at a time, whatever its project: the server's row is the lock. Then looked at again.
+            Server.objects.select_for_update().get()
+            _require_free(project, name, location)
             warehouse = Warehouse.objects.create(
                 project=project,
                 name=name,
                 name_key=name_key(name),
                 storage_profile=profile,
                 location=location,
-                delete_profile=_delete_profile(delete_profile),
+                delete_profile=checked_delete_profile,
                 allowed_format_versions=allowed,
                 default_format_version=default,
             )
@@ -80,6 +79,14 @@ def create_warehouse(
     except IntegrityError:
         raise WarehouseExists(f"A warehouse named {name!r} already exists in this project") from None
     return warehouse
+
+
+def _require_free(project: Project, name: str, location: str) -> None:
+    if Warehouse.objects.filter(project=project, name_key=name_key(name)).exists():
+        raise WarehouseExists(f"A warehouse named {name!r} already exists in this project")
+    for other in Warehouse.objects.values_list("location", flat=True):
+        if f"{location}/".startswith(f"{other}/") or f"{other}/".startswith(f"{location}/"):
+            raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {location}")
 
 
 def _checked_name(name: object) -> str:

@@ -304,6 +304,33 @@ def test_a_table_moves_only_to_a_free_place_in_the_warehouse(
     assert Tabular.objects.get(name="a").location == f"{warehouse.location}/elsewhere"
 
 
+def test_nobody_takes_a_place_where_a_moved_table_still_has_files(
+    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+) -> None:
+    old = make_table("a", location=f"{warehouse.location}/old")["metadata"]["location"]
+    there = [{"action": "set-location", "location": f"{warehouse.location}/new"}]
+    back = [{"action": "set-location", "location": old}]
+    assert catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": there}).status == 200
+    for location in (old, f"{old}/inner"):
+        answer = catalog.post("/namespaces/ns/tables", {"name": "b", "schema": SCHEMA, "location": location})
+        assert answer.refused(409, "LocationAlreadyTaken")
+    for updates in (back, there, back):  # its own places stay open to it
+        assert catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": updates}).status == 200
+    assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").status == 204
+    assert Task.objects.get().payload["former_locations"].count(f"{warehouse.location}/new") == 1
+    assert make_table("b", location=old)
+
+
+def test_locations_differ_by_case_and_are_bounded_in_bytes(
+    catalog: ApiClient, warehouse: Warehouse, make_table: MakeTable
+) -> None:
+    make_table("a", location=f"{warehouse.location}/ABC/x")
+    make_table("b", location=f"{warehouse.location}/abc")
+    wide = f"{warehouse.location}/" + "/".join(["\u4e2d" * 80] * 20)
+    answer = catalog.post("/namespaces/ns/tables", {"name": "c", "schema": SCHEMA, "location": wide})
+    assert answer.refused(400, "InvalidLocation", "bytes")
+
+
 def test_rename(catalog: ApiClient, make_table: MakeTable) -> None:
     created = make_table("a")
     make_table("b")
@@ -326,9 +353,11 @@ def test_rename(catalog: ApiClient, make_table: MakeTable) -> None:
     assert rename(["ns", "a"], ["to", "moved"]).status == 204
     assert catalog.get("/namespaces/ns/tables/a").status == 404
     assert catalog.get("/namespaces/to/tables/moved").json() == created
-    to = catalog.get("/namespaces/to")
-    assert to.status == 200
-    assert Securable.objects.get(type="table", object_id=str(Tabular.objects.get(name="moved").pk)).parent is not None
+    moved = Tabular.objects.get(name="moved")
+    securable = Securable.objects.get(type="table", object_id=str(moved.pk))
+    assert securable.parent_id == f"namespace:{moved.namespace_id}"
+    assert securable.path == f"{securable.parent.path}table:{moved.pk}/"  # type: ignore[union-attr]
+    assert moved.updated_at > moved.created_at
 
 
 def test_register_brings_a_dropped_table_back(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
@@ -393,7 +422,7 @@ def test_drop_keeps_files_and_queues_a_purge_only_when_asked(
     assert not Task.objects.exists()
     location = Tabular.objects.get(name="purge").location
     assert catalog.delete("/namespaces/ns/tables/purge?purgeRequested=True").status == 204
-    assert Task.objects.get().payload == {"tabular_location": location}
+    assert Task.objects.get().payload == {"tabular_location": location, "former_locations": []}
     assert files() == before
     assert not Securable.objects.filter(type="table").exists()
     assert catalog.delete("/namespaces/ns/tables/keep").refused(404, "NoSuchTableException")
@@ -416,7 +445,8 @@ def test_metrics_are_checked_and_acknowledged(catalog: ApiClient, make_table: Ma
     make_table()
     target = "/namespaces/ns/tables/t/metrics"
     assert catalog.post(target, {"report-type": "scan-report", "table-name": "t"}).status == 204
-    assert catalog.post(target, {"report-type": "gossip"}).refused(400, "BadRequestException")
+    for kind in ("gossip", [], {}, None, 7):
+        assert catalog.post(target, {"report-type": kind}).refused(400, "BadRequestException")
     missing = catalog.post("/namespaces/ns/tables/no/metrics", {"report-type": "scan-report"})
     assert missing.refused(404, "NoSuchTableException")
 
@@ -428,11 +458,7 @@ def test_metadata_above_the_inline_limit_is_read_from_the_store(
     monkeypatch.setattr(settings, "ICEKEEPER", small)
     created = make_table()
     assert TabularMetadata.objects.get().document is None
-    from catalog.selectors import tables, targets
-    from catalog.selectors.metadata_cache import MetadataCache
-
-    for module in (tables, targets):
-        monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
+    forget_what_was_served(monkeypatch)
     assert catalog.get("/namespaces/ns/tables/t").json() == created
     commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
     assert catalog.post("/namespaces/ns/tables/t", commit).json()["metadata"]["properties"]["a"] == "b"
@@ -471,3 +497,124 @@ def test_a_version_1_file_of_old_is_registered_and_committed_to(
     assert committed.status == 200, committed.body
     assert committed.json()["metadata"]["schema"]["fields"] == old["schema"]["fields"]  # type: ignore[index]
     assert committed.json()["metadata"]["metadata-log"][0]["metadata-file"] == body["metadata-location"]
+
+
+def test_a_replaced_snapshot_is_projected_anew(catalog: ApiClient, make_table: MakeTable) -> None:
+    at = make_table()["metadata"]["last-updated-ms"]
+
+    def commit(*updates: dict[str, Any]) -> Any:
+        return catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": list(updates)})
+
+    add = {"action": "add-snapshot", "snapshot": snapshot(1, at=at)}
+    assert commit(add).status == 200
+    other = {"action": "add-snapshot", "snapshot": snapshot(1, sequence_number=2, at=at + 1)}
+    answer = commit({"action": "remove-snapshots", "snapshot-ids": [1]}, other)
+    assert answer.status == 200, answer.body
+    assert list(Snapshot.objects.values_list("snapshot_id", "timestamp_ms")) == [(1, at + 1)]
+
+
+def test_metadata_that_nobody_could_read_again_is_refused(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created = make_table()
+    before = files()
+    limited = settings.ICEKEEPER.model_copy(update={"metadata_file_limit": 4096})
+    monkeypatch.setattr(settings, "ICEKEEPER", limited)
+    large = [{"action": "set-properties", "updates": {"a": "x" * 5000}}]
+    answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": large})
+    assert answer.refused(400, "BadRequestException", "4096")
+    body = {"name": "u", "schema": SCHEMA, "properties": {"a": "x" * 5000}}
+    assert catalog.post("/namespaces/ns/tables", body).refused(400, "BadRequestException", "4096")
+    assert files() == before
+    assert catalog.get("/namespaces/ns/tables/t").json() == created
+
+
+def test_a_table_whose_file_is_lost_can_still_be_renamed_and_dropped(
+    catalog: ApiClient, make_table: MakeTable, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"metadata_inline_limit": 10}))
+    created = make_table()
+    Path(created["metadata-location"].removeprefix("file://")).unlink()
+    forget_what_was_served(monkeypatch)
+    assert catalog.get("/namespaces/ns/tables/t").refused(
+        404, "NotFoundException", "Failed to open input stream for file"
+    )
+    source, destination = {"namespace": ["ns"], "name": "t"}, {"namespace": ["ns"], "name": "u"}
+    assert catalog.post("/tables/rename", {"source": source, "destination": destination}).status == 204
+    assert catalog.delete("/namespaces/ns/tables/u").status == 204
+
+
+def test_a_file_that_was_edited_and_registered_anew_is_served_as_it_is_now(
+    catalog: ApiClient, make_table: MakeTable
+) -> None:
+    from catalog.selectors.metadata_cache import metadata_cache
+
+    created = make_table()
+    first = Tabular.objects.get()
+    old_version, old_bytes = metadata_cache.last_seen((first.warehouse_id, "ns", "t"))
+    catalog.delete("/namespaces/ns/tables/t")
+    file = Path(created["metadata-location"].removeprefix("file://"))
+    edited = created["metadata"] | {"properties": {"edited": "yes"}}
+    file.write_text(json.dumps(edited))
+    body = {"name": "t", "metadata-location": created["metadata-location"]}
+    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == edited
+    # Another process may remember what it served before.
+    assert old_version is not None
+    assert old_bytes is not None
+    metadata_cache.put(old_version, old_bytes, address=(first.warehouse_id, "ns", "t"))
+    assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == edited
+    metadata_cache.put(old_version, old_bytes, address=(first.warehouse_id, "ns", "t"))
+    commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    committed = catalog.post("/namespaces/ns/tables/t", commit).json()
+    assert committed["metadata"]["properties"] == {"edited": "yes", "a": "b"}
+
+
+def test_a_drop_does_not_follow_a_rename(
+    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is renamed after the drop has found it and before it locks it."""
+    from catalog.services import tables
+
+    make_table("a")
+    found = tables.find_target
+
+    def found_then_renamed(**options: Any) -> Any:
+        target = found(**options)
+        monkeypatch.setattr(tables, "find_target", found)
+        Tabular.objects.update(name="precious", name_key="precious")
+        return target
+
+    monkeypatch.setattr(tables, "find_target", found_then_renamed)
+    assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").refused(404, "NoSuchTableException")
+    assert Tabular.objects.get().name == "precious"
+    assert not Task.objects.exists()
+
+
+def test_a_staged_create_tells_a_taken_name_from_a_taken_uuid(catalog: ApiClient, make_table: MakeTable) -> None:
+    taken = make_table("the same name")["metadata"]
+    updates: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": taken["table-uuid"]},
+        {"action": "add-schema", "schema": taken["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "set-location", "location": f"{taken['location']}-2"},
+    ]
+    commit = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    again = catalog.post("/namespaces/ns/tables/the+same+name", commit)
+    assert again.refused(409, "CommitFailedException", "Requirement failed: table already exists")
+    other = catalog.post("/namespaces/ns/tables/other", commit)
+    assert other.refused(409, "AlreadyExistsException", "UUID")
+
+
+@pytest.mark.parametrize("overwrite", ["no", [], {}, 1, 0, 0.0])
+def test_overwrite_is_true_or_false(catalog: ApiClient, make_table: MakeTable, overwrite: Any) -> None:
+    body = {"name": "x", "metadata-location": make_table()["metadata-location"], "overwrite": overwrite}
+    assert catalog.post("/namespaces/ns/register", body).refused(400, "BadRequestException", "overwrite")
+
+
+def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process that has just started."""
+    from catalog.selectors import tables, targets
+    from catalog.selectors.metadata_cache import MetadataCache
+
+    for module in (tables, targets):
+        monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))

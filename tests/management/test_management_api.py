@@ -74,6 +74,7 @@ def test_names_and_places_are_taken_once(root: Path, bootstrapped: None) -> None
         assert make(root, "WH", folder).refused(409, "WarehouseAlreadyExists")
     for folder in ("wh", "wh/inner", "wh/"):
         assert make(root, "other", folder).refused(400, "CreateWarehouseStorageProfileOverlap")
+    assert sorted(path.name for path in root.rglob("*")) == ["wh"]
     assert make(root, "sibling", "wh2").status == 201
     assert Warehouse.objects.count() == 2
 
@@ -129,6 +130,7 @@ def test_bad_warehouse_requests_change_nothing(root: Path, bootstrapped: None, c
     answer = api.post("/warehouse", good | change)
     assert answer.status == 400, answer.body
     assert not Warehouse.objects.exists()
+    assert list(root.iterdir()) == []
 
 
 def test_local_warehouses_are_off_without_a_root(

@@ -1,0 +1,88 @@
+"""The database commits, and its answer is lost: nobody is told that nothing was changed, and no file is taken away."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection
+
+from catalog.models import Namespace, Tabular
+from tests.catalog_fixtures import SCHEMA
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+@pytest.fixture
+def lose_the_answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on each COMMIT is carried out and then reported as lost."""
+
+    def arm() -> None:
+        def commit_and_lose() -> None:
+            commit()
+            cause: Exception
+            if connection.vendor == "postgresql":
+                cause = psycopg.OperationalError("server closed the connection unexpectedly")
+            else:
+                cause = sqlite3.OperationalError("disk I/O error")
+                cause.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[attr-defined]
+            raise OperationalError(str(cause)) from cause
+
+        commit = connection._commit
+        monkeypatch.setattr(connection, "_commit", commit_and_lose)
+
+    return arm
+
+
+def in_doubt(answer: Answer) -> bool:
+    assert "Retry-After" not in answer.headers
+    return answer.refused(500, "CommitStateUnknownException")
+
+
+def test_writes_of_namespaces(catalog: ApiClient, lose_the_answer: Callable[[], None]) -> None:
+    lose_the_answer()
+    assert in_doubt(catalog.post("/namespaces", {"namespace": ["a"]}))
+    assert Namespace.objects.get().path == "a"
+    assert in_doubt(catalog.post("/namespaces/a/properties", {"updates": {"k": "v"}}))
+    assert Namespace.objects.get().properties == {"k": "v"}
+    assert in_doubt(catalog.delete("/namespaces/a"))
+    assert not Namespace.objects.exists()
+
+
+def test_writes_of_tables(
+    catalog: ApiClient, namespace: str, files: Callable[[], list[str]], lose_the_answer: Callable[[], None]
+) -> None:
+    lose_the_answer()
+    assert in_doubt(catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+    assert len(files()) == 1, "the table's file must stay"
+    assert catalog.get("/namespaces/ns/tables/t").status == 200
+    location = catalog.get("/namespaces/ns/tables/t").json()["metadata"]["location"]
+    moved: list[Any] = [{"action": "set-location", "location": f"{location}-2"}]
+    assert in_doubt(catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": moved}))
+    assert Path(Tabular.objects.get().metadata_location.removeprefix("file://")).exists()
+    source, destination = {"namespace": ["ns"], "name": "t"}, {"namespace": ["ns"], "name": "u"}
+    assert in_doubt(catalog.post("/tables/rename", {"source": source, "destination": destination}))
+    assert Tabular.objects.get().name == "u"
+    assert in_doubt(catalog.delete("/namespaces/ns/tables/u"))
+    assert not Tabular.objects.exists()
+
+
+def test_what_fails_before_the_commit_was_certainly_not_done(
+    catalog: ApiClient, namespace: str, files: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from catalog.services import insertion
+
+    def lose(**_: Any) -> None:
+        raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(insertion, "require_free_location", lose)
+    answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
+    assert answer.refused(503, "SlowDownException", "nothing was changed")
+    assert "Retry-After" in answer.headers
+    assert files() == []
+    assert not Tabular.objects.exists()
