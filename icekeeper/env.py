@@ -216,7 +216,7 @@ class Settings(BaseModel):
         4_194_304, description="Metadata larger than this many bytes stays in the object store only"
     )
     metadata_file_limit: Annotated[int, Field(ge=1024)] = Field(
-        134_217_728, description="Largest metadata file in bytes that register or load reads"
+        67_108_864, description="Largest metadata file in bytes that register or load reads"
     )
     metadata_cache_bytes: Annotated[int, Field(ge=0)] = Field(
         67_108_864, description="Memory a process spends on table metadata it has served"

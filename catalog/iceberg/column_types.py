@@ -25,6 +25,9 @@ from icekeeper.kernel.errors import BadRequest
 MAX_TYPE_DEPTH: Final = 60
 """Structs, lists and maps inside one another. A struct level takes three levels of JSON, and those are bounded too."""
 
+MAX_TYPE_LENGTH: Final = 200
+"""Characters of a primitive type as text; the longest name a coordinate reference system, such as `srid:3857`."""
+
 MAX_DECIMAL_PRECISION: Final = 38
 
 PLAIN_PRIMITIVES: Final = frozenset(
@@ -34,8 +37,9 @@ PLAIN_PRIMITIVES: Final = frozenset(
 )
 _DECIMAL: Final = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 _FIXED: Final = re.compile(r"fixed\[\s*([0-9]{1,10})\s*\]")
-_GEOMETRY: Final = re.compile(r"geometry\s*\(\s*([^)]*?)\s*\)")
-_GEOGRAPHY: Final = re.compile(r"geography\s*\(\s*([^,)]*?)\s*(?:,\s*(\w*)\s*)?\)")
+# What stands in the parentheses is taken apart by hand: optional white space on both sides of a part that may itself be
+# white space has a cubic number of readings.
+_SPATIAL: Final = re.compile(r"(geometry|geography)\s*\(([^)]*)\)")
 EDGE_ALGORITHMS: Final = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 MAX_FIXED_LENGTH: Final = 2**31 - 1
 
@@ -161,6 +165,8 @@ def _parse_field(document: Any, where: str, depth: int) -> NestedField:
 def _parse_primitive(text: str, where: str) -> str:
     if text in PLAIN_PRIMITIVES:
         return text
+    if len(text) > MAX_TYPE_LENGTH:
+        raise BadRequest(f'{where}: type is longer than {MAX_TYPE_LENGTH} characters: "{clip(text)}"')
     if found := _DECIMAL.fullmatch(text):
         precision, scale = int(found[1]), int(found[2])
         if not 0 < precision <= MAX_DECIMAL_PRECISION:
@@ -173,16 +179,18 @@ def _parse_primitive(text: str, where: str) -> str:
         if length > MAX_FIXED_LENGTH:
             raise BadRequest(f"{where}: length of fixed is out of range: {text}")
         return f"fixed[{length}]"
-    if found := _GEOMETRY.fullmatch(text):
-        return _spatial(("geometry", found[1]), where)
-    if found := _GEOGRAPHY.fullmatch(text):
-        if found[2] is not None and found[2] not in EDGE_ALGORITHMS:
-            raise BadRequest(f"{where}: unknown edge algorithm of geography: {clip(found[2]) or '(empty)'}")
-        return _spatial(("geography", found[1], *([found[2]] if found[2] else [])), where)
+    if found := _SPATIAL.fullmatch(text):
+        return _parse_spatial(found[1], found[2], where)
     raise BadRequest(f'{where}: unknown type "{clip(text)}"')
 
 
-def _spatial(parts: tuple[str, ...], where: str) -> str:
-    if not parts[1]:
-        raise BadRequest(f"{where}: {parts[0]} names an empty coordinate reference system")
-    return f"{parts[0]}({', '.join(parts[1:])})"
+def _parse_spatial(name: str, parameters: str, where: str) -> str:
+    """`geometry(crs)`, `geography(crs)` or `geography(crs, algorithm)` in canonical spelling."""
+    parts = [parameters] if name == "geometry" else parameters.split(",", 1)
+    crs, *algorithms = (part.strip() for part in parts)
+    for algorithm in algorithms:
+        if algorithm not in EDGE_ALGORITHMS:
+            raise BadRequest(f"{where}: unknown edge algorithm of geography: {clip(algorithm) or '(empty)'}")
+    if not crs:
+        raise BadRequest(f"{where}: {name} names an empty coordinate reference system")
+    return f"{name}({', '.join([crs, *algorithms])})"

@@ -102,7 +102,7 @@ def create_table_metadata(
         },
         "write-order",
     )
-    draft.metadata["default-sort-order-id"] = draft.metadata["sort-orders"][0]["order-id"]
+    draft.metadata["default-sort-order-id"] = draft.orders.last
     return finish(draft, base_metadata_location=None, table_uuid=table_uuid).metadata
 
 

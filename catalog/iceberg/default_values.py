@@ -15,7 +15,7 @@ from uuid import UUID
 from catalog.iceberg.json_fields import INT_RANGE, LONG_RANGE, describe
 from icekeeper.kernel.errors import BadRequest
 
-_HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_HEX: Final = re.compile(r"[0-9a-fA-F]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(?:\.[0-9]{1,9})?"
@@ -62,7 +62,7 @@ def _is_decimal(value: Any, parameters: list[int]) -> bool:
 
 
 def _is_hex(value: Any, parameters: list[int]) -> bool:
-    is_hex = isinstance(value, str) and _HEX.fullmatch(value) is not None
+    is_hex = isinstance(value, str) and len(value) % 2 == 0 and _HEX.fullmatch(value) is not None
     return is_hex and (not parameters or len(value) == 2 * parameters[0])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from catalog.iceberg.json_fields import optional_int
 from catalog.iceberg.partition_specs import PartitionFieldIdentity, parse_partition_spec
@@ -24,6 +25,9 @@ from catalog.iceberg.types import (
     written_snapshot_id,
 )
 from icekeeper.kernel.errors import BadRequest
+
+PARSED_SCHEMAS_KEPT: Final = 4
+"""A request binds specs and orders to one schema or two; the memory of hundreds of wide ones is never held at once."""
 
 
 def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
@@ -62,48 +66,81 @@ def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
 
 @dataclass(slots=True)
 class Additions:
-    """The schemas, specs or orders of a table as one request adds to them: which exist, and what -1 means.
+    """The schemas, specs or orders of a table while one request adds and removes some: which exist, what -1 means.
 
     Existing ones are parsed when one with the same quick key is looked up, and once: a table may have hundreds of wide
-    schemas, and a request may add as many. Equal ones are found by what `read` makes of a document.
+    schemas, and a request may add as many. Equal ones are found by what `read` makes of a document. Every step takes
+    time for the documents it is about only, however many there are.
     """
 
     kind: str
     first_id: int
+    existing: list[dict[str, Any]]
     id_of: Callable[[dict[str, Any]], int]
     quick_key: Callable[[dict[str, Any]], Hashable]
     read: Callable[[dict[str, Any]], Hashable]
-    ids: set[int] = field(default_factory=set)
     last: int | None = None
-    next_id: int = 0
+    has_changed: bool = False
+    _documents: dict[int, dict[str, Any]] | None = None
+    _negative_ids: list[int] = field(default_factory=list)
+    _added_ids: set[int] = field(default_factory=set)
     _unread: dict[Hashable, list[dict[str, Any]]] | None = None
-    _known: dict[Hashable, int] = field(default_factory=dict)
+    _identities: dict[int, Hashable] = field(default_factory=dict)
+    _ids_by_identity: dict[Hashable, dict[int, None]] = field(default_factory=dict)
 
-    def find(self, documents: list[dict[str, Any]], document: dict[str, Any], identity: Hashable) -> int | None:
-        """The id of the first among `documents` that is the same as `document`, None when it is new."""
+    @property
+    def documents(self) -> dict[int, dict[str, Any]]:
+        """All by id, in their order; change them through `add` and `remove` only."""
+        if self._documents is None:
+            self._documents = {self.id_of(document): document for document in self.existing}
+            self._negative_ids = [-known_id for known_id in self._documents]
+            heapify(self._negative_ids)
+        return self._documents
+
+    @property
+    def next_id(self) -> int:
+        """The highest id of those that are there now, plus one."""
+        documents, heap = self.documents, self._negative_ids
+        while heap and -heap[0] not in documents:
+            heappop(heap)
+        return max(self.first_id, 1 - heap[0]) if heap else self.first_id
+
+    def find(self, document: dict[str, Any], identity: Hashable) -> int | None:
+        """The id of the first that is the same as `document`, None when it is new."""
         if self._unread is None:
-            self._unread, self._known = {}, {}
-            self.next_id = max([self.first_id, *(self.id_of(existing) + 1 for existing in documents)])
-            for existing in documents:
+            self._unread = {}
+            for existing in self.documents.values():
                 self._unread.setdefault(self.quick_key(existing), []).append(existing)
         for existing in self._unread.pop(self.quick_key(document), ()):
-            self._known.setdefault(self.read(existing), self.id_of(existing))
-        return self._known.get(identity)
+            existing_id = self.id_of(existing)
+            if self.documents.get(existing_id) is existing:
+                self._remember(existing_id, self.read(existing))
+        return next(iter(self._ids_by_identity.get(identity, ())), None)
 
-    def forget(self) -> None:
-        """Some were removed: look at what is left anew."""
-        self._unread = None
-
-    def record(self, added_id: int, identity: Hashable) -> None:
-        """A new one was added under that id."""
-        self.ids.add(added_id)
+    def add(self, added_id: int, document: dict[str, Any], identity: Hashable) -> None:
+        """Enter one that `find` does not know under an id that is free."""
+        self.documents[added_id] = document
+        heappush(self._negative_ids, -added_id)
+        self._added_ids.add(added_id)
+        self._remember(added_id, identity)
         self.last = added_id
-        self.next_id = max(self.next_id, added_id + 1)
-        self._known[identity] = added_id
+        self.has_changed = True
+
+    def remove(self, removed_ids: Iterable[int]) -> None:
+        """Take these away; ids that are not there are ignored."""
+        for removed_id in removed_ids:
+            if self.documents.pop(removed_id, None) is None:
+                continue
+            self.has_changed = True
+            if (identity := self._identities.pop(removed_id, None)) is not None:
+                same = self._ids_by_identity[identity]
+                del same[removed_id]
+                if not same:
+                    del self._ids_by_identity[identity]
 
     def reuse(self, existing_id: int) -> None:
         """The client added one that exists already: -1 means it only if this request had added it (as in Java)."""
-        self.last = existing_id if existing_id in self.ids else None
+        self.last = existing_id if existing_id in self._added_ids else None
 
     def resolve(self, update: dict[str, Any], name: str) -> int:
         """The id in a field of an update, -1 standing for the one added last."""
@@ -116,22 +153,28 @@ class Additions:
             raise BadRequest(f"{name}: Cannot set last added {self.kind}: no {self.kind} has been added")
         return self.last
 
+    def _remember(self, known_id: int, identity: Hashable) -> None:
+        self._identities[known_id] = identity
+        self._ids_by_identity.setdefault(identity, {})[known_id] = None
+
 
 class Draft:
     """Copy on write: `metadata` shares every part with the base until an update takes the part through `own`.
 
-    Snapshots, their statistics files and the encryption keys are held by id while they change, so that a request with
-    thousands of updates takes linear time; `settle` writes them back.
+    Schemas, specs, orders, snapshots, their statistics files and the encryption keys are held by id while they change,
+    so that a request with thousands of updates takes linear time; `settle` writes them back. Until then `metadata` has
+    the lists of the base.
     """
 
     def __init__(self, base: TableMetadata | None, *, format_version: int, now_ms: int) -> None:
         self.base = base
         self.now_ms = now_ms
         self.metadata: TableMetadata = empty_metadata(format_version, now_ms) if base is None else dict(base)
-        self.schemas = Additions("schema", INITIAL_SCHEMA_ID, schema_id_of, _quick_schema_key, _read_schema)
-        self.specs = Additions("spec", INITIAL_SPEC_ID, itemgetter("spec-id"), _no_quick_key, self._read_spec)
+        schemas, specs, orders = (self.metadata[name] for name in ("schemas", "partition-specs", "sort-orders"))
+        self.schemas = Additions("schema", INITIAL_SCHEMA_ID, schemas, schema_id_of, _quick_schema_key, _read_schema)
+        self.specs = Additions("spec", INITIAL_SPEC_ID, specs, itemgetter("spec-id"), _no_quick_key, self._read_spec)
         self.orders = Additions(
-            "sort order", INITIAL_SORT_ORDER_ID, itemgetter("order-id"), _no_quick_key, self._read_order
+            "sort order", INITIAL_SORT_ORDER_ID, orders, itemgetter("order-id"), _no_quick_key, self._read_order
         )
         self.partition_field_ids: dict[PartitionFieldIdentity, int] = {}
         self.sort_fields: set[SortFieldIdentity] = set()
@@ -144,7 +187,8 @@ class Draft:
         self._snapshots: dict[int, dict[str, Any]] | None = None
         self._keys: dict[str, dict[str, Any]] | None = None
         self._files: dict[str, dict[int, list[dict[str, Any]]]] = {}
-        self._parsed_schemas: dict[int, Schema] = {}
+        self._ref_names: dict[int, dict[str, None]] | None = None
+        self._parsed_schemas: dict[int, tuple[dict[str, Any], Schema]] = {}
 
     @property
     def format_version(self) -> int:
@@ -193,14 +237,40 @@ class Draft:
     def current_schema(self) -> Schema:
         """The parsed current schema. Raises `BadRequest` when a new table has none yet."""
         schema_id = self.metadata["current-schema-id"]
-        if schema_id not in self._parsed_schemas:
-            for document in self.metadata["schemas"]:
-                if schema_id_of(document) == schema_id:
-                    self._parsed_schemas[schema_id] = parse_schema(document, f"schema {schema_id}")
-                    break
-            else:
-                raise BadRequest("Cannot bind to the current schema: no schema has been added")
-        return self._parsed_schemas[schema_id]
+        document = self.schemas.documents.get(schema_id)
+        if document is None:
+            raise BadRequest("Cannot bind to the current schema: no schema has been added")
+        known = self._parsed_schemas.pop(schema_id, None)
+        # an id that was removed may have been given to another schema since
+        if known is None or known[0] is not document:
+            known = (document, parse_schema(document, f"schema {schema_id}"))
+            if len(self._parsed_schemas) == PARSED_SCHEMAS_KEPT:
+                del self._parsed_schemas[next(iter(self._parsed_schemas))]
+        self._parsed_schemas[schema_id] = known
+        return known[1]
+
+    def set_reference(self, name: str, reference: dict[str, Any]) -> None:
+        self._forget_reference(name)
+        self.own("refs", {})[name] = reference
+        if self._ref_names is not None:
+            self._ref_names.setdefault(reference["snapshot-id"], {})[name] = None
+
+    def remove_reference(self, name: str) -> None:
+        self._forget_reference(name)
+        del self.own("refs", {})[name]
+
+    def references_to(self, snapshot_id: int) -> list[str]:
+        """The names of the branches and tags at a snapshot."""
+        if self._ref_names is None:
+            self._ref_names = {}
+            for name, reference in (self.metadata.get("refs") or {}).items():
+                self._ref_names.setdefault(reference["snapshot-id"], {})[name] = None
+        return list(self._ref_names.get(snapshot_id, ()))
+
+    def _forget_reference(self, name: str) -> None:
+        known = (self.metadata.get("refs") or {}).get(name)
+        if known is not None and self._ref_names is not None:
+            del self._ref_names[known["snapshot-id"]][name]
 
     @property
     def encryption_keys(self) -> dict[str, dict[str, Any]]:
@@ -238,7 +308,11 @@ class Draft:
         return identity
 
     def settle(self) -> None:
-        """Write snapshots, statistics files and keys back into the document, where an update touched them."""
+        """Write what is held by id back into the document, where an update touched it."""
+        for name, added in (("schemas", self.schemas), ("partition-specs", self.specs), ("sort-orders", self.orders)):
+            if added.has_changed:
+                self.metadata[name] = list(added.documents.values())
+                self._owned.add(name)
         if self._snapshots is not None and "snapshots" in self._owned:
             self.metadata["snapshots"] = list(self._snapshots.values())
         if self._keys is not None and "encryption-keys" in self._owned:

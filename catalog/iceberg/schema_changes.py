@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
-from catalog.iceberg.draft import Additions, Draft, schema_id_of
-from catalog.iceberg.json_fields import INT_RANGE, as_object, read_int_list, read_object
+from catalog.iceberg.draft import Additions, Draft
+from catalog.iceberg.json_fields import INT_RANGE, read_int_list, read_object
 from catalog.iceberg.schemas import check_version, parse_schema, without_null_defaults
 from catalog.iceberg.types import UNSORTED_ORDER_ID
 from icekeeper.kernel.errors import BadRequest
@@ -20,21 +20,20 @@ def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-schema. The `last-column-id` of the client is ignored: it may be lower than the table's."""
     schema = parse_schema(document, where)
     check_version(schema, draft.format_version)
-    same_id = draft.schemas.find(draft.metadata["schemas"], document, schema.identity)
+    same_id = draft.schemas.find(document, schema.identity)
     if same_id is not None:
         draft.schemas.reuse(same_id)
         return
     schema_id = _checked_id(draft.schemas.next_id, where)
-    draft.own("schemas").append({**without_null_defaults(document), "schema-id": schema_id})
     draft.metadata["last-column-id"] = max(draft.metadata["last-column-id"], schema.highest_field_id)
-    draft.schemas.record(schema_id, schema.identity)
+    draft.schemas.add(schema_id, {**without_null_defaults(document), "schema-id": schema_id}, schema.identity)
 
 
 def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-spec. `spec-id` and `field-id` are optional; given field ids are kept."""
     fields = partition_specs.parse_partition_spec(document, where)
     identity = tuple(field.identity for field in fields)
-    same_id = draft.specs.find(draft.metadata["partition-specs"], document, identity)
+    same_id = draft.specs.find(document, identity)
     partition_specs.check_new(fields, draft.current_schema(), known=draft.partition_field_ids)
     if same_id is not None:
         draft.specs.reuse(same_id)
@@ -52,25 +51,23 @@ def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     if is_v1 and not partition_specs.has_sequential_ids(written):
         raise BadRequest(f"{where}.fields: Spec does not use sequential IDs that are required in v1")
     field_ids = [_checked_id(field["field-id"], f"{where}.fields") for field in written]
-    draft.own("partition-specs").append({**document, "spec-id": spec_id, "fields": written})
     draft.metadata["last-partition-id"] = max([last_partition_id, *field_ids])
     draft.partition_field_ids.update(zip(identity, field_ids, strict=True))
-    draft.specs.record(spec_id, identity)
+    draft.specs.add(spec_id, {**document, "spec-id": spec_id, "fields": written}, identity)
 
 
 def add_sort_order(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-sort-order. The unsorted order is always order 0, others count from 1."""
     fields = sort_orders.parse_sort_order(document, where)
     identity = tuple(field.identity for field in fields)
-    same_id = draft.orders.find(draft.metadata["sort-orders"], document, identity)
+    same_id = draft.orders.find(document, identity)
     sort_orders.check_new(fields, draft.current_schema(), known=draft.sort_fields)
     if same_id is not None:
         draft.orders.reuse(same_id)
         return
     order_id = _checked_id(draft.orders.next_id, where) if fields else UNSORTED_ORDER_ID
     written = [field.written(source) for field, source in zip(fields, document["fields"], strict=True)]
-    draft.own("sort-orders").append({**document, "order-id": order_id, "fields": written})
-    draft.orders.record(order_id, identity)
+    draft.orders.add(order_id, {**document, "order-id": order_id, "fields": written}, identity)
 
 
 def on_add_schema(draft: Draft, update: dict[str, Any]) -> None:
@@ -87,18 +84,20 @@ def on_add_sort_order(draft: Draft, update: dict[str, Any]) -> None:
 
 def on_set_current_schema(draft: Draft, update: dict[str, Any]) -> None:
     schema_id = draft.schemas.resolve(update, "schema-id")
-    if all(schema_id_of(schema) != schema_id for schema in draft.metadata["schemas"]):
+    if schema_id not in draft.schemas.documents:
         raise BadRequest(f"schema-id: Cannot set current schema to unknown schema: {schema_id}")
     draft.metadata["current-schema-id"] = schema_id
 
 
 def on_set_default_spec(draft: Draft, update: dict[str, Any]) -> None:
-    _choose(draft, draft.specs, update, member="spec-id", owner="partition-specs", chosen="default-spec-id")
+    spec_id = draft.specs.resolve(update, "spec-id")
+    _check_known(draft.specs, spec_id, "spec-id")
+    draft.metadata["default-spec-id"] = spec_id
 
 
 def on_set_default_sort_order(draft: Draft, update: dict[str, Any]) -> None:
     order_id = draft.orders.resolve(update, "sort-order-id")
-    _check_known(draft, "sort order", order_id, member="order-id", owner="sort-orders", field="sort-order-id")
+    _check_known(draft.orders, order_id, "sort-order-id")
     draft.metadata["default-sort-order-id"] = order_id
 
 
@@ -107,20 +106,14 @@ def on_remove_schemas(draft: Draft, update: dict[str, Any]) -> None:
     removed = set(read_int_list(update, "schema-ids", ""))
     if draft.metadata["current-schema-id"] in removed:
         raise BadRequest("schema-ids: Cannot remove the current schema")
-    kept = [schema for schema in draft.metadata["schemas"] if schema_id_of(schema) not in removed]
-    if len(kept) != len(draft.metadata["schemas"]):
-        draft.own("schemas")[:] = kept
-        draft.schemas.forget()
+    draft.schemas.remove(removed)
 
 
 def on_remove_partition_specs(draft: Draft, update: dict[str, Any]) -> None:
     removed = set(read_int_list(update, "spec-ids", ""))
     if draft.metadata["default-spec-id"] in removed:
         raise BadRequest("spec-ids: Cannot remove the default partition spec")
-    kept = [spec for spec in draft.metadata["partition-specs"] if spec["spec-id"] not in removed]
-    if len(kept) != len(draft.metadata["partition-specs"]):
-        draft.own("partition-specs")[:] = kept
-        draft.specs.forget()
+    draft.specs.remove(removed)
 
 
 def check_bindings(draft: Draft) -> None:
@@ -129,8 +122,8 @@ def check_bindings(draft: Draft) -> None:
     schema = draft.current_schema()
     metadata = draft.metadata
     spec_id, order_id = metadata["default-spec-id"], metadata["default-sort-order-id"]
-    spec = _find(metadata["partition-specs"], "spec-id", spec_id)
-    order = _find(metadata["sort-orders"], "order-id", order_id)
+    spec = next((known for known in metadata["partition-specs"] if known["spec-id"] == spec_id), None)
+    order = next((known for known in metadata["sort-orders"] if known["order-id"] == order_id), None)
     if spec is None:
         raise BadRequest(f"Cannot set default partition spec to unknown spec: {spec_id}")
     if order is None:
@@ -150,16 +143,6 @@ def _checked_id(assigned_id: int, where: str) -> int:
     return assigned_id
 
 
-def _choose(draft: Draft, added: Additions, update: dict[str, Any], *, member: str, owner: str, chosen: str) -> None:
-    chosen_id = added.resolve(update, member)
-    _check_known(draft, added.kind, chosen_id, member=member, owner=owner, field=member)
-    draft.metadata[chosen] = chosen_id
-
-
-def _check_known(draft: Draft, kind: str, chosen_id: int, *, member: str, owner: str, field: str) -> None:
-    if _find(draft.metadata[owner], member, chosen_id) is None:
-        raise BadRequest(f"{field}: Cannot set default {kind} to unknown {kind}: {chosen_id}")
-
-
-def _find(documents: list[dict[str, Any]], member: str, wanted: int) -> dict[str, Any] | None:
-    return next((as_object(document, member) for document in documents if document[member] == wanted), None)
+def _check_known(known: Additions, chosen_id: int, field: str) -> None:
+    if chosen_id not in known.documents:
+        raise BadRequest(f"{field}: Cannot set default {known.kind} to unknown {known.kind}: {chosen_id}")

@@ -20,6 +20,15 @@ TYPE_VERSIONS: Final = {
 }
 DEFAULT_VALUES_VERSION: Final = 3
 
+MAX_FIELDS: Final = 50_000
+"""Fields of one schema, those of every level together. The widest tables known have some ten thousand."""
+
+MAX_NAME_LENGTHS: Final = 8_000_000
+"""Characters of all full names of one schema together: 160 for each of `MAX_FIELDS`. A leaf repeats the names of all
+that is around it, so without a bound a small document grows with its square."""
+
+MAX_PROBLEMS_TOLD: Final = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -54,9 +63,10 @@ class Schema:
 def parse_schema(document: dict[str, Any], where: str) -> Schema:
     """Read a schema and check every rule that holds in all format versions.
 
-    Ids are unique in the whole schema, full names too (so a column `a.b` beside a struct `a` with a field `b` is
-    refused); identifier fields exist, are required primitives other than float and double, and stand in no list, map
-    or optional struct. Raises `BadRequest` naming the place.
+    There are at most `MAX_FIELDS` fields, with `MAX_NAME_LENGTHS` characters of full names. Ids are unique in the whole
+    schema, full names too (so a column `a.b` beside a struct `a` with a field `b` is refused); identifier fields exist,
+    are required primitives other than float and double, and stand in no list, map or optional struct. Raises
+    `BadRequest` naming the place.
     """
     optional_int(document, "schema-id", where)
     if (kind := read_string(document, "type", where)) != "struct":
@@ -64,7 +74,15 @@ def parse_schema(document: dict[str, Any], where: str) -> Schema:
     struct = parse_struct(document, where)
     columns: dict[int, Column] = {}
     ids_by_name: dict[str, int] = {}
+    name_lengths = 0
     for field, name, parent_id in _walk(struct):
+        name_lengths += len(name)
+        if name_lengths > MAX_NAME_LENGTHS:
+            raise BadRequest(
+                f"{where}: full names of all fields are longer than {MAX_NAME_LENGTHS} characters together"
+            )
+        if len(columns) == MAX_FIELDS:
+            raise BadRequest(f"{where}: schema has more than {MAX_FIELDS} fields")
         if field.field_id in columns:
             first = columns[field.field_id].name
             raise BadRequest(f"{where}: field id {field.field_id} is used twice, by {clip(first)} and {clip(name)}")
@@ -96,6 +114,8 @@ def check_version(schema: Schema, format_version: int) -> None:
                 f"Invalid initial default for {clip(column.name)}: non-null default ({default}) "
                 f"is not supported until v{DEFAULT_VALUES_VERSION}"
             )
+    if len(problems) > MAX_PROBLEMS_TOLD:
+        problems[MAX_PROBLEMS_TOLD:] = [f"and {len(problems) - MAX_PROBLEMS_TOLD} more"]
     if problems:
         raise BadRequest("\n- ".join([f"Invalid schema for v{format_version}:", *problems]))
 

@@ -14,8 +14,8 @@ from icekeeper.kernel.errors import BadRequest, CommitFailed
 def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
     """add-snapshot. `CommitFailed` when sequence number or row ids were taken from an older version of the table."""
     snapshot = read_new_snapshot(update, draft.format_version)
-    for owner, name in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
-        if not draft.metadata[owner]:
+    for known, name in ((draft.schemas, "schema"), (draft.specs, "partition spec"), (draft.orders, "sort order")):
+        if not known.documents:
             raise BadRequest(f"Attempting to add a snapshot before a {name} is added")
     snapshot_id = snapshot["snapshot-id"]
     if snapshot_id in draft.snapshots:
@@ -62,11 +62,8 @@ def on_remove_snapshots(draft: Draft, update: dict[str, Any]) -> None:
         draft.remove_snapshot(snapshot_id)
         draft.replace_files("statistics", snapshot_id, [])
         draft.replace_files("partition-statistics", snapshot_id, [])
-    if not removed:
-        return
-    dangling = [name for name, ref in (draft.metadata.get("refs") or {}).items() if ref["snapshot-id"] in removed]
-    for name in dangling:
-        _remove_reference(draft, name)
+        for name in draft.references_to(snapshot_id):
+            _remove_reference(draft, name)
 
 
 def on_set_snapshot_ref(draft: Draft, update: dict[str, Any]) -> None:
@@ -78,7 +75,7 @@ def on_set_snapshot_ref(draft: Draft, update: dict[str, Any]) -> None:
     snapshot_id = reference["snapshot-id"]
     if snapshot_id not in draft.snapshots:
         raise BadRequest(f"snapshot-id: Cannot set {clip(name)} to unknown snapshot: {snapshot_id}")
-    draft.own("refs", {})[name] = reference
+    draft.set_reference(name, reference)
     if name == MAIN_BRANCH:
         added = draft.added_snapshots.get(snapshot_id)
         draft.main_changes.append((snapshot_id, None if added is None else added["timestamp-ms"]))
@@ -93,6 +90,6 @@ def on_remove_snapshot_ref(draft: Draft, update: dict[str, Any]) -> None:
 
 
 def _remove_reference(draft: Draft, name: str) -> None:
-    del draft.own("refs", {})[name]
+    draft.remove_reference(name)
     if name == MAIN_BRANCH:
         draft.current_snapshot_id = None

@@ -109,9 +109,13 @@ def _check_unique(name: str, ids: list[Hashable]) -> None:
 
 
 def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
-    schemas: dict[int, Schema] = {}
+    # of parsed schemas only the current one is kept: a file may have hundreds of wide ones
+    current_id = read_int(metadata, "current-schema-id", "")
+    current: Schema | None = None
+    highest = 0
 
     def check(entry: dict[str, Any], where: str) -> int:
+        nonlocal current, highest
         parsed = parse_schema(entry, where)
         _refuse_null_defaults(entry, where)
         try:
@@ -119,17 +123,17 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
         except BadRequest as refusal:
             raise BadRequest(f"{where}: {refusal.message}") from refusal
         schema_id = read_int(entry, "schema-id", where)
-        schemas[schema_id] = parsed
+        highest = max(highest, parsed.highest_field_id)
+        if schema_id == current_id:
+            current = parsed
         return schema_id
 
     _check_unique("schemas", _check_entries(metadata, "schemas", check))
-    current_id = read_int(metadata, "current-schema-id", "")
-    if current_id not in schemas:
+    if current is None:
         raise BadRequest(f"current-schema-id: Cannot find schema with current-schema-id={current_id} from schemas")
-    highest = max(schema.highest_field_id for schema in schemas.values())
     if metadata["last-column-id"] < highest:
         raise BadRequest(f"last-column-id: {metadata['last-column-id']} is lower than the field id {highest} in use")
-    return schemas[current_id]
+    return current
 
 
 def _refuse_null_defaults(value: Any, where: str) -> None:

@@ -75,7 +75,13 @@ def _commit_once(
     current = target.table_for(actor, Can.COMMIT)
     base = read_stored_json(before)
     check_requirements(base, requirements)
-    change = apply_updates(base, updates, now_ms=now_ms(), base_metadata_location=current.metadata_location)
+    change = apply_updates(
+        base,
+        updates,
+        now_ms=now_ms(),
+        base_metadata_location=current.metadata_location,
+        between_updates=deadline.remaining,
+    )
     if not change.changed:
         return LoadedTable(current.id, current.metadata_location, before)
     metadata = change.metadata

@@ -16,6 +16,7 @@ from catalog.identifiers import Identifier, Levels
 from catalog.selectors.tables import LoadedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import NewTable, insert_table, make_table
+from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import CommitFailed, Unsupported
 from icekeeper.kernel.ids import new_id
@@ -79,7 +80,14 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) ->
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
     require_name(target.identifier.name, "table name")
     table_uuid = new_id()
-    change = apply_updates(None, updates, now_ms=now_ms(), base_metadata_location=None, table_uuid=str(table_uuid))
+    change = apply_updates(
+        None,
+        updates,
+        now_ms=now_ms(),
+        base_metadata_location=None,
+        table_uuid=str(table_uuid),
+        between_updates=deadline.remaining,
+    )
     require_format_version(target, change.metadata["format-version"])
     try:
         return make_table(target, namespace_id, change.metadata)

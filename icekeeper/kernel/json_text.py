@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import orjson
@@ -16,6 +17,27 @@ from icekeeper.kernel.errors import BadRequest
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 LONGEST_INT64 = len(str(INT64_MIN))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBound:
+    """How much a text may unfold to: `[{},{},{}]` is a Python object of 64 bytes and more for every three of its own.
+
+    Brackets and commas are counted in the bytes, before anything is decoded. Those inside of strings count too, so
+    the bounds lie far above what anybody sends.
+    """
+
+    containers: int
+    """Opening brackets and braces."""
+    values: int
+    """Opening brackets and braces, and commas."""
+
+
+REQUEST_BOUND = JsonBound(containers=500_000, values=2_000_000)
+"""A commit that removes 10,000 snapshots one by one has 40,000 values; 50,000 columns have 250,000."""
+
+FILE_BOUND = JsonBound(containers=1_500_000, values=6_000_000)
+"""64 MiB of metadata: 85,000 snapshots with full summaries have 2.7 million values, a million columns 4 million."""
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -53,12 +75,17 @@ _STRICT = json.JSONDecoder(
 )
 
 
-def read_json(data: bytes) -> Any:
-    """Parse UTF-8 JSON from outside.
+def read_json(data: bytes, *, bound: JsonBound = FILE_BOUND) -> Any:
+    """Parse UTF-8 JSON from outside: a metadata file, unless another bound is given.
 
     Raises `BadRequest` for anything malformed: bad UTF-8 or surrogates, duplicate keys, NaN, numbers outside 64 bits,
-    nesting deeper than can be written back (254 levels).
+    nesting deeper than can be written back (254 levels); and for what unfolds beyond `bound`.
     """
+    containers = data.count(b"{") + data.count(b"[")
+    if containers > bound.containers:
+        raise BadRequest(f"JSON document has more than {bound.containers} objects and arrays")
+    if containers + data.count(b",") > bound.values:
+        raise BadRequest(f"JSON document has more than {bound.values} values")
     try:
         value = _STRICT.decode(data.decode("utf-8"))
         orjson.dumps(value)  # refuses lone surrogates and what is nested too deep to be stored again
@@ -74,8 +101,8 @@ def read_json(data: bytes) -> Any:
 
 
 def read_json_object(data: bytes) -> dict[str, Any]:
-    """As `read_json`, and the document must be an object."""
-    value = read_json(data)
+    """As `read_json` for the body of a request, and the document must be an object."""
+    value = read_json(data, bound=REQUEST_BOUND)
     if not isinstance(value, dict):
         raise BadRequest("Malformed request: the body must be a JSON object")
     return value

@@ -28,8 +28,11 @@ pytestmark = pytest.mark.django_db
         (b'{"namespace": ["\xff"]}', "not UTF-8"),
         (b'{"namespace": ["\\ud800"]}', "Malformed JSON"),
         (b'{"namespace": ["a"], "n": ' + b"[" * 300 + b"]" * 300 + b"}", "Malformed JSON"),
-        (b"[" * 1_000_000, "nested too deep"),
-        (b'{"a":' * 1_000_000, "nested too deep"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"a":' * 100_000, "nested too deep"),
+        (b"[" * 1_000_000, "has more than"),
+        (b"[" + b"{}," * 1_000_000 + b"{}]", "has more than"),
+        (b'{"n": [' + b"1," * 3_000_000 + b"1]}", "has more than"),
         (b"\x1f\x8b\x08\x00", "Malformed JSON"),
     ],
 )

@@ -618,3 +618,26 @@ def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (tables, targets):
         monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
+
+
+def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from catalog.services import commits
+    from icekeeper.kernel.errors import RequestTimeout
+
+    created = make_table()
+    before = files()
+    looks = iter(range(10_000))
+
+    def remaining() -> None:
+        if next(looks) == 2:
+            raise RequestTimeout("out of time")
+
+    monkeypatch.setattr(commits.deadline, "remaining", remaining)
+    updates = [{"action": "set-properties", "updates": {f"k{number}": "v"}} for number in range(5)]
+    answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+    monkeypatch.undo()
+    assert answer.refused(408, "RequestTimeoutException")
+    assert files() == before
+    assert Tabular.objects.get().metadata_location == created["metadata-location"]

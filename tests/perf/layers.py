@@ -81,7 +81,8 @@ def layers(target: str) -> dict[str, float]:
         "selector": measure(lambda: tables.load_table_for(actor=ANONYMOUS, warehouse_id=warehouse_id, table=table)),
     }
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
-    params = [seen, table.path_key, table.name_key, warehouse_id]
+    assert seen is not None
+    params = [seen.tabular_id, seen.metadata_location, table.path_key, table.name_key, warehouse_id]
     found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, tables._LOAD, params))
     return found
 

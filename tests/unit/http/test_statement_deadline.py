@@ -12,6 +12,7 @@ from icekeeper.kernel import statement_deadline
 from icekeeper.kernel.deadline import begin_write, deadline
 from icekeeper.kernel.errors import RequestTimeout
 from icekeeper.kernel.statement_deadline import before_statement, restore_statement_limits
+from tests.unit.steps import count_steps
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -90,10 +91,5 @@ def test_a_rollback_does_not_leave_a_lowered_limit_behind() -> None:
 
 def test_a_fast_statement_pays_next_to_nothing() -> None:
     connection.ensure_connection()
-    rounds = 20_000
     with deadline(time.monotonic() + 3600):
-        began = time.process_time()
-        for _ in range(rounds):
-            before_statement(connection)
-        spent = (time.process_time() - began) / rounds
-    assert spent < 5e-6
+        assert count_steps(lambda: before_statement(connection)) < 100
