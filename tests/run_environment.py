@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.parts.postgres import Postgres
 
 DATABASES = ("sqlite", "postgres")
-PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__")
+PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 
 
 class RunEnvironment:
@@ -32,7 +32,7 @@ class RunEnvironment:
 
     def enter(self) -> None:
         """Start what is needed and point the product's variables at it."""
-        for name in [name for name in os.environ if name.startswith(PRODUCT_PREFIXES)]:
+        for name in [name for name in os.environ if name.upper().startswith(PRODUCT_PREFIXES)]:
             del os.environ[name]
         self.storage_root.mkdir()
         os.environ["DJANGO_SETTINGS_MODULE"] = "icekeeper.settings"

@@ -143,7 +143,8 @@ class CreateTableRequest(KebabSerializer):
     location = Text(
         required=False,
         allow_null=True,
-        help_text="An empty folder in the warehouse; default: `<warehouse>/<table uuid>`",
+        help_text="A folder in the warehouse that neither lies in another table's folder nor holds one; files may be "
+        "there already. Default: `<warehouse>/<table uuid>`",
     )
     schema = TableSchema()
     partition_spec = PartitionSpec(required=False, allow_null=True)

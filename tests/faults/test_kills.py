@@ -1,7 +1,8 @@
 """A kill at any line of a write leaves the old state or the new one, never anything between.
 
 Each case runs in a forked process that dies by itself, without any clean-up, at its n-th line of our code; n grows
-until the process lives to answer. After every death the catalog is read again, on another connection.
+until the process lives to answer. After every death the catalog is read again, on another connection. A plain commit is
+killed at every line, the other writes at every third one, and at every line too with ICEKEEPER_TEST_LONG=1.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from catalog.models import Snapshot, Tabular, TabularMetadata
+from catalog.models import FormerLocation, Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
-from storage.models import Warehouse
 from tasks.queue.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, snapshot
@@ -37,11 +37,15 @@ ROOMS = tuple(
         "storage/io",
         "tenancy/authz/securables.py",
         "icekeeper/kernel/sql.py",
+        "icekeeper/kernel/write_transaction.py",
+        "catalog/api/namespaces.py",
         "catalog/api/tables.py",
         "catalog/api/render.py",
     )
 )
 DIED, ANSWERED = 9, 0
+STRIDE = 1 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 3
+LAST_LINE, LAST_STEPS = 2_000, 12
 
 
 def dies_at_line(number: int) -> Any:
@@ -122,16 +126,20 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
         for module in (tables, targets):  # a new process knows nothing
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
-        for identifier in catalog.get("/namespaces/ns/tables").json()["identifiers"]:
-            loaded = catalog.get(f"/namespaces/ns/tables/{identifier['name']}")
-            assert loaded.status == 200, loaded.body
-            found[identifier["name"]] = loaded.json()
+        for (space,) in catalog.get("/namespaces").json()["namespaces"]:
+            for identifier in catalog.get(f"/namespaces/{space}/tables").json()["identifiers"]:
+                loaded = catalog.get(f"/namespaces/{space}/tables/{identifier['name']}")
+                assert loaded.status == 200, loaded.body
+                found[identifier["name"]] = loaded.json()
         rows = list(Tabular.objects.all())
         assert {row.name for row in rows} == set(found)
         assert set(Securable.objects.filter(type="table").values_list("object_id", flat=True)) == {
             str(row.pk) for row in rows
         }
         assert set(TabularMetadata.objects.values_list("tabular_id", flat=True)) == {row.pk for row in rows}
+        assert set(Securable.objects.filter(type="namespace").values_list("object_id", flat=True)) == {
+            str(key) for key in Namespace.objects.values_list("pk", flat=True)
+        }
         for row in rows:
             result = found[row.name]
             assert row.metadata_location == result["metadata-location"]
@@ -172,7 +180,7 @@ def test_commit(catalog: ApiClient, make_table: Any, state: Any) -> None:
         )
 
     deaths_before = deaths_after = 0
-    for line in range(1, 2000):
+    for line in range(1, LAST_LINE):
         last["next"] = next(numbers)
         has_lived = run_and_die(act, line)
         current = state()["t"]["metadata"].get("current-snapshot-id")
@@ -192,54 +200,212 @@ def test_commit(catalog: ApiClient, make_table: Any, state: Any) -> None:
     assert deaths_after > 3
 
 
+def kill_at_line_after_line(act: Callable[[int], Callable[[], Any]], check: Callable[[int], bool]) -> None:
+    """Kill `act(line)` at one line after the other until it lives to answer.
+
+    `check(line)` judges what is there and says whether it is the new state: some deaths must leave the old one, some
+    the new one, and what was answered must be there.
+    """
+    deaths = {False: 0, True: 0}
+
+    def lives(line: int) -> bool:
+        has_lived = run_and_die(act(line), line)
+        is_new = check(line)
+        assert is_new or not has_lived, "acknowledged, and yet not there"
+        deaths[is_new] += not has_lived
+        return has_lived
+
+    first_to_live = next((line for line in range(1, LAST_LINE, STRIDE) if lives(line)), None)
+    assert first_to_live is not None, "the process never lived to answer"
+    for line in range(max(1, first_to_live - LAST_STEPS), first_to_live):  # around the commit every line counts
+        if line % STRIDE != 1 % STRIDE:
+            lives(line)
+    assert deaths[False] > 10
+    assert deaths[True] > 0
+
+
+def table_files(storage_root: Path) -> set[str]:
+    return {f"file://{path}" for path in storage_root.rglob("*.metadata.json")}
+
+
 def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
-    line = made = 0
-    has_lived = False
-    while not has_lived:
-        line += 1
-        name = f"t{line}"
-        has_lived = run_and_die(
-            lambda name=name: catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA}),
-            line,  # type: ignore[misc]
+    def act(line: int) -> Callable[[], Any]:
+        return lambda: catalog.post("/namespaces/ns/tables", {"name": f"t{line}", "schema": SCHEMA})
+
+    before: set[str] = set()
+
+    def check(line: int) -> bool:
+        found = set(state())
+        assert found - before in (set(), {f"t{line}"})
+        is_new = found != before
+        before.update(found)
+        return is_new
+
+    kill_at_line_after_line(act, check)
+
+
+def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) -> None:
+    """The commit that asserts create, with a snapshot: rows of every kind in one transaction."""
+
+    def act(line: int) -> Callable[[], Any]:
+        body = {"name": f"t{line}", "schema": SCHEMA, "stage-create": True}
+        metadata = catalog.post("/namespaces/ns/tables", body).json()["metadata"]
+        return lambda: catalog.post(
+            f"/namespaces/ns/tables/t{line}",
+            {
+                "requirements": [{"type": "assert-create"}],
+                "updates": [
+                    {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+                    {"action": "upgrade-format-version", "format-version": 2},
+                    {"action": "add-schema", "schema": metadata["schemas"][0]},
+                    {"action": "set-current-schema", "schema-id": -1},
+                    {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+                    {"action": "set-default-spec", "spec-id": -1},
+                    {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+                    {"action": "set-default-sort-order", "sort-order-id": -1},
+                    {"action": "set-location", "location": metadata["location"]},
+                    {"action": "add-snapshot", "snapshot": snapshot(line, at=metadata["last-updated-ms"])},
+                    {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": line},
+                ],
+            },
         )
-        made += name in state()
-        assert made <= 1 or name in state()
-    assert name in state()
-    assert line > 50
+
+    before: set[str] = set()
+
+    def check(line: int) -> bool:
+        found = state()
+        assert found.keys() - before in (set(), {f"t{line}"})
+        is_new = set(found) != before
+        if is_new:
+            assert found[f"t{line}"]["metadata"]["current-snapshot-id"] == line
+        before.update(found)
+        return is_new
+
+    kill_at_line_after_line(act, check)
 
 
-def test_drop_with_purge(catalog: ApiClient, make_table: Any, state: Any, warehouse: Warehouse) -> None:
-    line = 0
-    has_lived = False
-    while not has_lived:
-        line += 1
+def test_register(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
+    created = make_table()
+    files = table_files(storage_root)
+
+    def act(_: int) -> Callable[[], Any]:
+        if Tabular.objects.exists():
+            assert catalog.delete("/namespaces/ns/tables/t").status == 204
+        body = {"name": "t", "metadata-location": created["metadata-location"]}
+        return lambda: catalog.post("/namespaces/ns/register", body)
+
+    def check(_: int) -> bool:
+        found = state()
+        assert found in ({}, {"t": created})
+        assert table_files(storage_root) == files, "the file was there before and stays whatever happens"
+        return bool(found)
+
+    kill_at_line_after_line(act, check)
+
+
+def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    """Several statements: the pointer, and the claim on the location that is left."""
+    first = make_table()["metadata"]["location"]
+    last = [first]
+    left: set[str] = set()
+
+    def act(line: int) -> Callable[[], Any]:
+        updates = [
+            {"action": "set-location", "location": f"{first}-{line}"},
+            {"action": "set-properties", "updates": {"line": str(line)}},
+        ]
+        return lambda: catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
+
+    def check(line: int) -> bool:
+        metadata = state()["t"]["metadata"]
+        assert metadata["location"] in {last[0], f"{first}-{line}"}
+        is_new = metadata["location"] != last[0]
+        if is_new:
+            assert metadata["properties"]["line"] == str(line)
+            left.add(last[0])
+            last[0] = metadata["location"]
+        assert Tabular.objects.get().location == last[0]
+        assert set(FormerLocation.objects.values_list("location", flat=True)) == left
+        return is_new
+
+    kill_at_line_after_line(act, check)
+
+
+def test_drop_with_purge(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    make_table()
+
+    def act(_: int) -> Callable[[], Any]:
         if not Tabular.objects.exists():
             Task.objects.all().delete()
             make_table()
-        has_lived = run_and_die(lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true"), line)
+        return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
+
+    def check(_: int) -> bool:
         # The table is there and nothing is queued, or it is gone and its purge is queued.
-        assert ("t" in state()) is not Task.objects.exists()
-    assert Task.objects.exists()
-    assert line > 20
+        is_gone = "t" not in state()
+        assert is_gone is Task.objects.exists()
+        return is_gone
+
+    kill_at_line_after_line(act, check)
 
 
 def test_rename_to_another_namespace(catalog: ApiClient, make_table: Any, state: Any) -> None:
     created = make_table("here")
     assert catalog.post("/namespaces", {"namespace": ["away"]}).status == 200
-    names = [("ns", "here"), ("ns", "there")]
-    line = 0
-    has_lived = False
-    while not has_lived:
-        line += 1
-        (source_ns, source), (target_ns, target) = names
-        body = {
-            "source": {"namespace": [source_ns], "name": source},
-            "destination": {"namespace": [target_ns], "name": target},
-        }
-        has_lived = run_and_die(lambda body=body: catalog.post("/tables/rename", body), line)  # type: ignore[misc]
+    names = [("ns", "here"), ("away", "there")]
+
+    def act(_: int) -> Callable[[], Any]:
+        source, destination = ({"namespace": [namespace], "name": name} for namespace, name in names)
+        return lambda: catalog.post("/tables/rename", {"source": source, "destination": destination})
+
+    def check(_: int) -> bool:
         found = state()
-        assert set(found) in ({source}, {target})
-        assert next(iter(found.values())) == created
-        if target in found:
+        (_, old), (__, new) = names
+        assert found in ({old: created}, {new: created})
+        row = Tabular.objects.select_related("namespace").get()
+        assert (row.namespace.path, row.name) in names
+        parent = Securable.objects.get(type="table").parent
+        assert parent is not None
+        assert parent.object_id == str(row.namespace_id)
+        if new in found:
             names.reverse()
-    assert line > 20
+            return True
+        return False
+
+    kill_at_line_after_line(act, check)
+
+
+def test_create_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
+    before = {"ns"}
+
+    def act(line: int) -> Callable[[], Any]:
+        body = {"namespace": ["ns", f"n{line}"], "properties": {"line": str(line)}}
+        return lambda: catalog.post("/namespaces", body)
+
+    def check(line: int) -> bool:
+        state()
+        found = {name for _, name in catalog.get("/namespaces?parent=ns").json()["namespaces"]} | {"ns"}
+        assert found - before in (set(), {f"n{line}"})
+        is_new = found != before
+        if is_new:
+            assert catalog.get(f"/namespaces/ns%1Fn{line}").json()["properties"] == {"line": str(line)}
+        before.update(found)
+        return is_new
+
+    kill_at_line_after_line(act, check)
+
+
+def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
+    def act(_: int) -> Callable[[], Any]:
+        if catalog.head("/namespaces/ns%1Fgone").status == 404:
+            assert catalog.post("/namespaces", {"namespace": ["ns", "gone"]}).status == 200
+        return lambda: catalog.delete("/namespaces/ns%1Fgone")
+
+    def check(_: int) -> bool:
+        state()
+        found = catalog.get("/namespaces?parent=ns").json()["namespaces"]
+        assert found in ([], [["ns", "gone"]])
+        assert catalog.head("/namespaces/ns%1Fgone").status == (204 if found else 404)
+        return not found
+
+    kill_at_line_after_line(act, check)

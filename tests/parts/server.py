@@ -16,7 +16,7 @@ from tests.parts import process
 from tests.parts.process import PartError
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__")
+PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 
 
 class CatalogServer:
@@ -72,7 +72,7 @@ class CatalogServer:
     def environment(self) -> dict[str, str]:
         """The caller's, without any variable of the product but ours."""
         left_out = (*PRODUCT_PREFIXES, "DJANGO_SETTINGS_MODULE")
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+        inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(left_out)}
         return inherited | self._settings | {"LAKEKEEPER__LISTEN_PORT": str(self.port)}
 
     def manage(self, *arguments: str) -> str:

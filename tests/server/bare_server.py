@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 import orjson
 
@@ -17,7 +19,7 @@ from tests.parts import process
 from tests.server.raw_client import RawClient
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "DJANGO_SETTINGS_MODULE")
+LEFT_OUT = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__", "DJANGO_SETTINGS_MODULE")
 
 
 class BareServer:
@@ -27,7 +29,7 @@ class BareServer:
         home.mkdir(parents=True, exist_ok=True)
         self.home, self.log = home, home / "server.log"
         self.port = process.free_port()
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRODUCT_PREFIXES)}
+        inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(LEFT_OUT)}
         self.environment = inherited | {
             "ICEKEEPER__DATA_DIR": str(home),
             "ICEKEEPER__SERVER__WORKERS": "1",
@@ -41,7 +43,7 @@ class BareServer:
     def start(self) -> Self:
         command = [sys.executable, "-m", "tests.server.run_bare"]
         self.process = process.start(command, log=self.log, env=self.environment, cwd=ROOT)
-        process.wait_until_ready(self._answers, self.process, log=self.log, seconds=30)
+        process.wait_until_ready(self._answers, self.process, log=self.log, seconds=60)
         return self
 
     def client(self, **options: Any) -> RawClient:
@@ -53,22 +55,38 @@ class BareServer:
         with ExitStack() as stack:
             yield [stack.enter_context(self.client()) for _ in range(count)]
 
+    @contextmanager
+    def holding(self, client: RawClient) -> Iterator[None]:
+        """One thread is at work for `client` and ends only after this; then `client.answer()` is there."""
+        call = self.home / f"held-{uuid4()}"
+        begun, release = call.with_suffix(".begun"), call.with_suffix(".release")
+        client.send(f"GET /catalog/v1/hold?begun={begun}&release={release} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        give_up = time.monotonic() + 30
+        while not begun.exists():
+            assert time.monotonic() < give_up, "the server did not take the request"
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            release.touch()
+
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = 20) -> int:
+    def wait(self, seconds: float = 60) -> int:
         assert self.process is not None
         return self.process.wait(seconds)
 
     def lines(self, logger: str = "icekeeper.access") -> list[dict[str, Any]]:
         """What `logger` has written so far."""
-        written = [orjson.loads(line) for line in self.log.read_bytes().splitlines() if line.startswith(b"{")]
+        complete, _, _ = self.log.read_bytes().rpartition(b"\n")  # the last one may just be being written
+        written = [orjson.loads(line) for line in complete.splitlines() if line.startswith(b"{")]
         return [line for line in written if line["logger"] == logger]
 
     def _answers(self) -> bool:
         try:
-            with self.client(timeout=2) as client:
+            with self.client(timeout=10) as client:
                 return client.get("/page").status == 200
         except OSError:
             return False

@@ -35,7 +35,7 @@ class RawAnswer:
 class RawClient:
     """One connection."""
 
-    def __init__(self, port: int, *, timeout: float = 15.0) -> None:
+    def __init__(self, port: int, *, timeout: float = 60.0) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self._received = b""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -48,6 +50,7 @@ def echo(request: HttpRequest) -> HttpResponse:
             "body": request.body.decode(),
             "request_id": current_request_id(),
             "remaining": remaining(),
+            "process": os.getpid(),
         }
     )
 
@@ -59,6 +62,15 @@ def levels(request: HttpRequest, name: tuple[str, ...]) -> HttpResponse:
 def sleep(request: HttpRequest) -> HttpResponse:
     time.sleep(float(request.GET["seconds"]))
     return _json({"slept": True})
+
+
+def hold(request: HttpRequest) -> HttpResponse:
+    """Keeps its thread until the test makes the file `release`; makes the file `begun` when it has the thread."""
+    Path(request.GET["begun"]).touch()
+    give_up = time.monotonic() + 90
+    while time.monotonic() < give_up and not Path(request.GET["release"]).exists():
+        time.sleep(0.01)
+    return _json({"held": True})
 
 
 def large(request: HttpRequest) -> HttpResponse:
@@ -90,8 +102,14 @@ def address(request: HttpRequest) -> HttpResponse:
 
 
 def slow_statement(request: HttpRequest) -> HttpResponse:
+    """Makes the file `mark` when the statement is let through to the database."""
+
+    def mark(execute: Any, *statement: Any) -> Any:
+        Path(request.GET["mark"]).touch()
+        return execute(*statement)
+
     time.sleep(float(request.GET.get("after", "0")))
-    with connection.cursor() as cursor:
+    with connection.cursor() as cursor, connection.execute_wrapper(mark):
         cursor.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000000000) SELECT max(i) FROM n"
         )
@@ -112,6 +130,7 @@ def started_write(request: HttpRequest) -> HttpResponse:
 
 def statement_limit(request: HttpRequest) -> HttpResponse:
     """What the session now gives a statement (PostgreSQL) or the wait for a lock (SQLite)."""
+    time.sleep(float(request.GET.get("after", "0")))
     with connection.cursor() as cursor:
         cursor.execute("SHOW statement_timeout" if connection.vendor == "postgresql" else "PRAGMA busy_timeout")
         return _json(cursor.fetchone())
@@ -136,6 +155,7 @@ urlpatterns = [
     path("catalog/v1/echo", echo),
     path("catalog/v1/namespaces/<levels:name>", levels),
     path("catalog/v1/sleep", sleep),
+    path("catalog/v1/hold", hold),
     path("catalog/v1/large", large),
     path("catalog/v1/nothing", nothing),
     path("catalog/v1/not-modified", not_modified),
