@@ -69,6 +69,7 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
     """Run `act` in a process that dies at that line; whether it lived to the end."""
     for each in connections.all():
         each.close()
+    known = sessions()
     child = os.fork()
     if child == 0:
         try:
@@ -82,7 +83,7 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
             os._exit(4)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    wait_until_the_database_noticed()
+    wait_until_the_database_noticed(known)
     assert code in {DIED, ANSWERED}, f"the process neither died nor answered: {code}"
     return code == ANSWERED
 
@@ -90,29 +91,39 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
 @pytest.fixture(autouse=True)
 def no_pool(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Forked processes must not inherit the threads of a pool, which may hold a lock just then."""
+    for each in connections.all():
+        each.close()
+        if each.vendor == "postgresql":
+            each.close_pool()  # type: ignore[attr-defined]
     if connection.vendor == "postgresql":
-        connection.close()
-        connection.close_pool()  # type: ignore[attr-defined]
         monkeypatch.setitem(connection.settings_dict["OPTIONS"], "pool", False)
     yield
     connection.close()
 
 
-def wait_until_the_database_noticed() -> None:
-    """PostgreSQL finishes the statement of a dead client first; only then what it left behind can be judged."""
+def sessions() -> set[int]:
+    """The processes of PostgreSQL that serve somebody in the test database; none on SQLite."""
     if connection.vendor != "postgresql":
-        return
+        return set()
     place = connection.settings_dict
     others = (
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         " AND backend_type = 'client backend'"
     )
     address = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"], "password": place["PASSWORD"]}
     with psycopg.connect(dbname=place["NAME"], autocommit=True, **address) as witness:
-        for _ in range(2000):
-            if witness.execute(others).fetchone() == (0,):
-                return
-            time.sleep(0.005)
+        return {pid for (pid,) in witness.execute(others)}
+
+
+def wait_until_the_database_noticed(known: set[int]) -> None:
+    """PostgreSQL finishes the statement of a dead client first; only then what it left behind can be judged.
+
+    `known` are the sessions that were there before, and are not the dead one's.
+    """
+    for _ in range(1000):
+        if sessions() <= known:
+            return
+        time.sleep(0.01)
     raise AssertionError("the session of the dead process does not end")
 
 
