@@ -99,7 +99,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = None
 
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+    }
+]
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],

@@ -43,12 +43,6 @@ class BadRequest(CatalogError):
     status, wire_type = 400, "BadRequestException"
 
 
-class IllegalArgument(BadRequest):
-    """Java clients turn this type into `IllegalArgumentException`; a few view rules need exactly that."""
-
-    wire_type = "IllegalArgumentException"
-
-
 class InvalidLocation(BadRequest):
     wire_type = "InvalidLocation"
 

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 
 class Can(StrEnum):
-    # server
-    CREATE_PROJECT = "create_project"
     # project
     LIST_WAREHOUSES = "list_warehouses"
     CREATE_WAREHOUSE = "create_warehouse"
