@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -10,8 +12,14 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from catalog.identifiers import Identifier, Levels
+from catalog.api.fields import query_flag
+from catalog.identifiers import Identifier, Levels, require_identifier
+from catalog.models import Tabular
 from catalog.selectors.paging import Page
+from catalog.selectors.tabulars import list_tabulars_for
+from catalog.services.drops import drop_tabular
+from catalog.services.outcomes import RequestKey, perform_once
+from catalog.services.renames import rename_tabular
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
@@ -19,15 +27,27 @@ from icekeeper.kernel.raw_path import decode_levels, decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import actor_of
 
+T = TypeVar("T")
+
 
 class PrefixIsNotWarehouseId(BadRequest):
     wire_type = "PrefixIsNotWarehouseID"
+
+
+class InvalidIdempotencyKey(BadRequest):
+    wire_type = "InvalidIdempotencyKey"
+
+
+class DuplicateIdempotencyKey(BadRequest):
+    wire_type = "DuplicateIdempotencyKey"
 
 
 class IcebergView(APIView):
     """A resource of the REST catalog. Subclasses read `self.actor`, `self.warehouse_id`, `self.levels`, `self.name`."""
 
     actor: Actor
+    named_by: ClassVar = "table"
+    """The argument of the route that names a tabular."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Instead of DRF's negotiation, versions and throttles, which this API has no use for."""
@@ -45,8 +65,9 @@ class IcebergView(APIView):
         return decode_levels(self.kwargs["namespace"])
 
     @property
-    def table(self) -> Identifier:
-        return Identifier(self.levels, decode_segment(self.kwargs["table"]))
+    def identifier(self) -> Identifier:
+        """Of the tabular in the path."""
+        return Identifier(self.levels, decode_segment(self.kwargs[self.named_by]))
 
     def body(self, request: Request) -> dict[str, Any]:
         return read_json_object(request._request.body)  # noqa: SLF001
@@ -64,6 +85,72 @@ class IcebergView(APIView):
                 raise BadRequest("pageSize must be a positive number")
             size = int(given)
         return Page(kind, token, min(size, limits.pagination_size_max))
+
+    def listing(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+        """ListTablesResponse of the namespace in the path."""
+        found, token = list_tabulars_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=self.levels,
+            kind=kind,
+            page=self.page(request, f"{kind.value}s"),
+        )
+        answer: dict[str, Any] = {"identifiers": [identifier.as_json() for identifier in found]}
+        if token is not None:
+            answer["next-page-token"] = token
+        return json_answer(answer)
+
+    def dropping(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+        once = self.once(request)
+        self.perform(
+            once,
+            lambda: drop_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                identifier=self.identifier,
+                kind=kind,
+                purge=query_flag(request, "purgeRequested"),
+                force=query_flag(request, "force"),
+                once=once,
+            ),
+        )
+        return no_content()
+
+    def renaming(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        self.perform(
+            once,
+            lambda: rename_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                source=require_identifier(body.get("source"), "source"),
+                destination=require_identifier(body.get("destination"), "destination"),
+                kind=kind,
+                once=once,
+            ),
+        )
+        return no_content()
+
+    def once(self, request: Request) -> RequestKey | None:
+        """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""
+        given = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if given is None or not settings.ICEKEEPER.idempotency.enabled:
+            return None
+        if "," in given:  # the server joins fields of one name
+            raise DuplicateIdempotencyKey("Idempotency-Key was given twice")
+        key = parse_id(given.strip())
+        if key is None:
+            raise InvalidIdempotencyKey("Idempotency-Key must be a UUID")
+        digest = sha256()
+        meta = request.META
+        for part in (self.actor.name, request.method, meta["PATH_INFO"], meta["QUERY_STRING"]):
+            digest.update(f"{part}\n".encode(errors="surrogatepass"))
+        digest.update(request._request.body)  # noqa: SLF001
+        return RequestKey(self.warehouse_id, key, digest.digest())
+
+    def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:
+        """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""
+        return act() if once is None else perform_once(self.actor, once, act)
 
 
 def json_answer(value: Any) -> HttpResponse:

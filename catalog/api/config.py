@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -28,7 +30,9 @@ ENDPOINTS = [
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
     "POST /v1/{prefix}/tables/rename",
+    "POST /v1/{prefix}/transactions/commit",
 ]
 """Exactly the operations that work; clients use nothing else."""
 
@@ -42,13 +46,20 @@ class ConfigView(IcebergView):
             argument=request.GET.get("warehouse"),
             project_id=requested_project_id(header),
         )
-        return json_answer(
-            {
-                "defaults": {
-                    "prefix": str(warehouse_id),
-                    "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
-                },
-                "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
-                "endpoints": ENDPOINTS,
-            }
-        )
+        answer: dict[str, Any] = {
+            "defaults": {
+                "prefix": str(warehouse_id),
+                "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
+            },
+            "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
+            "endpoints": ENDPOINTS,
+        }
+        if settings.ICEKEEPER.idempotency.enabled:
+            answer["idempotency-key-lifetime"] = _iso_duration(settings.ICEKEEPER.idempotency.lifetime)
+        return json_answer(answer)
+
+
+def _iso_duration(seconds: float) -> str:
+    """ISO 8601, in minutes where they are whole: PT30M."""
+    minutes, rest = divmod(seconds, 60)
+    return f"PT{seconds:g}S" if rest or not minutes else f"PT{minutes:g}M"

@@ -40,14 +40,18 @@ class NamespacesView(IcebergView):
 
     @operations.create_namespace
     def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        namespace = create_namespace(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=body.get("namespace"),
-            properties=body.get("properties"),
+        body, once = self.body(request), self.once(request)
+        made = self.perform(
+            once,
+            lambda: create_namespace(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=body.get("namespace"),
+                properties=body.get("properties"),
+                once=once,
+            ).as_json(),
         )
-        return json_answer(namespace.as_json())
+        return json_answer(made)
 
 
 class NamespaceView(IcebergView):
@@ -63,19 +67,27 @@ class NamespaceView(IcebergView):
 
     @operations.drop_namespace
     def delete(self, request: Request, **_: Any) -> HttpResponse:
-        drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
+        once = self.once(request)
+        self.perform(
+            once,
+            lambda: drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels, once=once),
+        )
         return no_content()
 
 
 class NamespacePropertiesView(IcebergView):
     @operations.update_namespace_properties
     def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        changes = update_namespace_properties(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            removals=body.get("removals"),
-            updates=body.get("updates"),
+        body, once = self.body(request), self.once(request)
+        changes = self.perform(
+            once,
+            lambda: update_namespace_properties(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                removals=body.get("removals"),
+                updates=body.get("updates"),
+                once=once,
+            ).as_json(),
         )
-        return json_answer({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
+        return json_answer(changes)

@@ -57,10 +57,13 @@ def text_list(**options: Any) -> serializers.ListField:
 # --- configuration ------------------------------------------------------------------------------------------------
 
 
-class CatalogConfig(serializers.Serializer[Any]):
+class CatalogConfig(KebabSerializer):
     defaults = string_map(help_text="Settings that a client's own come before, among them `prefix`: the warehouse's id")
     overrides = string_map(help_text="Settings that come before a client's own, among them `uri`: this catalog")
     endpoints = text_list(help_text="The operations that work, each as `VERB /path` of the specification")
+    idempotency_key_lifetime = Text(
+        required=False, help_text="How long a request may be sent again under its Idempotency-Key, such as PT30M"
+    )
 
 
 # --- namespaces ---------------------------------------------------------------------------------------------------
@@ -168,7 +171,9 @@ class LoadTableResult(KebabSerializer):
 class RegisterTableRequest(KebabSerializer):
     name = Text()
     metadata_location = Text(help_text="A metadata file in the warehouse")
-    overwrite = serializers.BooleanField(required=False, allow_null=True, help_text="True is not supported (406)")
+    overwrite = serializers.BooleanField(
+        required=False, allow_null=True, help_text="A table of that name makes way for it; its files stay"
+    )
 
 
 class CommitTableRequest(serializers.Serializer[Any]):
@@ -180,6 +185,16 @@ class CommitTableRequest(serializers.Serializer[Any]):
 class CommitTableResponse(KebabSerializer):
     metadata_location = Text()
     metadata = TableMetadata()
+
+
+class TableChanges(serializers.Serializer[Any]):
+    identifier = TableIdentifier()
+    requirements = TableRequirement(many=True)
+    updates = TableUpdate(many=True)
+
+
+class CommitTransactionRequest(KebabSerializer):
+    table_changes = TableChanges(many=True)
 
 
 class RenameTableRequest(serializers.Serializer[Any]):

@@ -12,6 +12,8 @@ from catalog.api.tables import (
     TableMetricsView,
     TablesView,
     TableView,
+    TransactionView,
+    UnregisterTableView,
 )
 
 
@@ -41,5 +43,7 @@ urlpatterns = [
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),
     path("v1/<segment:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
+    path("v1/<segment:prefix>/transactions/commit", TransactionView.as_view(), name="commit-transaction"),
 ]

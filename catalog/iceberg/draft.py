@@ -166,9 +166,17 @@ class Draft:
     the lists of the base.
     """
 
-    def __init__(self, base: TableMetadata | None, *, format_version: int, now_ms: int) -> None:
+    def __init__(
+        self,
+        base: TableMetadata | None,
+        *,
+        format_version: int,
+        now_ms: int,
+        guarded_snapshots: frozenset[int] = frozenset(),
+    ) -> None:
         self.base = base
         self.now_ms = now_ms
+        self.guarded_snapshots = guarded_snapshots
         self.metadata: TableMetadata = empty_metadata(format_version, now_ms) if base is None else dict(base)
         schemas, specs, orders = (self.metadata[name] for name in ("schemas", "partition-specs", "sort-orders"))
         self.schemas = Additions("schema", INITIAL_SCHEMA_ID, schemas, schema_id_of, _quick_schema_key, _read_schema)

@@ -46,6 +46,47 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
             raise CommitFailed(f"Requirement failed: {problem}")
 
 
+def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[int]:
+    """The snapshots that a request adds on top of what it asserts to be there.
+
+    Each becomes the head only of references that an assert-ref-snapshot-id holds where the snapshot, or the first of a
+    chain of added ones, starts from (or asserts to be new). So nothing that others committed to those references is
+    undone by it. What is malformed guards nothing.
+    """
+    asserted = {
+        document.get("ref"): document.get("snapshot-id")
+        for document in requirements
+        if isinstance(document, dict) and document.get("type") == "assert-ref-snapshot-id"
+    }
+    if not asserted:
+        return frozenset()
+    parents: dict[int, int | None] = {}
+    heads: dict[int, list[Any]] = {}
+    for update in updates:
+        match update:
+            case {"action": "add-snapshot", "snapshot": {"snapshot-id": int(added), **rest}}:
+                parent = rest.get("parent-snapshot-id")
+                parents[added] = parent if isinstance(parent, int) else None
+            case {"action": "set-snapshot-ref", "ref-name": str(name), "snapshot-id": int(head)}:
+                heads.setdefault(head, []).append(name)
+    guarded: set[int] = set()
+    for head, names in heads.items():
+        chain, start = _chain(head, parents)
+        if chain and all(name in asserted and asserted[name] in {None, start} for name in names):
+            guarded.update(chain)
+    return frozenset(guarded)
+
+
+def _chain(head: int, parents: dict[int, int | None]) -> tuple[list[int], int | None]:
+    """The added snapshots from `head` down, and the one that is there already below them."""
+    chain: list[int] = []
+    at: int | None = head
+    while at is not None and at in parents and len(chain) <= len(parents):
+        chain.append(at)
+        at = parents[at]
+    return chain, at
+
+
 Judge = Callable[[TableMetadata | None], str | None]
 """Gives the reason why the requirement does not hold, None when it does."""
 

@@ -82,6 +82,7 @@ def apply_updates(
     now_ms: int,
     base_metadata_location: str | None,
     table_uuid: str | None = None,
+    guarded_snapshots: frozenset[int] = frozenset(),
     between_updates: Callable[[], object] | None = None,
 ) -> TableChange:
     """The metadata after `updates`, in their order, on top of `base`; the base is left as it was.
@@ -90,14 +91,21 @@ def apply_updates(
     (else 2), schema and location must be among the updates, a missing spec or order is the empty one, and the log of
     earlier metadata files is empty. `table_uuid` is used where no assign-uuid came: for a new table, and for a version
     1 table of old that has none and is upgraded to a version that needs one. `base_metadata_location` is entered in the
-    metadata log, None where there is none. `between_updates` is called before each update, so that a request of
-    hundreds of thousands can be given up by an exception (a deadline); nothing has changed then.
+    metadata log, None where there is none. `guarded_snapshots` (`requirements.guarded_snapshots`) are those to be added
+    that cannot undo what others did since their writer looked: they may come late. `between_updates` is called before
+    each update, so that a request of hundreds of thousands can be given up by an exception (a deadline); nothing has
+    changed then.
 
     Raises `BadRequest` naming the update and the field for what is malformed or against the rules, `CommitFailed`
     for a snapshot made from an older version of the table, which its writer may rebuild and send again.
     """
     updates = as_list(updates, "updates")
-    draft = Draft(base, format_version=_initial_version(base, updates), now_ms=now_ms)
+    draft = Draft(
+        base,
+        format_version=_initial_version(base, updates),
+        now_ms=now_ms,
+        guarded_snapshots=guarded_snapshots,
+    )
     for index, document in enumerate(updates):
         if between_updates is not None:
             between_updates()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -10,31 +9,28 @@ from django.conf import settings
 
 from catalog.errors import FormatVersionNotAllowed, NameTaken, already_exists
 from catalog.iceberg.create import create_table_metadata, requested_format_version
+from catalog.iceberg.metadata_files import decode
 from catalog.iceberg.updates import apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from catalog.identifiers import Identifier, Levels
-from catalog.selectors.tables import LoadedTable
+from catalog.models import Tabular
+from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import NewTable, insert_table, make_table
+from catalog.services.insertion import NewTabular, insert_tabular, make_tabular
+from catalog.services.outcomes import RequestKey, keep_outcome
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import CommitFailed, Unsupported
+from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
+from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
 FALLBACK_FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StagedTable:
-    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create."""
-
-    document: bytes
 
 
 def create_table(
@@ -49,7 +45,8 @@ def create_table(
     location: object,
     properties: object,
     stage: bool,
-) -> LoadedTable | StagedTable:
+    once: RequestKey | None = None,
+) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
     Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
@@ -70,12 +67,16 @@ def create_table(
         format_version=_format_version(target, requested_format_version(properties)),
         now_ms=now_ms(),
     )
-    if stage:
-        return StagedTable(write_json(metadata))
-    return make_table(target, namespace_id, metadata)
+    if not stage:
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
+    staged = StagedTable(write_json(metadata))
+    if once is not None:
+        with write_transaction():
+            keep_outcome(once, staged)
+    return staged
 
 
-def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) -> LoadedTable:
+def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], once: RequestKey | None) -> Loaded:
     """Make the table whose commit asserts that there is none; everything it is stands in `updates`."""
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
     require_name(target.identifier.name, "table name")
@@ -90,7 +91,7 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) ->
     )
     require_format_version(target, change.metadata["format-version"])
     try:
-        return make_table(target, namespace_id, change.metadata)
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, change.metadata, once=once)
     except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
         if error.kind != "table":
@@ -99,18 +100,30 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) ->
 
 
 def register_table(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels, name: object, metadata_location: object, overwrite: bool
-) -> LoadedTable:
-    """Make a table of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing."""
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    name: object,
+    metadata_location: object,
+    overwrite: bool,
+    once: RequestKey | None = None,
+) -> Loaded:
+    """Make a table of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing.
+
+    With `overwrite` a table of that name makes way for it, in the same transaction; its files stay.
+    """
     identifier = Identifier(levels, require_name(name, "table name"))
-    if overwrite:
-        raise Unsupported("register with overwrite is not supported yet")
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
+    replaced = None
     if target.current is not None:
-        raise already_exists(target.current.kind, "table", identifier)
+        if not overwrite or target.current.kind != Tabular.Kind.TABLE:
+            raise already_exists(target.current.kind, "table", identifier)
+        replaced = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
     location_inside(metadata_location, base=target.warehouse_location)
-    found = store_for(target.storage_profile).get(str(metadata_location), limit=settings.ICEKEEPER.metadata_file_limit)
+    limit = settings.ICEKEEPER.metadata_file_limit
+    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)
     metadata = read_table_metadata(document)
     require_format_version(target, metadata["format-version"])
@@ -119,7 +132,19 @@ def register_table(
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
     is_verbatim = metadata == document
     stored = found if is_verbatim else write_json(metadata)
-    return insert_table(NewTable(target, namespace_id, metadata, str(metadata_location), stored, is_verbatim))
+    return insert_tabular(
+        NewTabular(
+            target,
+            namespace_id,
+            Tabular.Kind.TABLE,
+            metadata,
+            str(metadata_location),
+            stored,
+            is_verbatim=is_verbatim,
+            replaced=replaced,
+        ),
+        once=once,
+    )
 
 
 def require_format_version(target: Target, version: int) -> None:

@@ -62,6 +62,12 @@ class LocalStore(ObjectStore):
                     raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
                 return file.read(limit)
 
+    def require_exists(self, location: str) -> None:
+        deadline.remaining()
+        names = self._names(location)
+        with self._refusals(location):
+            self.root.joinpath(*names).lstat()
+
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:

@@ -20,7 +20,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from catalog.models import FormerLocation, Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
 from tasks.queue.models import Task
 from tenancy.models import Securable
@@ -132,9 +132,9 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
     """What the catalog says now, by name, after checking that every part of it agrees."""
 
     def read() -> dict[str, Any]:
-        from catalog.selectors import tables, targets
+        from catalog.selectors import tabulars, targets
 
-        for module in (tables, targets):  # a new process knows nothing
+        for module in (tabulars, targets):  # a new process knows nothing
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
         for (space,) in catalog.get("/namespaces").json()["namespaces"]:
@@ -336,7 +336,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state:
             left.add(last[0])
             last[0] = metadata["location"]
         assert Tabular.objects.get().location == last[0]
-        assert set(FormerLocation.objects.values_list("location", flat=True)) == left
+        assert set(LocationClaim.objects.values_list("location", flat=True)) == left
         return is_new
 
     kill_at_line_after_line(act, check)
