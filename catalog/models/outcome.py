@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import models
 
 
@@ -9,14 +7,15 @@ class Outcome(models.Model):
     """What a request that carried an Idempotency-Key came to, written in the transaction of its work.
 
     `fingerprint` is the SHA-256 of who asked for what, so that another request under the same key is noticed. `answer`
-    is what the same answer can be made of again: see `catalog.services.outcomes`.
+    is what the same answer can be made of again, as JSON text, because a JSON column would put its keys in another
+    order: see `catalog.services.outcomes`.
     """
 
     warehouse_id = models.UUIDField()
     key = models.UUIDField()
     fingerprint = models.BinaryField(max_length=32)
     status = models.SmallIntegerField()
-    answer: models.JSONField[dict[str, Any]] = models.JSONField()
+    answer = models.TextField()
     created_at = models.DateTimeField()
 
     class Meta:

@@ -20,6 +20,7 @@ from catalog.models import Outcome
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 
@@ -118,7 +119,7 @@ def _insert(request: RequestKey, status: int, answer: dict[str, Any]) -> None:
             key=request.key,
             fingerprint=request.fingerprint,
             status=status,
-            answer=answer,
+            answer=write_json(answer).decode(),
             created_at=now(),
         )
     except IntegrityError:
@@ -138,7 +139,7 @@ def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
         return None
     if bytes(outcome.fingerprint) != request.fingerprint:
         raise KeyReused("The Idempotency-Key was used for another request before")
-    answer = outcome.answer
+    answer = read_stored_json(outcome.answer.encode())
     if outcome.status >= 400:  # noqa: PLR2004
         raise RefusedBefore(outcome.status, answer["type"], answer["message"])
     if "tabular" in answer:

@@ -42,7 +42,7 @@ _SNAPSHOTS = """, removed AS (
 
 _OUTCOME = """, kept AS (
   INSERT INTO catalog_outcome (warehouse_id, key, fingerprint, status, answer, created_at)
-  SELECT %s, %s, %s, 200, %s::jsonb, %s FROM moved
+  SELECT %s, %s, %s, 200, %s, %s FROM moved
 )"""
 
 _COUNT = "\nSELECT count(*) FROM moved"
@@ -144,7 +144,7 @@ def _move_step_by_step(move: Move, outcome: KeptOutcome | None) -> bool:
                 key=outcome.key,
                 fingerprint=outcome.fingerprint,
                 status=200,
-                answer=outcome.answer,
+                answer=write_json(outcome.answer).decode(),
                 created_at=move.at,
             )
     return True

@@ -79,8 +79,15 @@ def revise(
         removed_snapshot_ids=removed_snapshot_ids,
         at=now(),
     )
-    expired = list(expired_files) if deletes_expired_files(metadata) else []
+    expired = [file for file in expired_files if _is_own(file, metadata)] if deletes_expired_files(metadata) else []
     return Revision(target.identifier, move, encode(document, metadata), document, new_claims, expired)
+
+
+def _is_own(file: str, metadata: dict[str, Any]) -> bool:
+    """Whether it is a metadata file in a folder of the tabular; the log of a registered one may say anything."""
+    folders = (metadata["location"].rstrip("/"), metadata_folder(metadata))
+    is_inside = any(file.startswith(f"{folder}/") for folder in folders)
+    return is_inside and file.endswith((".metadata.json", ".metadata.json.gz"))
 
 
 def write_revisions(target: Target, revisions: Sequence[Revision], *, once: RequestKey | None, result: object) -> bool:
