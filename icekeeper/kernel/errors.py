@@ -43,6 +43,16 @@ class BadRequest(CatalogError):
     status, wire_type = 400, "BadRequestException"
 
 
+class IllegalArgument(BadRequest):
+    """For the few refusals that Java clients expect as an exception of their own language."""
+
+    wire_type = "IllegalArgumentException"
+
+
+class EmptyView(BadRequest):
+    wire_type = "EmptyView"
+
+
 class InvalidLocation(BadRequest):
     wire_type = "InvalidLocation"
 
