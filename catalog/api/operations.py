@@ -40,19 +40,34 @@ _PAGE: Final = [
         description="Entries of a page, if there are pages; the server has a default and a largest size",
     ),
 ]
+_VIEW: Final = OpenApiParameter(
+    "view", OpenApiTypes.STR, OpenApiParameter.PATH, description="The view's name, percent-encoded"
+)
 _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.UUID,
     OpenApiParameter.HEADER,
     description="Sent again with the same key, the same request is not done again and gets the same answer",
 )
+_DROP: Final = [
+    OpenApiParameter(
+        "purgeRequested",
+        OpenApiTypes.BOOL,
+        default=False,
+        description="Also delete its files, by a task that is queued",
+    ),
+    OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
+    _IDEMPOTENCY_KEY,
+]
 _IN_WAREHOUSE: Final = [_PREFIX]
 _IN_NAMESPACE: Final = [_PREFIX, _NAMESPACE]
 _OF_TABLE: Final = [_PREFIX, _NAMESPACE, _TABLE]
+_OF_VIEW: Final = [_PREFIX, _NAMESPACE, _VIEW]
 
 _NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 _NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {_NO_WAREHOUSE}"
 _NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
+_NO_VIEW: Final = f"`NoSuchViewException`, {_NO_WAREHOUSE}"
 _LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
 _TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 _TOO_LARGE: Final = "`PayloadTooLargeException`"
@@ -271,17 +286,7 @@ drop_table = extend_schema(
     operation_id="dropTable",
     tags=CATALOG,
     summary="Forget a table",
-    parameters=[
-        *_OF_TABLE,
-        OpenApiParameter(
-            "purgeRequested",
-            OpenApiTypes.BOOL,
-            default=False,
-            description="Also delete its files, by a task that is queued",
-        ),
-        OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
-        _IDEMPOTENCY_KEY,
-    ],
+    parameters=[*_OF_TABLE, *_DROP],
     responses=_answers(done("Dropped"), {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 rename_table = extend_schema(
@@ -303,4 +308,99 @@ report_metrics = extend_schema(
     parameters=_OF_TABLE,
     request=shapes.ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
+)
+
+list_views = extend_schema(
+    operation_id="listViews",
+    tags=CATALOG,
+    summary="The views of a namespace",
+    parameters=[*_IN_NAMESPACE, *_PAGE],
+    responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_view = extend_schema(
+    operation_id="createView",
+    tags=CATALOG,
+    summary="Make a view",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.CreateViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: f"{_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect",
+            404: _NO_NAMESPACE,
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+        },
+    ),
+)
+register_view = extend_schema(
+    operation_id="registerView",
+    tags=CATALOG,
+    summary="Make a view of a metadata file that lies in the warehouse already",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.RegisterViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: _LOCATION,
+            404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+        },
+    ),
+)
+load_view = extend_schema(
+    operation_id="loadView",
+    tags=CATALOG,
+    summary="A view's metadata, the newest version",
+    parameters=_OF_VIEW,
+    responses=_answers(
+        {200: shapes.LoadViewResult}, {404: f"{_NO_VIEW}, `NotFoundException`: its metadata file is gone", 503: _STORE}
+    ),
+)
+view_exists = extend_schema(
+    operation_id="viewExists",
+    tags=CATALOG,
+    summary="Whether a view exists",
+    parameters=_OF_VIEW,
+    responses=_answers(done("It exists"), {404: "It does not exist"}, has_body=False),
+)
+replace_view = extend_schema(
+    operation_id="replaceView",
+    tags=CATALOG,
+    summary="Commit to a view: apply updates if all requirements hold",
+    description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
+    parameters=[*_OF_VIEW, _IDEMPOTENCY_KEY],
+    request=shapes.CommitViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: _LOCATION,
+            404: _NO_VIEW,
+            409: "`CommitFailedException`: certainly not committed; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+            500: "`CommitStateUnknownException`: it may have been committed, look before trying again",
+        },
+    ),
+)
+drop_view = extend_schema(
+    operation_id="dropView",
+    tags=CATALOG,
+    summary="Forget a view",
+    parameters=[*_OF_VIEW, *_DROP],
+    responses=_answers(done("Dropped"), {404: _NO_VIEW, 409: "`ProtectedTabularDeletionWithoutForce`"}),
+)
+rename_view = extend_schema(
+    operation_id="renameView",
+    tags=CATALOG,
+    summary="Give a view another name; its files stay where they are",
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
+    request=shapes.RenameTableRequest,
+    responses=_answers(
+        done("Renamed"),
+        {404: f"{_NO_VIEW}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
@@ -18,7 +18,10 @@ def requires_create(requirements: list[Any]) -> bool:
     Raises `BadRequest` for requirements that are no list of objects, of an unknown type, or for `assert-create` beside
     any other.
     """
-    kinds = [_kind(document, index) for index, document in enumerate(as_list(requirements, "requirements"))]
+    kinds = [
+        requirement_kind(document, index, _READERS)
+        for index, document in enumerate(as_list(requirements, "requirements"))
+    ]
     others = sorted({kind for kind in kinds if kind != ASSERT_CREATE})
     if ASSERT_CREATE not in kinds:
         return False
@@ -36,7 +39,7 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
     requires_create(requirements)
     judgements = []
     for index, document in enumerate(requirements):
-        kind = _kind(document, index)
+        kind = requirement_kind(document, index, _READERS)
         try:
             judgements.append(_READERS[kind](document))
         except BadRequest as refusal:
@@ -93,13 +96,14 @@ Judge = Callable[[TableMetadata | None], str | None]
 NO_TABLE: Final = "table does not exist"
 
 
-def _kind(document: Any, index: int) -> str:
+def requirement_kind(document: Any, index: int, known: Container[str]) -> str:
+    """The `type` of a requirement. Raises `BadRequest` when it has none or one that is not among the known."""
     place = f"requirements[{index}]"
     kind = as_object(document, place).get("type")
     if not isinstance(kind, str):
         problem = "required field is missing" if kind is None else f"expected a string, got {describe(kind)}"
         raise BadRequest(f"{place}.type: {problem}")
-    if kind not in _READERS:
+    if kind not in known:
         raise BadRequest(f"{place}: unknown requirement type: {clip(kind)}")
     return kind
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog.iceberg import schema_changes, snapshot_changes, table_changes
+from catalog.iceberg.dispatch import apply_each
 from catalog.iceberg.draft import Draft
-from catalog.iceberg.json_fields import as_list, as_object, check_depth, clip, describe, read_int, read_string
+from catalog.iceberg.json_fields import as_list, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
 from catalog.iceberg.metadata_log import (
     append_previous_file,
@@ -106,10 +107,7 @@ def apply_updates(
         now_ms=now_ms,
         guarded_snapshots=guarded_snapshots,
     )
-    for index, document in enumerate(updates):
-        if between_updates is not None:
-            between_updates()
-        _apply(draft, index, document)
+    apply_each(draft, updates, HANDLERS, between_updates)
     return finish(draft, base_metadata_location=base_metadata_location, table_uuid=table_uuid)
 
 
@@ -145,23 +143,6 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
         removed_snapshot_ids=list(draft.removed_snapshot_ids),
         expired_metadata_files=expired,
     )
-
-
-def _apply(draft: Draft, index: int, document: Any) -> None:
-    place = f"updates[{index}]"
-    update = as_object(document, place)
-    check_depth(update, place)
-    action = update.get("action")
-    if not isinstance(action, str):
-        problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
-        raise BadRequest(f"{place}.action: {problem}")
-    handler = HANDLERS.get(action)
-    if handler is None:
-        raise BadRequest(f"{place}: unknown update action: {clip(action)}")
-    try:
-        handler(draft, update)
-    except BadRequest as refusal:
-        raise type(refusal)(f"{place} ({action}): {refusal.message}") from refusal
 
 
 def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:

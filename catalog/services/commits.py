@@ -15,13 +15,12 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
 from catalog.services.creation import finish_staged_create, require_format_version
-from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import Revision, revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -58,7 +57,7 @@ def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, onc
                 return finish_staged_create(actor=actor, target=target, updates=changes.updates, once=once)
             revision = _revise_table(actor, target, before, changes)
             if isinstance(revision, Loaded):
-                _keep_unchanged(once, revision)
+                keep_unchanged(once, revision)
                 return revision
             if write_revisions(target, [revision], once=once, result=revision.result):
                 return revision.result
@@ -85,7 +84,7 @@ def commit_transaction(
                 if isinstance(revision, Revision):
                     revisions.append(revision)
             if target is None or not revisions:
-                _keep_unchanged(once, None)
+                keep_unchanged(once, None)
                 return
             if write_revisions(target, revisions, once=once, result=None):
                 return
@@ -120,10 +119,3 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         removed_snapshot_ids=change.removed_snapshot_ids,
         expired_files=[entry["metadata-file"] for entry in change.expired_metadata_files],
     )
-
-
-def _keep_unchanged(once: RequestKey | None, result: Loaded | None) -> None:
-    """An outcome that changed nothing is an outcome all the same."""
-    if once is not None:
-        with write_transaction():
-            keep_outcome(once, result)

@@ -17,14 +17,14 @@ from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import NewTabular, insert_tabular, make_tabular
-from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.locations import chosen_location
+from catalog.services.outcomes import RequestKey, keep_unchanged
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
@@ -61,7 +61,7 @@ def create_table(
         schema=schema,
         partition_spec=partition_spec,
         write_order=write_order,
-        location=_spelled_location(target, location, table_uuid),
+        location=chosen_location(target, location, table_uuid),
         properties=properties,
         table_uuid=str(table_uuid),
         format_version=_format_version(target, requested_format_version(properties)),
@@ -70,9 +70,7 @@ def create_table(
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
     staged = StagedTable(write_json(metadata))
-    if once is not None:
-        with write_transaction():
-            keep_outcome(once, staged)
+    keep_unchanged(once, staged)
     return staged
 
 
@@ -162,11 +160,3 @@ def _format_version(target: Target, requested: int | None) -> int:
         return target.default_format_version
     allowed = target.allowed_format_versions
     return FALLBACK_FORMAT_VERSION if FALLBACK_FORMAT_VERSION in allowed else max(allowed)
-
-
-def _spelled_location(target: Target, location: object, table_uuid: UUID) -> str:
-    """Where the table will lie, in the client's own spelling; one that it chose must be in the warehouse."""
-    if location is None:
-        return f"{target.warehouse_location}/{table_uuid}"
-    location_inside(location, base=target.warehouse_location)
-    return str(location).rstrip("/")

@@ -13,6 +13,7 @@ from uuid import UUID
 from catalog.errors import LocationAlreadyTaken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim, Tabular
+from catalog.selectors.targets import Target
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, parents
 
@@ -20,6 +21,14 @@ from storage.profiles.location import location_inside, parents
 def lock_warehouse(warehouse_id: UUID) -> Warehouse | None:
     """The row that everybody locks who claims a location; None when the warehouse is gone. Held to the commit."""
     return Warehouse.objects.select_for_update(no_key=True).filter(pk=warehouse_id).first()
+
+
+def chosen_location(target: Target, location: object, tabular_uuid: UUID) -> str:
+    """Where a new table or view will lie, in the client's own spelling; one that it chose must be in the warehouse."""
+    if location is None:
+        return f"{target.warehouse_location}/{tabular_uuid}"
+    location_inside(location, base=target.warehouse_location)
+    return str(location).rstrip("/")
 
 
 def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:

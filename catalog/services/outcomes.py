@@ -89,6 +89,13 @@ def keep_outcome(request: RequestKey | None, result: object = None) -> None:
         _insert(request, 200, answer_of(result))
 
 
+def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
+    """As `keep_outcome`, for what changed nothing and so had no transaction."""
+    if request is not None:
+        with write_transaction():
+            keep_outcome(request, result)
+
+
 def answer_of(result: object) -> dict[str, Any]:
     """What `result` can be made of again: a version of a tabular, a staged table, a JSON object, or nothing."""
     match result:

@@ -45,6 +45,16 @@ class BadRequest(CatalogError):
     status, wire_type, is_final = 400, "BadRequestException", True
 
 
+class IllegalArgument(BadRequest):
+    """For the few refusals that Java clients expect as an exception of their own language."""
+
+    wire_type = "IllegalArgumentException"
+
+
+class EmptyView(BadRequest):
+    wire_type = "EmptyView"
+
+
 class InvalidLocation(BadRequest):
     wire_type = "InvalidLocation"
 

@@ -28,14 +28,6 @@ def path_of(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def set_properties(catalog: ApiClient, **updates: str) -> Answer:
-    change = {
-        "action": "set-properties",
-        "updates": {name.replace("__", "."): value for name, value in updates.items()},
-    }
-    return catalog.post(T, {"requirements": [], "updates": [change]})
-
-
 def commit_properties(catalog: ApiClient, updates: dict[str, str]) -> Answer:
     return catalog.post(T, {"requirements": [], "updates": [{"action": "set-properties", "updates": updates}]})
 

@@ -22,6 +22,7 @@ OPERATION_IDS = {
     "getConfig", "listNamespaces", "createNamespace", "loadNamespaceMetadata", "namespaceExists", "dropNamespace",
     "updateProperties", "listTables", "createTable", "registerTable", "loadTable", "tableExists", "updateTable",
     "dropTable", "renameTable", "reportMetrics", "unregisterTable", "commitTransaction",
+    "listViews", "createView", "loadView", "viewExists", "replaceView", "dropView", "renameView", "registerView",
 }  # fmt: skip
 
 
