@@ -8,8 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.fields import query_flag
@@ -20,7 +19,8 @@ from catalog.selectors.tabulars import list_tabulars_for
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.error_answers import answer_error
+from icekeeper.kernel.errors import BadRequest, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 class PrefixIsNotWarehouseId(BadRequest):
     wire_type = "PrefixIsNotWarehouseID"
+
+
+METHODS = ("get", "head", "post", "delete")
 
 
 class InvalidIdempotencyKey(BadRequest):
@@ -49,9 +52,23 @@ class IcebergView(APIView):
     named_by: ClassVar = "table"
     """The argument of the route that names a tabular."""
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Instead of DRF's negotiation, versions and throttles, which this API has no use for."""
-        self.actor = actor_of(request)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """DRF's dispatch without what this API has no use for: wrapped requests, negotiation, versions, throttles."""
+        try:
+            self.actor = actor_of(request)
+            answer = self._method(request)(request, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
+            answer = answer_error(error)
+            if isinstance(error, MethodNotAllowed):
+                answer.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
+        return answer
+
+    def _method(self, request: HttpRequest) -> Callable[..., HttpResponse]:
+        name = (request.method or "").lower()
+        method: Callable[..., HttpResponse] | None = getattr(self, name, None) if name in METHODS else None
+        if method is None:
+            raise MethodNotAllowed(f"{request.method} is not allowed here")
+        return method
 
     @property
     def warehouse_id(self) -> UUID:
@@ -69,10 +86,10 @@ class IcebergView(APIView):
         """Of the tabular in the path."""
         return Identifier(self.levels, decode_segment(self.kwargs[self.named_by]))
 
-    def body(self, request: Request) -> dict[str, Any]:
-        return read_json_object(request._request.body)  # noqa: SLF001
+    def body(self, request: HttpRequest) -> dict[str, Any]:
+        return read_json_object(request.body)
 
-    def page(self, request: Request, kind: str) -> Page:
+    def page(self, request: HttpRequest, kind: str) -> Page:
         """Without `pageToken` everything is asked for; an empty one asks for the first page."""
         token = request.GET.get("pageToken")
         if token is None:
@@ -86,7 +103,7 @@ class IcebergView(APIView):
             size = int(given)
         return Page(kind, token, min(size, limits.pagination_size_max))
 
-    def listing(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+    def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         """ListTablesResponse of the namespace in the path."""
         found, token = list_tabulars_for(
             actor=self.actor,
@@ -100,7 +117,7 @@ class IcebergView(APIView):
             answer["next-page-token"] = token
         return json_answer(answer)
 
-    def dropping(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+    def dropping(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         once = self.once(request)
         self.perform(
             once,
@@ -116,7 +133,7 @@ class IcebergView(APIView):
         )
         return no_content()
 
-    def renaming(self, request: Request, kind: Tabular.Kind) -> HttpResponse:
+    def renaming(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         self.perform(
             once,
@@ -131,7 +148,7 @@ class IcebergView(APIView):
         )
         return no_content()
 
-    def once(self, request: Request) -> RequestKey | None:
+    def once(self, request: HttpRequest) -> RequestKey | None:
         """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""
         given = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if given is None or not settings.ICEKEEPER.idempotency.enabled:
@@ -145,7 +162,7 @@ class IcebergView(APIView):
         meta = request.META
         for part in (self.actor.name, request.method, meta["PATH_INFO"], meta["QUERY_STRING"]):
             digest.update(f"{part}\n".encode(errors="surrogatepass"))
-        digest.update(request._request.body)  # noqa: SLF001
+        digest.update(request.body)
         return RequestKey(self.warehouse_id, key, digest.digest())
 
     def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
@@ -47,7 +46,7 @@ ENDPOINTS = [
 
 class ConfigView(IcebergView):
     @operations.get_config
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: HttpRequest) -> HttpResponse:
         header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
         warehouse_id = find_warehouse_for(
             actor=self.actor,

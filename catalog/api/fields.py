@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rest_framework.request import Request
+from django.http import HttpRequest
 
 from icekeeper.kernel.errors import BadRequest
 
@@ -24,7 +24,7 @@ def flag(value: object, what: str) -> bool:
     return value
 
 
-def query_flag(request: Request, name: str) -> bool:
+def query_flag(request: HttpRequest, name: str) -> bool:
     """`true` in any case: PyIceberg writes `True`."""
     given = request.GET.get(name, "false").lower()
     if given not in {"true", "false"}:

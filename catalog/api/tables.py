@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, no_content
@@ -23,11 +22,11 @@ TABLE = Tabular.Kind.TABLE
 
 class TablesView(IcebergView):
     @operations.list_tables
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.listing(request, TABLE)
 
     @operations.create_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         created = self.perform(
             once,
@@ -50,7 +49,7 @@ class TablesView(IcebergView):
 
 class TableView(IcebergView):
     @operations.load_table
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
         )
@@ -64,12 +63,12 @@ class TableView(IcebergView):
         return load_result(loaded, etag=etag)
 
     @operations.table_exists
-    def head(self, request: Request, **_: Any) -> HttpResponse:
+    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
         require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
         return no_content()
 
     @operations.update_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         changes = _changes(_addressed(self.identifier, body.get("identifier")), body)
         committed = self.perform(
@@ -79,13 +78,13 @@ class TableView(IcebergView):
         return commit_table_response(committed)
 
     @operations.drop_table
-    def delete(self, request: Request, **_: Any) -> HttpResponse:
+    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.dropping(request, TABLE)
 
 
 class RegisterTableView(IcebergView):
     @operations.register_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         registered = self.perform(
             once,
@@ -104,7 +103,7 @@ class RegisterTableView(IcebergView):
 
 class UnregisterTableView(IcebergView):
     @operations.unregister_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         once = self.once(request)
         last = self.perform(
             once,
@@ -117,13 +116,13 @@ class UnregisterTableView(IcebergView):
 
 class RenameTableView(IcebergView):
     @operations.rename_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.renaming(request, TABLE)
 
 
 class TransactionView(IcebergView):
     @operations.commit_transaction
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         changes = [
             _changes(_named(entry, f"table-changes[{index}]"), entry, f"table-changes[{index}].")
@@ -140,7 +139,7 @@ class TableMetricsView(IcebergView):
     """Reports are checked and acknowledged; nothing reads them yet."""
 
     @operations.report_metrics
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         report = self.body(request)
         if report.get("report-type") not in ("scan-report", "commit-report"):
             raise BadRequest("report-type: must be scan-report or commit-report")

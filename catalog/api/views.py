@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, no_content
@@ -18,11 +17,11 @@ VIEW = Tabular.Kind.VIEW
 
 class ViewsView(IcebergView):
     @operations.list_views
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.listing(request, VIEW)
 
     @operations.create_view
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         created = self.perform(
             once,
@@ -45,19 +44,19 @@ class ViewView(IcebergView):
     named_by = "view"
 
     @operations.load_view
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )
         return load_result(loaded)
 
     @operations.view_exists
-    def head(self, request: Request, **_: Any) -> HttpResponse:
+    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
         require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW)
         return no_content()
 
     @operations.replace_view
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         replaced = self.perform(
             once,
@@ -73,13 +72,13 @@ class ViewView(IcebergView):
         return load_result(replaced)
 
     @operations.drop_view
-    def delete(self, request: Request, **_: Any) -> HttpResponse:
+    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.dropping(request, VIEW)
 
 
 class RegisterViewView(IcebergView):
     @operations.register_view
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
         registered = self.perform(
             once,
@@ -97,5 +96,5 @@ class RegisterViewView(IcebergView):
 
 class RenameViewView(IcebergView):
     @operations.rename_view
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.renaming(request, VIEW)

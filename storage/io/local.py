@@ -64,9 +64,8 @@ class LocalStore(ObjectStore):
 
     def require_exists(self, location: str) -> None:
         deadline.remaining()
-        names = self._names(location)
         with self._refusals(location):
-            self.root.joinpath(*names).lstat()
+            os.lstat(location.removeprefix("file://"))
 
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)

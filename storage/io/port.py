@@ -41,7 +41,7 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def require_exists(self, location: str) -> None:
-        """Raises `ObjectNotFound` unless there is an object at the location; nothing of it is read."""
+        """Raises `ObjectNotFound` unless there is an object at a location that this catalog wrote; nothing is read."""
 
     @abstractmethod
     def delete(self, location: str) -> None:
