@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +26,12 @@ from icekeeper.kernel.database_errors import is_load, is_outcome_unknown
 from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.io.port import ObjectStore
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
+
+PARALLEL_PUTS = 8
+"""Metadata files of one transaction that are written at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,7 @@ def write_revisions(target: Target, revisions: Sequence[Revision], *, once: Requ
     store = store_for(target.storage_profile)
     written: list[str] = []
     try:
-        for revision in revisions:
-            store.put_new(revision.move.metadata_location, revision.file)
-            written.append(revision.move.metadata_location)
+        _write_files(store, revisions, written)
         moved = _move(target, revisions, once, result)
     except (DatabaseError, InterfaceError) as error:
         if is_outcome_unknown(error):
@@ -122,6 +126,23 @@ def write_revisions(target: Target, revisions: Sequence[Revision], *, once: Requ
         _remember(target, revision)
         take_away(store, revision.expired_files)
     return True
+
+
+def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: list[str]) -> None:
+    """Put all files, several at once; `written` tells afterwards which are there, also when one could not be put."""
+
+    def put(revision: Revision) -> None:
+        store.put_new(revision.move.metadata_location, revision.file)
+        written.append(revision.move.metadata_location)
+
+    if len(revisions) == 1:
+        put(revisions[0])
+        return
+    with ThreadPoolExecutor(min(len(revisions), PARALLEL_PUTS)) as pool:
+        # Each in a context like this one, so that it knows the request's deadline.
+        puts = [pool.submit(copy_context().run, put, revision) for revision in revisions]
+    for each in puts:
+        each.result()
 
 
 def _move(target: Target, revisions: Sequence[Revision], once: RequestKey | None, result: object) -> bool:
