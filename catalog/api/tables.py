@@ -53,7 +53,8 @@ class TableView(IcebergView):
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
         )
-        snapshots = "refs" if request.GET.get("snapshots", "all").lower() == "refs" else "all"
+        has_query = bool(request.META["QUERY_STRING"])
+        snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
         etag = etag_of(loaded.metadata_location, snapshots)
         known = request.META.get("HTTP_IF_NONE_MATCH")
         if known is not None and matches(known, etag):

@@ -641,3 +641,21 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     assert answer.refused(408, "RequestTimeoutException")
     assert files() == before
     assert Tabular.objects.get().metadata_location == created["metadata-location"]
+
+
+def test_version_4_is_for_warehouses_that_ask_for_it(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, files: Files
+) -> None:
+    body = {"name": "t", "schema": SCHEMA, "properties": {"format-version": "4"}}
+    assert catalog.post("/namespaces/ns/tables", body).refused(400, "FormatVersionNotAllowed")
+    assert nothing_was_made(files)
+    warehouse.allowed_format_versions = [2, 4]
+    warehouse.save()
+    made = catalog.post("/namespaces/ns/tables", body)
+    assert made.status == 200, made.body
+    metadata = made.json()["metadata"]
+    assert (metadata["format-version"], metadata["next-row-id"], metadata["current-snapshot-id"]) == (4, 0, None)
+    old = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}).json()["metadata"]
+    assert old["format-version"] == 2
+    upgrade = {"requirements": [], "updates": [{"action": "upgrade-format-version", "format-version": 4}]}
+    assert catalog.post("/namespaces/ns/tables/u", upgrade).json()["metadata"]["format-version"] == 4
