@@ -7,6 +7,7 @@ what is not a table. More members or columns are left alone, so that a report of
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,7 @@ MAX_ARRAY_BYTES = 67_108_864
 """Of a file that is one JSON array, which cannot be read piece by piece."""
 
 _BOM = b"\xef\xbb\xbf"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"table": Tabular.Kind.TABLE, "view": Tabular.Kind.VIEW}
 
 
@@ -82,7 +84,7 @@ class ListFile(Source):
                     yield where, error
 
     def _csv_rows(self) -> Iterator[tuple[str, object]]:
-        # What is not UTF-8 becomes lone surrogates, which no name may hold; so a bad row stays one bad row.
+        # What is not UTF-8 becomes lone surrogates: so one bad row does not end the reading.
         rows = csv.reader((line.decode(errors="surrogateescape") for _, line in self._lines()), strict=True)
         header: list[str] | None = None
         while True:
@@ -96,6 +98,8 @@ class ListFile(Source):
             where = f"line {rows.line_num}"
             if header is None:
                 header = _checked_header(row)
+            elif any(_LONE_SURROGATE.search(cell) for cell in row):
+                yield where, BadRequest("The row is not UTF-8")
             elif len(row) == len(header):
                 yield where, dict(zip(header, row, strict=True))
             elif row:
@@ -136,7 +140,7 @@ def _listed(entry: object) -> tuple[Levels, Listed]:
     name, location = entry.get("name"), entry.get("metadata-location")
     if not isinstance(name, str) or not isinstance(location, str):
         raise BadRequest("name and metadata-location must be strings")
-    if not location.isprintable():  # lone surrogates, too
+    if not location.isprintable():
         raise BadRequest("metadata-location holds a character that is not allowed there")
     kind = _KINDS.get(str(entry.get("type") or "table"))
     if kind is None:

@@ -66,9 +66,8 @@ class RestCatalog(Source):
             return None
         location = answer.get("metadata-location")
         if not isinstance(location, str):
-            raise SourceFailed(
-                f"The other catalog names no metadata-location of {Identifier(listed.levels, listed.name)}"
-            )
+            place = Identifier(listed.levels, listed.name)
+            raise SourceFailed(f"The other catalog names no metadata-location of {place}")
         return replace(listed, metadata_location=location)
 
     def _configure(self) -> None:

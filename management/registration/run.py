@@ -131,7 +131,9 @@ class Run:
             case Unreadable():
                 self._tell(Ended(item, FAILED, item.error))
             case ListedNamespace():
-                ended = self._attempt(item, lambda: self._steps.namespace(**self._place, **_described(item)))
+                ended = self._refusal(item, item.levels[:-1]) or self._attempt(
+                    item, lambda: self._steps.namespace(**self._place, **_described(item))
+                )
                 if ended.came == FAILED:
                     self._refused.add(path_key(item.levels))
                 self._tell(ended)
@@ -139,9 +141,9 @@ class Run:
                 self._begin(item, pool)
 
     def _begin(self, listed: Listed, pool: ThreadPoolExecutor) -> None:
-        if self._is_refused(listed.levels):
-            error = NamespaceRefused(f"The namespace was not made: {dotted(listed.levels)}")
-            self._tell(Ended(listed, FAILED, error))
+        refusal = self._refusal(listed, listed.levels)
+        if refusal is not None:
+            self._tell(refusal)
             return
         # Of entries with one name the second waits for the first: which of them wins is not left to chance.
         key = (path_key(listed.levels), lookup_key(listed.name))
@@ -149,8 +151,11 @@ class Run:
             self._collect()
         self._pending[key] = pool.submit(self._work, listed)
 
-    def _is_refused(self, levels: Levels) -> bool:
-        return any(path_key(levels[:depth]) in self._refused for depth in range(1, len(levels) + 1))
+    def _refusal(self, item: Item, levels: Levels) -> Ended | None:
+        """How an item ends at once when the namespace that it belongs into could not be made."""
+        if any(path_key(levels[:depth]) in self._refused for depth in range(1, len(levels) + 1)):
+            return Ended(item, FAILED, NamespaceRefused(f"The namespace was not made: {dotted(levels)}"))
+        return None
 
     def _collect(self) -> None:
         """Wait until something ended, and tell of it."""

@@ -3,12 +3,13 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, InterfaceError
 
 from catalog.identifiers import Levels
 from catalog.selectors.warehouses import find_warehouse_for
@@ -27,6 +28,7 @@ MAX_PARALLEL = 32
 EVERY = 100
 """Items between two lines of progress."""
 INTERRUPTED = 130
+GO_ON = "Run the same command again to go on"
 
 
 class Command(BaseCommand):
@@ -47,9 +49,7 @@ class Command(BaseCommand):
         parser.add_argument("--credential-from", metavar="PLACE", help="its OAuth2 client as id:secret, likewise")
         parser.add_argument("--oauth2-uri", metavar="URI", help="where tokens come from; default: the catalog itself")
         parser.add_argument("--scope", default="catalog", help="what the token is asked for; default: catalog")
-        parser.add_argument(
-            "--headers-from", metavar="PLACE", help="further headers, one `Name: value` a line, likewise"
-        )
+        parser.add_argument("--headers-from", metavar="PLACE", help="more headers, one `Name: value` a line, likewise")
         parser.add_argument(
             "--namespace", action="append", default=[], type=_namespace, metavar="NAME",
             help="only this one and what is below it, as a.b or as a JSON list; may be given more than once",
@@ -62,40 +62,35 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         tally = Tally()
-        with ExitStack() as stack:
-            try:
-                warehouse_id = find_warehouse_for(
-                    actor=INTERNAL,
-                    argument=options["warehouse"],
-                    project_id=requested_project_id(options["project_id"]),
-                )
-                source = stack.enter_context(_source(options))
-                report = stack.enter_context(_report(options))
-                run = Run(
-                    source,
-                    warehouse_id=warehouse_id,
-                    steps=CHECK if options["dry_run"] else REGISTER,
-                    overwrite=options["overwrite"],
-                    parallel=options["parallel"],
-                    tell=lambda ended: self._tell(ended, tally, report, verbosity=options["verbosity"]),
-                )
-                run.go()
-            except SourceFailed as error:
-                self._sum_up(tally, options)
-                raise CommandError(
-                    f"The source broke off: {error.message}. Run the same command again to go on"
-                ) from None
-            except CatalogError as error:
-                raise CommandError(error.message) from None
-            except OSError as error:
-                raise CommandError(f"{error.filename}: {error.strerror}") from None
-            except KeyboardInterrupt:
-                self._sum_up(tally, options)
-                message = "Interrupted. Run the same command again to go on"
-                raise CommandError(message, returncode=INTERRUPTED) from None
+        try:
+            self._register(tally, options)
+        except (SourceFailed, DatabaseError, InterfaceError, KeyboardInterrupt) as error:
+            self._sum_up(tally, options)
+            raise _broken_off(error) from None
+        except CatalogError as error:
+            raise CommandError(error.message) from None
+        except OSError as error:
+            raise CommandError(str(error)) from None
         self._sum_up(tally, options)
         if tally.failed:
             raise CommandError(f"{tally.failed} failed")
+
+    def _register(self, tally: Tally, options: dict[str, Any]) -> None:
+        warehouse_id = find_warehouse_for(
+            actor=INTERNAL,
+            argument=options["warehouse"],
+            project_id=requested_project_id(options["project_id"]),
+        )
+        with _source(options) as source, _report(options) as report:
+            run = Run(
+                source,
+                warehouse_id=warehouse_id,
+                steps=CHECK if options["dry_run"] else REGISTER,
+                overwrite=options["overwrite"],
+                parallel=options["parallel"],
+                tell=lambda ended: self._tell(ended, tally, report, verbosity=options["verbosity"]),
+            )
+            run.go()
 
     def _tell(self, ended: Ended, tally: Tally, report: IO[bytes] | None, *, verbosity: int) -> None:
         tally.add(ended)
@@ -113,6 +108,13 @@ class Command(BaseCommand):
         if options["dry_run"]:
             self.stdout.write("Dry run: nothing was changed. It would come to:")
         self.stdout.write("\n".join(summary(tally)))
+
+
+def _broken_off(error: BaseException) -> CommandError:
+    if isinstance(error, KeyboardInterrupt):
+        return CommandError(f"Interrupted. {GO_ON}", returncode=INTERRUPTED)
+    cause = f"The source broke off: {error.message}" if isinstance(error, SourceFailed) else f"The database: {error}"
+    return CommandError(f"{cause}. {GO_ON}")
 
 
 @contextmanager
@@ -157,9 +159,8 @@ def _report(options: dict[str, Any]) -> Iterator[IO[bytes] | None]:
         yield None
         return
     path = Path(options["report"])
-    if options["list"] is not None and path.exists() and Path(options["list"]).exists():
-        if path.samefile(options["list"]):
-            raise CommandError("The report would be written over the list")
+    if options["list"] not in {None, "-"} and path.exists() and path.samefile(options["list"]):
+        raise CommandError("The report would be written over the list")
     with path.open("wb") as file:
         yield file
 
