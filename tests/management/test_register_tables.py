@@ -17,6 +17,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.services import bulk_registration
+from management.registration.run import Steps
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.wsgi_client import ApiClient
@@ -405,18 +407,14 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
     monkeypatch.setattr("management.registration.run.PAUSES", (0.0,))
     entries = orphans(2)
     register(listed(entries[0]))
-    real = settings.DATABASES["default"]["OPTIONS"]
-    assert real
-    from catalog.services import bulk_registration
-    from management.registration import run
 
     def cut(**arguments: Any) -> Any:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         raise AssertionError("the connection is gone by now")
 
-    monkeypatch.setattr(run, "REGISTER", run.Steps(bulk_registration.make_namespace, cut))
-    monkeypatch.setattr("management.management.commands.register_tables.REGISTER", run.REGISTER)
+    steps = Steps(bulk_registration.make_namespace, cut)
+    monkeypatch.setattr("management.management.commands.register_tables.REGISTER", steps)
     done = register(listed(*entries), "--parallel", "1")
     assert str(done.failure).startswith("The database: ")
     assert str(done.failure).endswith("Run the same command again to go on")
