@@ -181,6 +181,7 @@ class Fed:
             [sys.executable, ROOT / "manage.py", "register_tables", server.warehouse, "--list", "-"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=server.environment, cwd=server.home,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a background job ignores it
         )  # fmt: skip
 
     def feed(self, entries: list[dict[str, Any]]) -> None:
