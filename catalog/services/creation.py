@@ -119,17 +119,7 @@ def register_table(
         if not overwrite or target.current.kind != Tabular.Kind.TABLE:
             raise already_exists(target.current.kind, "table", identifier)
         replaced = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
-    location_inside(metadata_location, base=target.warehouse_location)
-    limit = settings.ICEKEEPER.metadata_file_limit
-    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
-    document = read_json(found)
-    metadata = read_table_metadata(document)
-    require_format_version(target, metadata["format-version"])
-    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
-        metadata = metadata | {"table-uuid": str(new_id())}
-    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
-    is_verbatim = metadata == document
-    stored = found if is_verbatim else write_json(metadata)
+    metadata, stored, is_verbatim = read_registered_table(target, metadata_location)
     return insert_tabular(
         NewTabular(
             target,
@@ -143,6 +133,25 @@ def register_table(
         ),
         once=once,
     )
+
+
+def read_registered_table(target: Target, metadata_location: object) -> tuple[dict[str, Any], bytes, bool]:
+    """The table in a metadata file of the warehouse, the bytes to keep of it, and whether these are the file's own.
+
+    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is no table, `FormatVersionNotAllowed`.
+    """
+    location_inside(metadata_location, base=target.warehouse_location)
+    limit = settings.ICEKEEPER.metadata_file_limit
+    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
+    document = read_json(found)
+    metadata = read_table_metadata(document)
+    require_format_version(target, metadata["format-version"])
+    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
+        metadata = metadata | {"table-uuid": str(new_id())}
+    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
+    is_verbatim = metadata == document
+    stored = found if is_verbatim else write_json(metadata)
+    return metadata, stored, is_verbatim
 
 
 def require_format_version(target: Target, version: int) -> None:
