@@ -160,7 +160,9 @@ class CreateTableRequest(KebabSerializer):
         help_text="Only work out the metadata; the table is made by the commit that asserts `assert-create`",
     )
     properties = string_map(
-        required=False, allow_null=True, help_text="`format-version` chooses the table's version, 1 to 4, of those that the warehouse allows"
+        required=False,
+        allow_null=True,
+        help_text="`format-version` chooses the table's version, 1 to 4, of those that the warehouse allows",
     )
 
 

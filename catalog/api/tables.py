@@ -13,8 +13,9 @@ from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
 from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
 from catalog.services.commits import TableChanges, commit_table, commit_transaction
-from catalog.services.creation import create_table, register_table
+from catalog.services.creation import create_table
 from catalog.services.drops import unregister_table
+from catalog.services.registration import register_tabular
 from icekeeper.kernel.errors import BadRequest
 
 TABLE = Tabular.Kind.TABLE
@@ -89,12 +90,13 @@ class RegisterTableView(IcebergView):
         body, once = self.body(request), self.once(request)
         registered = self.perform(
             once,
-            lambda: register_table(
+            lambda: register_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 levels=self.levels,
                 name=body.get("name"),
                 metadata_location=body.get("metadata-location"),
+                kind=TABLE,
                 overwrite=flag(body.get("overwrite"), "overwrite"),
                 once=once,
             ),

@@ -10,7 +10,8 @@ from catalog.api.fields import listed
 from catalog.api.render import load_result
 from catalog.models import Tabular
 from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
-from catalog.services.views import create_view, register_view, replace_view
+from catalog.services.registration import register_tabular
+from catalog.services.views import create_view, replace_view
 
 VIEW = Tabular.Kind.VIEW
 
@@ -82,12 +83,13 @@ class RegisterViewView(IcebergView):
         body, once = self.body(request), self.once(request)
         registered = self.perform(
             once,
-            lambda: register_view(
+            lambda: register_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 levels=self.levels,
                 name=body.get("name"),
                 metadata_location=body.get("metadata-location"),
+                kind=VIEW,
                 once=once,
             ),
         )

@@ -6,11 +6,10 @@ twins answer what the step would come to: they do all of it and take the rows ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -19,12 +18,11 @@ from catalog.errors import already_exists
 from catalog.identifiers import Identifier, Levels, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
-from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target, find_target_of_commit
-from catalog.services.creation import read_registered_table, register_table
 from catalog.services.insertion import NewTabular, insert_tabular
 from catalog.services.namespaces import create_namespace, update_namespace_properties
-from icekeeper.kernel.errors import AlreadyExists, Conflict, NoSuchNamespace, Unsupported
+from catalog.services.registration import read_registered, register_tabular
+from icekeeper.kernel.errors import AlreadyExists, Conflict, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import require_name
@@ -49,19 +47,6 @@ class Listed:
     levels: Levels
     name: str
     metadata_location: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a kind is registered, and how its metadata file is read for a check."""
-
-    register: Callable[..., Loaded]
-    read: Callable[[Target, object], tuple[dict[str, Any], bytes, bool]]
-
-
-_WAYS = {
-    Tabular.Kind.TABLE: _Way(register_table, read_registered_table),
-}
 
 
 def make_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool) -> Came:
@@ -99,20 +84,21 @@ def check_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, propert
 def register_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite: bool) -> Came:
     """Register a table or view, unless it is here with that metadata file or has gone on from it.
 
-    Raises what `register_table` raises, `AlreadyExists` when the name is taken by something else (with `overwrite`,
-    by another kind, or by a table that is spelled differently), `Unsupported` for a kind that cannot be registered.
+    Raises what `register_tabular` raises, `AlreadyExists` when the name is taken by something else (with `overwrite`,
+    by another kind, or by one that is spelled differently).
     """
-    way, identifier = _checked(listed)
+    identifier = _checked(listed)
     came = _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)[1]
     if came is Came.UNCHANGED:
         return came
     try:
-        way.register(
+        register_tabular(
             actor=actor,
             warehouse_id=warehouse_id,
             levels=identifier.levels,
             name=identifier.name,
             metadata_location=listed.metadata_location,
+            kind=listed.kind,
             overwrite=overwrite,
         )
     except Conflict:
@@ -125,11 +111,11 @@ def register_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwri
 
 def check_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite: bool) -> Came:
     """What `register_listed` would come to, had its namespace been made. Reads the metadata file, changes nothing."""
-    way, identifier = _checked(listed)
+    identifier = _checked(listed)
     target, came = _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)
     if came is Came.UNCHANGED:
         return came
-    metadata, stored, is_verbatim = way.read(target, listed.metadata_location)
+    metadata, stored, is_verbatim = read_registered(target, listed.kind, listed.metadata_location)
     with _taken_back():
         new = NewTabular(
             target,
@@ -145,12 +131,8 @@ def check_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite:
     return came
 
 
-def _checked(listed: Listed) -> tuple[_Way, Identifier]:
-    identifier = Identifier(require_levels(listed.levels), require_name(listed.name, f"{listed.kind} name"))
-    way = _WAYS.get(listed.kind)
-    if way is None:
-        raise Unsupported(f"A {listed.kind} cannot be registered: {identifier}")
-    return way, identifier
+def _checked(listed: Listed) -> Identifier:
+    return Identifier(require_levels(listed.levels), require_name(listed.name, f"{listed.kind} name"))
 
 
 def _look(
@@ -175,7 +157,7 @@ def _look(
 
 
 def _earlier_files(warehouse_id: UUID, identifier: Identifier) -> set[object]:
-    """The metadata files that a table has gone on from."""
+    """The metadata files that a table has gone on from; a view does not tell them."""
     _, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=identifier)
     log = read_stored_json(document).get("metadata-log") if document else None
     return {entry["metadata-file"] for entry in log or ()}

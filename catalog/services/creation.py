@@ -1,32 +1,26 @@
-"""New tables: created, finished after a staged create, or registered from a metadata file that is already there."""
+"""New tables: created, or finished after a staged create."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from catalog.errors import FormatVersionNotAllowed, NameTaken, already_exists
 from catalog.iceberg.create import create_table_metadata, requested_format_version
-from catalog.iceberg.metadata_files import decode
 from catalog.iceberg.updates import apply_updates
-from catalog.iceberg.validation import read_table_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import NewTabular, insert_tabular, make_tabular
+from catalog.services.insertion import make_tabular
 from catalog.services.locations import chosen_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_json, write_json
+from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
-from storage.io.stores import store_for
-from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -95,63 +89,6 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], on
         if error.kind != "table":
             raise
         raise CommitFailed("Requirement failed: table already exists") from None
-
-
-def register_table(
-    *,
-    actor: Actor,
-    warehouse_id: UUID,
-    levels: Levels,
-    name: object,
-    metadata_location: object,
-    overwrite: bool,
-    once: RequestKey | None = None,
-) -> Loaded:
-    """Make a table of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing.
-
-    With `overwrite` a table of that name makes way for it, in the same transaction; its files stay.
-    """
-    identifier = Identifier(levels, require_name(name, "table name"))
-    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
-    replaced = None
-    if target.current is not None:
-        if not overwrite or target.current.kind != Tabular.Kind.TABLE:
-            raise already_exists(target.current.kind, "table", identifier)
-        replaced = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
-    metadata, stored, is_verbatim = read_registered_table(target, metadata_location)
-    return insert_tabular(
-        NewTabular(
-            target,
-            namespace_id,
-            Tabular.Kind.TABLE,
-            metadata,
-            str(metadata_location),
-            stored,
-            is_verbatim=is_verbatim,
-            replaced=replaced,
-        ),
-        once=once,
-    )
-
-
-def read_registered_table(target: Target, metadata_location: object) -> tuple[dict[str, Any], bytes, bool]:
-    """The table in a metadata file of the warehouse, the bytes to keep of it, and whether these are the file's own.
-
-    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is no table, `FormatVersionNotAllowed`.
-    """
-    location_inside(metadata_location, base=target.warehouse_location)
-    limit = settings.ICEKEEPER.metadata_file_limit
-    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
-    document = read_json(found)
-    metadata = read_table_metadata(document)
-    require_format_version(target, metadata["format-version"])
-    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
-        metadata = metadata | {"table-uuid": str(new_id())}
-    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
-    is_verbatim = metadata == document
-    stored = found if is_verbatim else write_json(metadata)
-    return metadata, stored, is_verbatim
 
 
 def require_format_version(target: Target, version: int) -> None:

@@ -1,34 +1,28 @@
-"""Views: created, replaced, registered from a metadata file that is already there."""
+"""Views: created, replaced."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from catalog.errors import already_exists
-from catalog.iceberg.metadata_files import decode
 from catalog.iceberg.views.create import create_view_metadata
 from catalog.iceberg.views.requirements import check_view_requirements
 from catalog.iceberg.views.updates import apply_view_updates
-from catalog.iceberg.views.validation import read_view_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
-from catalog.services.insertion import NewTabular, insert_tabular, make_tabular
+from catalog.services.insertion import make_tabular
 from catalog.services.locations import chosen_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_json, read_stored_json, write_json
+from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import require_name
-from storage.io.stores import store_for
-from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -96,36 +90,3 @@ def replace_view(
             if write_revisions(target, [revision], once=once, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
-
-
-def register_view(
-    *,
-    actor: Actor,
-    warehouse_id: UUID,
-    levels: Levels,
-    name: object,
-    metadata_location: object,
-    once: RequestKey | None = None,
-) -> Loaded:
-    """Make a view of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing."""
-    identifier = Identifier(levels, require_name(name, "view name"))
-    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_VIEW)
-    if target.current is not None:
-        raise already_exists(target.current.kind, VIEW, identifier)
-    location_inside(metadata_location, base=target.warehouse_location)
-    limit = settings.ICEKEEPER.metadata_file_limit
-    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
-    document = read_json(found)
-    metadata = read_view_metadata(document)
-    is_verbatim = metadata == document
-    new = NewTabular(
-        target,
-        namespace_id,
-        VIEW,
-        metadata,
-        str(metadata_location),
-        found if is_verbatim else write_json(metadata),
-        is_verbatim=is_verbatim,
-    )
-    return insert_tabular(new, once=once)

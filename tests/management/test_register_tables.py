@@ -156,7 +156,7 @@ def test_bad_entries_fail_alone(
         (entry("foreign", "s3://bucket/t/metadata/00000.metadata.json"), "InvalidLocation"),
         (entry("again", other["metadata-location"]), "AlreadyExistsException"),
         (entry("T0", twin["metadata-location"]), "AlreadyExistsException"),
-        ({**entry("v", good["metadata-location"]), "type": "view"}, "UnsupportedOperationException"),
+        ({**entry("v", good["metadata-location"]), "type": "view"}, "BadRequestException"),
         (b"{" + b" " * 1_100_000 + b"}", "BadRequestException"),
         (b"[" * 100_000, "BadRequestException"),
     ]
