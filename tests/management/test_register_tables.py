@@ -120,6 +120,32 @@ def test_a_list_is_registered_and_the_second_run_changes_nothing(
     assert files() == before
 
 
+def test_views_are_registered_too(catalog: ApiClient, namespace: str, listed: Any, register: Any) -> None:
+    body = {
+        "name": "v",
+        "schema": {"type": "struct", "schema-id": 0, "fields": []},
+        "view-version": {
+            "version-id": 1,
+            "schema-id": 0,
+            "timestamp-ms": 1_700_000_000_000,
+            "summary": {},
+            "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+            "default-namespace": ["ns"],
+        },
+        "properties": {},
+    }
+    made = catalog.post("/namespaces/ns/views", body).json()
+    catalog.delete("/namespaces/ns/views/v")
+    line = {**entry("v", made["metadata-location"], "ns"), "type": "view"}
+    for counts in ("1 new, 0 replaced, 0 unchanged, 0 failed", "0 new, 0 replaced, 1 unchanged, 0 failed"):
+        done = register(listed(line))
+        assert (done.failure, done.counts("views")) == (None, counts)
+        assert catalog.get("/namespaces/ns/views/v").json() == made
+    as_table = register(listed(entry("t", made["metadata-location"], "ns")))
+    assert as_table.counts("tables") == "0 new, 0 replaced, 0 unchanged, 1 failed"
+    assert catalog.head("/namespaces/ns/tables/t").status == 404
+
+
 def test_bad_entries_fail_alone(
     catalog: ApiClient, orphans: Any, listed: Any, register: Any, storage_root: Path, tmp_path: Path
 ) -> None:
