@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run test test-long lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs \
-	fmt bench parts openapi docs constraints clean python environment
+	fmt bench rck parts openapi docs constraints clean python environment
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +63,10 @@ fmt: environment ## Format the sources and mend what ruff can mend
 bench: parts ## Measure the catalog against its floors (ARGS="--seconds 8" for steadier figures)
 	@$(IN) -m tests.perf $(ARGS)
 
-parts: environment ## Fetch the servers that tests need into .parts/ and say what is there
+rck: parts ## Run Iceberg's REST Compatibility Kit on SQLite and on PostgreSQL (ARGS="--suite table")
+	@$(IN) -m tests.rck $(ARGS)
+
+parts: environment ## Fetch the servers and jars that tests need into .parts/ and say what is there
 	@$(IN) -m tests.parts
 
 openapi: environment ## Write the OpenAPI document anew

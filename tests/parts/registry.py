@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import postgres
+from tests.parts import postgres, rck
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,22 @@ def _find_spark() -> Found | Missing:
     return Found("Spark", spark, f"Java {runtime.version if runtime else '?'} in {home}")
 
 
+def _find_rck() -> Found | Missing:
+    name = "REST Compatibility Kit"
+    jars = rck.find_jars()
+    if jars is None:
+        return Missing(name, "its jars are not in .parts/", "make parts")
+    try:
+        java.find_java_home()
+    except java.JavaNotFoundError as error:
+        return Missing(name, "no Java that runs it", str(error))
+    return Found(name, rck.version(), str(jars))
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
+    "rck": _find_rck,
 }
 
 
