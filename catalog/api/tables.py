@@ -12,6 +12,7 @@ from catalog.identifiers import Identifier, require_identifier
 from catalog.selectors.tables import list_tables_for, load_table_for, require_table_exists
 from catalog.services.commits import commit_table
 from catalog.services.creation import create_table, register_table
+from catalog.services.metrics import report_metrics
 from catalog.services.tables import drop_table, rename_table
 from icekeeper.kernel.errors import BadRequest
 
@@ -113,14 +114,9 @@ class RenameTableView(IcebergView):
 
 
 class TableMetricsView(IcebergView):
-    """Reports are checked and acknowledged; nothing reads them yet."""
-
     @operations.report_metrics
     def post(self, request: Request, **_: Any) -> HttpResponse:
-        report = self.body(request)
-        if report.get("report-type") not in ("scan-report", "commit-report"):
-            raise BadRequest("report-type: must be scan-report or commit-report")
-        require_table_exists(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table)
+        report_metrics(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table, document=self.body(request))
         return no_content()
 
 
