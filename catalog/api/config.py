@@ -42,6 +42,7 @@ class ConfigView(IcebergView):
             argument=request.GET.get("warehouse"),
             project_id=requested_project_id(header),
         )
+        request.META["icekeeper.warehouse"] = str(warehouse_id)
         return json_answer(
             {
                 "defaults": {

@@ -18,6 +18,7 @@ class Can(StrEnum):
     LIST_TABLES = "list_tables"
     LIST_NAMESPACES = "list_namespaces"
     # several
+    GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
     DELETE = "delete"
     # table
