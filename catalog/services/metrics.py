@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F, QuerySet, Value
+from django.db.models import F, Value
 from django.db.models.functions import Least
 
 from catalog.errors import no_such_table
@@ -24,6 +24,7 @@ from catalog.models import MetricsDay, Tabular
 from catalog.models import MetricsReport as StoredReport
 from catalog.selectors.metadata_cache import metadata_cache
 from catalog.selectors.tables import require_table_exists
+from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.sql import fetch_one
@@ -36,9 +37,6 @@ from tenancy.models import Securable
 
 ATTEMPTS = 3
 """How often the name is looked up again when another table has got it in between."""
-
-BATCH = 500
-"""Rows of one delete: SQLite takes a bounded number of parameters, and nobody waits long for the locks."""
 
 _RECORD = f"""
 WITH target AS (
@@ -91,15 +89,11 @@ def report_metrics(*, actor: Actor, warehouse_id: UUID, table: Identifier, docum
 
 
 def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
-    """Delete the reports and the daily sums that are older than the settings keep them; how many there were of each.
-
-    Each batch is a transaction of its own and leaves out rows that others hold, so it may be stopped at any time and
-    run beside requests and beside itself.
-    """
+    """Delete the reports and the daily sums that are older than the settings keep them; how many there were of each."""
     at, kept = now(), settings.ICEKEEPER
     reports = StoredReport.objects.filter(received_at__lt=at - timedelta(seconds=kept.metrics_report_retention))
     days = MetricsDay.objects.filter(day__lt=(at - timedelta(seconds=kept.metrics_day_retention)).date())
-    return _delete_in_batches(reports, batch), _delete_in_batches(days, batch)
+    return delete_in_batches(reports, batch=batch), delete_in_batches(days, batch=batch)
 
 
 def _last_seen_table(actor: Actor, warehouse_id: UUID, table: Identifier) -> UUID | None:
@@ -171,14 +165,3 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return value
-
-
-def _delete_in_batches(old: QuerySet[Any], batch: int) -> int:
-    deleted = 0
-    while True:
-        with write_transaction():
-            ids = list(old.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:batch])
-            old.model._default_manager.filter(pk__in=ids).delete()  # noqa: SLF001 - Django's own name for it
-        deleted += len(ids)
-        if len(ids) < batch:
-            return deleted

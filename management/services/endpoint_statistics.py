@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import write_json
@@ -22,9 +23,6 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import MalformedProjectId, requested_project_id
-
-BATCH = 500
-"""Rows of one delete: SQLite takes a bounded number of parameters, and nobody waits long for the locks."""
 
 _CONVERTER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
@@ -74,17 +72,9 @@ def record_calls(calls: Mapping[Call, Tally]) -> None:
 
 
 def delete_old_statistics(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the hours that are older than the settings keep them, batch by batch; how many rows there were."""
+    """Delete the hours that are older than the settings keep them; how many rows there were."""
     oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
-    old = EndpointStatistic.objects.filter(hour__lt=oldest)
-    deleted = 0
-    while True:
-        with write_transaction():
-            ids = list(old.order_by("pk").select_for_update(skip_locked=True).values_list("pk", flat=True)[:batch])
-            EndpointStatistic.objects.filter(pk__in=ids).delete()
-        deleted += len(ids)
-        if len(ids) < batch:
-            return deleted
+    return delete_in_batches(EndpointStatistic.objects.filter(hour__lt=oldest), batch=batch)
 
 
 def endpoint_name(method: str, route: str) -> str:
