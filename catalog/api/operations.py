@@ -1,4 +1,6 @@
-"""What the OpenAPI document says about each operation. Ids are those of the Iceberg REST specification.
+"""What the OpenAPI documents say about each operation of the catalog and of generic tables.
+
+Ids are those of the Iceberg REST specification, and for generic tables those of the peer.
 
 A view's method wears the decorator of its operation; at run time the method is what it was.
 """
@@ -46,17 +48,33 @@ _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Sent again with the same key, the same request is not done again and gets the same answer",
 )
+_FORCE: Final = OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected")
+_REFERENCED_BY: Final = OpenApiParameter(
+    "referenced-by",
+    OpenApiTypes.STR,
+    description="The views that the table is read through, outermost first, separated by commas; at most 10",
+)
 _IN_WAREHOUSE: Final = [_PREFIX]
 _IN_NAMESPACE: Final = [_PREFIX, _NAMESPACE]
 _OF_TABLE: Final = [_PREFIX, _NAMESPACE, _TABLE]
 
 _NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 _NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {_NO_WAREHOUSE}"
+_NO_GENERIC_TABLE: Final = f"`NoSuchGenericTableException`, {_NO_WAREHOUSE}"
 _NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
 _LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
 _TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 _TOO_LARGE: Final = "`PayloadTooLargeException`"
 _STORE: Final = "`StorageUnavailableException`: the object store failed"
+
+
+def _purge_requested(*, default: bool) -> OpenApiParameter:
+    return OpenApiParameter(
+        "purgeRequested",
+        OpenApiTypes.BOOL,
+        default=default,
+        description="Also delete its files, by a task that is queued",
+    )
 
 
 def _answers(success: dict[int, Any], refusals: dict[int, str], *, has_body: bool = True) -> dict[int | str, Any]:
@@ -271,17 +289,7 @@ drop_table = extend_schema(
     operation_id="dropTable",
     tags=CATALOG,
     summary="Forget a table",
-    parameters=[
-        *_OF_TABLE,
-        OpenApiParameter(
-            "purgeRequested",
-            OpenApiTypes.BOOL,
-            default=False,
-            description="Also delete its files, by a task that is queued",
-        ),
-        OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
-        _IDEMPOTENCY_KEY,
-    ],
+    parameters=[*_OF_TABLE, _purge_requested(default=False), _FORCE, _IDEMPOTENCY_KEY],
     responses=_answers(done("Dropped"), {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 rename_table = extend_schema(
@@ -303,4 +311,70 @@ report_metrics = extend_schema(
     parameters=_OF_TABLE,
     request=shapes.ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
+)
+
+GENERIC_TABLE: Final = ["generic-table"]
+
+list_generic_tables = extend_schema(
+    operation_id="list_generic_tables",
+    tags=GENERIC_TABLE,
+    summary="The generic tables of a namespace",
+    parameters=[*_IN_NAMESPACE, *_PAGE],
+    responses=_answers({200: shapes.ListGenericTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_generic_table = extend_schema(
+    operation_id="create_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Make a generic table",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.CreateGenericTableRequest,
+    responses=_answers(
+        {200: shapes.LoadGenericTableResponse},
+        {
+            400: "`InvalidName`, `InvalidFormat`, `PayloadTooLarge`: a part of the description is larger than 1 MiB; "
+            "`InvalidLocation`: not in the warehouse",
+            404: _NO_NAMESPACE,
+            409: "`GenericTableAlreadyExists`; `AlreadyExistsException`: a table or view has the name; "
+            "`LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+        },
+    ),
+)
+load_generic_table = extend_schema(
+    operation_id="load_generic_table",
+    tags=GENERIC_TABLE,
+    summary="A generic table, as it was described",
+    parameters=_OF_TABLE,
+    responses=_answers({200: shapes.LoadGenericTableResponse}, {404: _NO_GENERIC_TABLE}),
+)
+drop_generic_table = extend_schema(
+    operation_id="drop_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Forget a generic table and, unless told otherwise, delete its files",
+    parameters=[*_OF_TABLE, _purge_requested(default=True), _FORCE, _IDEMPOTENCY_KEY],
+    responses=_answers(done("Dropped"), {404: _NO_GENERIC_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
+)
+load_generic_table_credentials = extend_schema(
+    operation_id="load_generic_table_credentials",
+    tags=GENERIC_TABLE,
+    summary="Credentials for a generic table's files",
+    parameters=[*_OF_TABLE, _REFERENCED_BY],
+    responses=_answers(
+        {200: shapes.LoadCredentialsResponse}, {400: "`ReferencedByDepthExceeded`", 404: _NO_GENERIC_TABLE}
+    ),
+)
+rename_generic_table = extend_schema(
+    operation_id="rename_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Give a generic table another name; its files stay where they are",
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
+    request=shapes.RenameTableRequest,
+    responses=_answers(
+        done("Renamed"),
+        {
+            404: f"{_NO_GENERIC_TABLE}, `NoSuchNamespaceException`: the destination's",
+            409: "`GenericTableAlreadyExists`; `AlreadyExistsException`: a table or view has the name",
+            413: _TOO_LARGE,
+        },
+    ),
 )

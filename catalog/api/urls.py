@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from django.urls import path, register_converter
+from django.urls import path
 
+from catalog.api import segments
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
 from catalog.api.tables import (
@@ -16,22 +17,7 @@ from catalog.api.tables import (
     UnregisterTableView,
 )
 
-
-class Segment:
-    """One raw segment. It may be empty: Spark asks for tables of no namespace and must hear NoSuchTable."""
-
-    regex = "[^/]*"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-register_converter(Segment, "segment")
-
-_NAMESPACE = "v1/<segment:prefix>/namespaces/<segment:namespace>"
+_NAMESPACE = segments.NAMESPACE
 
 urlpatterns = [
     # The hottest first: patterns are tried in this order.

@@ -1,5 +1,6 @@
 """Django finds models through this package."""
 
+from catalog.models.generic_table import GenericTable
 from catalog.models.location_claim import LocationClaim
 from catalog.models.metadata import TabularMetadata
 from catalog.models.namespace import Namespace
@@ -7,4 +8,4 @@ from catalog.models.outcome import Outcome
 from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
 
-__all__ = ["LocationClaim", "Namespace", "Outcome", "Snapshot", "Tabular", "TabularMetadata"]
+__all__ = ["GenericTable", "LocationClaim", "Namespace", "Outcome", "Snapshot", "Tabular", "TabularMetadata"]

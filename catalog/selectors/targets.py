@@ -85,13 +85,13 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
-    """As `find_target`, with the bytes of the current metadata file; empty when there is no tabular."""
+    """As `find_target`, with the bytes of the current metadata file; empty when there is none."""
     seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
     row = fetch_one("default", _TARGET_WITH_DOCUMENT, params)
     target = _target(warehouse_id, identifier, row)
-    if target.current is None or row is None:
+    if target.current is None or not target.current.metadata_location or row is None:
         return target, b""
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:

@@ -17,6 +17,7 @@ from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import NewTabular, insert_tabular, make_tabular
+from catalog.services.locations import spelled_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
@@ -61,7 +62,7 @@ def create_table(
         schema=schema,
         partition_spec=partition_spec,
         write_order=write_order,
-        location=_spelled_location(target, location, table_uuid),
+        location=spelled_location(target, location, table_uuid),
         properties=properties,
         table_uuid=str(table_uuid),
         format_version=_format_version(target, requested_format_version(properties)),
@@ -162,11 +163,3 @@ def _format_version(target: Target, requested: int | None) -> int:
         return target.default_format_version
     allowed = target.allowed_format_versions
     return FALLBACK_FORMAT_VERSION if FALLBACK_FORMAT_VERSION in allowed else max(allowed)
-
-
-def _spelled_location(target: Target, location: object, table_uuid: UUID) -> str:
-    """Where the table will lie, in the client's own spelling; one that it chose must be in the warehouse."""
-    if location is None:
-        return f"{target.warehouse_location}/{table_uuid}"
-    location_inside(location, base=target.warehouse_location)
-    return str(location).rstrip("/")

@@ -13,6 +13,7 @@ from uuid import UUID
 from catalog.errors import LocationAlreadyTaken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim, Tabular
+from catalog.selectors.targets import Target
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, parents
 
@@ -30,6 +31,14 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     location = location_inside(metadata["location"], base=base)
     folder = location_inside(metadata_folder(metadata), base=base)
     return None if f"{folder}/".startswith(f"{location}/") else folder
+
+
+def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
+    """Where a new tabular will lie, in the client's own spelling; one that it chose must be in the warehouse."""
+    if location is None:
+        return f"{target.warehouse_location}/{tabular_uuid}"
+    location_inside(location, base=target.warehouse_location)
+    return str(location).rstrip("/")
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:

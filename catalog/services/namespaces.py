@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -14,6 +13,7 @@ from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namesp
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.properties import read_properties, require_small
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, UnprocessableEntity
 from icekeeper.kernel.ids import new_id
@@ -27,7 +27,6 @@ from tenancy.authz.securables import Ref, add_securable, remove_securable
 from tenancy.models import Securable
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
-MAX_PROPERTIES_BYTES = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def create_namespace(
     checked = require_levels(levels)
     if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
         raise ReservedNamespace(f"Namespace {checked[0]} is reserved")
-    described = _string_map(properties, "properties")
+    described = read_properties(properties, "properties")
     try:
         with write_transaction():
             # Locked, so that nobody deletes it before the namespace is there.
@@ -104,7 +103,7 @@ def update_namespace_properties(
 
     Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists.
     """
-    to_set = _string_map(updates, "updates")
+    to_set = read_properties(updates, "updates")
     to_remove = _string_list(removals, "removals")
     both = sorted(to_set.keys() & set(to_remove))
     if both:
@@ -115,7 +114,7 @@ def update_namespace_properties(
         removed = [key for key in to_remove if merged.pop(key, None) is not None]
         changed = [key for key, value in to_set.items() if merged.get(key) != value]
         merged.update(to_set)
-        _require_small(merged, "properties")
+        require_small(merged, "properties")
         if removed or changed:
             namespace.properties = merged
             namespace.version += 1
@@ -166,25 +165,9 @@ def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Na
     return namespace
 
 
-def _string_map(value: object, what: str) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BadRequest(f"{what}: must be an object of strings")
-    _require_small(value, what)
-    return value
-
-
 def _string_list(value: object, what: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise BadRequest(f"{what}: must be a list of strings")
     return list(dict.fromkeys(value))
-
-
-def _require_small(properties: dict[str, Any], what: str) -> None:
-    if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
-        raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
-    if any("\x00" in key or "\x00" in value for key, value in properties.items()):
-        raise BadRequest(f"{what}: the character U+0000 is not allowed")

@@ -1,4 +1,4 @@
-"""What both APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
+"""What the APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ErrorModel(serializers.Serializer[None]):
 
 
 class ErrorEnvelope(serializers.Serializer[None]):
-    """Every error of both APIs."""
+    """Every error of the APIs."""
 
     error = ErrorModel()
 

@@ -68,6 +68,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
     here = {"namespace": ["ns"], "name": "u"}
+    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
     staged = {"name": "v", "stage-create": True, **columns}
 
     def commit(updates: list[Any]) -> Answer:
@@ -100,6 +101,16 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.register": lambda: catalog.post(
             "/namespaces/ns/register", {"name": "r", "metadata-location": table["metadata-location"]}
         ),
+        "generic_tables.create": lambda: generic.post(
+            "/namespaces/ns/generic-tables", {"name": "u", "format": "lance"}
+        ),
+        "generic_tables.list": lambda: generic.get("/namespaces/ns/generic-tables"),
+        "generic_tables.load": lambda: generic.get("/namespaces/ns/generic-tables/u"),
+        "generic_tables.credentials": lambda: generic.get("/namespaces/ns/generic-tables/u/credentials"),
+        "generic_tables.rename": lambda: generic.post(
+            "/generic-tables/rename", {"source": here, "destination": here | {"name": "w"}}
+        ),
+        "generic_tables.drop": lambda: generic.delete("/namespaces/ns/generic-tables/w?purgeRequested=false"),
     }  # fmt: skip
 
 
@@ -123,7 +134,10 @@ def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch
 
 def test_the_record_keeps_the_promises_of_the_design() -> None:
     for vendor, counted in json.loads(RECORD.read_text()).items():
-        for name in ("config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list"):
+        for name in (
+            "config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list",
+            "generic_tables.load", "generic_tables.list", "generic_tables.credentials",
+        ):  # fmt: skip
             assert counted[name]["statements"] == 1, f"{name} on {vendor} is one statement"
             # On local files a load looks whether the metadata file is there, and reads nothing of it.
             assert set(counted[name]) <= {"statements", "store.require_exists"}
