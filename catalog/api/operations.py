@@ -65,6 +65,7 @@ _NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
 _LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
 _TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 _TOO_LARGE: Final = "`PayloadTooLargeException`"
+_TOO_MANY_VIEWS: Final = "`ReferencedByDepthExceeded`"
 _STORE: Final = "`StorageUnavailableException`: the object store failed"
 
 
@@ -223,10 +224,15 @@ load_table = extend_schema(
             OpenApiParameter.HEADER,
             description="The `ETag` of an earlier answer: if the table is still the same, 304 without a body",
         ),
+        _REFERENCED_BY,
     ],
     responses=_answers(
         {200: shapes.LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
-        {404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone", 503: _STORE},
+        {
+            400: _TOO_MANY_VIEWS,
+            404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone",
+            503: _STORE,
+        },
     ),
 )
 table_exists = extend_schema(
@@ -312,6 +318,22 @@ report_metrics = extend_schema(
     request=shapes.ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
 )
+load_credentials = extend_schema(
+    operation_id="loadCredentials",
+    tags=CATALOG,
+    summary="Credentials for a table's files",
+    parameters=[*_OF_TABLE, _REFERENCED_BY],
+    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_TABLE}),
+)
+sign_request = extend_schema(
+    operation_id="signRequest",
+    tags=CATALOG,
+    summary="Sign a request to the object store",
+    description="No storage type of this version has it, so it is always refused and `/v1/config` leaves it out.",
+    parameters=_OF_TABLE,
+    request=shapes.RemoteSignRequest,
+    responses=_answers({}, {400: "`UnsupportedStorageType`", 404: _NO_TABLE, 413: _TOO_LARGE}),
+)
 
 GENERIC_TABLE: Final = ["generic-table"]
 
@@ -359,9 +381,7 @@ load_generic_table_credentials = extend_schema(
     tags=GENERIC_TABLE,
     summary="Credentials for a generic table's files",
     parameters=[*_OF_TABLE, _REFERENCED_BY],
-    responses=_answers(
-        {200: shapes.LoadCredentialsResponse}, {400: "`ReferencedByDepthExceeded`", 404: _NO_GENERIC_TABLE}
-    ),
+    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_GENERIC_TABLE}),
 )
 rename_generic_table = extend_schema(
     operation_id="rename_generic_table",

@@ -13,6 +13,7 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from rest_framework import serializers
 
 from catalog.iceberg.updates import HANDLERS
+from catalog.services.signing import METHODS
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 
 REST_SPEC = "https://iceberg.apache.org/rest-catalog-spec/"
@@ -219,6 +220,16 @@ class StorageCredential(serializers.Serializer[Any]):
 
 class LoadCredentialsResponse(KebabSerializer):
     storage_credentials = StorageCredential(many=True, help_text="Empty on local files, which need none")
+
+
+class RemoteSignRequest(serializers.Serializer[Any]):
+    region = Text()
+    uri = Text()
+    method = serializers.ChoiceField(METHODS)
+    headers = serializers.DictField(child=text_list())
+    properties = string_map(required=False, allow_null=True)
+    body = Text(required=False, allow_null=True, allow_blank=True)
+    provider = Text(required=False, allow_null=True, help_text="Such as s3")
 
 
 # --- generic tables -----------------------------------------------------------------------------------------------

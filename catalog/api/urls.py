@@ -7,6 +7,7 @@ from django.urls import path
 from catalog.api import segments
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
+from catalog.api.table_access import SignRequestView, TableCredentialsView
 from catalog.api.tables import (
     RegisterTableView,
     RenameTableView,
@@ -27,6 +28,8 @@ urlpatterns = [
     path("v1/<segment:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
     path("v1/config", ConfigView.as_view(), name="config"),
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/credentials", TableCredentialsView.as_view(), name="table-credentials"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignRequestView.as_view(), name="sign-request"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
     path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),

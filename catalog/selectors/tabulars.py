@@ -169,15 +169,22 @@ def _read_file(profile: dict[str, Any], location: str) -> bytes:
     return decode(store_for(profile).get(location, limit=limit), limit=limit)
 
 
-def require_tabular_exists(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> UUID:
-    """The id of a tabular. Raises as `load_tabular_for`."""
+def require_tabular_exists(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    identifier: Identifier,
+    kind: Tabular.Kind,
+    action: Can = Can.GET_METADATA,
+) -> UUID:
+    """The id of a tabular that `actor` may do `action` on. Raises as `load_tabular_for`."""
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     if row[1] is None or row[2] != kind:
         raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(row[1])
-    require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
+    require(actor, action, Securable.Type(kind.value), tabular_id)
     return tabular_id
 
 

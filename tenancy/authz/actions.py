@@ -24,7 +24,10 @@ class Can(StrEnum):
     # several
     GET_METADATA = "get_metadata"
     DELETE = "delete"
+    SET_PROTECTION = "set_protection"
     # table, view, generic table
+    READ_DATA = "read_data"
+    WRITE_DATA = "write_data"
     COMMIT = "commit"
     DROP = "drop"
     RENAME = "rename"

@@ -22,6 +22,7 @@ OPERATION_IDS = {
     "getConfig", "listNamespaces", "createNamespace", "loadNamespaceMetadata", "namespaceExists", "dropNamespace",
     "updateProperties", "listTables", "createTable", "registerTable", "loadTable", "tableExists", "updateTable",
     "dropTable", "renameTable", "reportMetrics", "unregisterTable", "commitTransaction",
+    "loadCredentials", "signRequest",
 }  # fmt: skip
 
 
@@ -77,9 +78,12 @@ def test_components_are_those_of_this_document_and_all_are_used(document: openap
     assert references(document.content) == components
 
 
-def test_the_catalog_document_has_what_config_advertises_and_nothing_else() -> None:
+def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_refused() -> None:
     found = operations_of(openapi.make_document("catalog").content)
-    assert {where.replace("/catalog/", "/") for where in found} == set(ENDPOINTS)
+    served = {where.replace("/catalog/", "/"): operation for where, operation in found.items()}
+    refused = {where for where, each in served.items() if not any(status < "4" for status in each["responses"])}
+    assert refused == {"POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"}
+    assert served.keys() - refused == set(ENDPOINTS)
     assert {operation["operationId"] for operation in found.values()} == OPERATION_IDS
 
 
