@@ -77,6 +77,12 @@ def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
     return _NO_SUCH[kind](f"{noun(kind)} does not exist: {identifier}")
 
 
+def no_such_id(kind: str, object_id: object) -> CatalogError:
+    """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
+    refusal = NoSuchNamespace if kind == "namespace" else _NO_SUCH[kind]
+    return refusal(f"{noun(kind)} does not exist: {object_id}")
+
+
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:
     """`kind` is what is there, `wanted` what was to be made: each has a sentence of its own."""
     if kind == wanted:

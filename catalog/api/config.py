@@ -14,6 +14,10 @@ from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
 from tenancy.selectors.projects import requested_project_id
 
+NAMESPACE_SEPARATOR = "%1F"
+"""Of levels in paths, in the encoded form in which the specification has it; it is also what clients take for granted.
+A dot would not do: names may hold one."""
+
 ENDPOINTS = [
     "GET /v1/config",
     "GET /v1/{prefix}/namespaces",
@@ -50,6 +54,7 @@ class ConfigView(IcebergView):
         answer: dict[str, Any] = {
             "defaults": {
                 "prefix": str(warehouse_id),
+                "namespace-separator": NAMESPACE_SEPARATOR,
                 "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
             },
             "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},

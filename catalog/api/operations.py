@@ -42,6 +42,12 @@ _PAGE: Final = [
         description="Entries of a page, if there are pages; the server has a default and a largest size",
     ),
 ]
+_LISTING_EXTRAS: Final = [
+    OpenApiParameter("returnUuids", OpenApiTypes.BOOL, default=False, description="Also list their UUIDs"),
+    OpenApiParameter(
+        "returnProtectionStatus", OpenApiTypes.BOOL, default=False, description="Also list which are protected"
+    ),
+]
 _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.UUID,
@@ -111,6 +117,7 @@ list_namespaces = extend_schema(
     parameters=[
         *_IN_WAREHOUSE,
         *_PAGE,
+        *_LISTING_EXTRAS,
         OpenApiParameter("parent", OpenApiTypes.STR, description="The levels of the namespace above, joined by U+001F"),
     ],
     responses=_answers({200: shapes.ListNamespacesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
@@ -124,9 +131,9 @@ create_namespace = extend_schema(
     responses=_answers(
         {200: shapes.NamespaceResponse},
         {
-            400: "`NamespaceDepthExceeded`, `ReservedNamespace`",
+            400: "`NamespaceDepthExceeded`, `ReservedNamespace`; `InvalidLocation`: not in the warehouse",
             404: f"{_NO_WAREHOUSE}, `NoSuchNamespaceException`: the one above it",
-            409: "`AlreadyExistsException`",
+            409: "`AlreadyExistsException`; `LocationAlreadyTaken`: it is in a table's folder",
             413: _TOO_LARGE,
         },
     ),
@@ -135,8 +142,11 @@ load_namespace = extend_schema(
     operation_id="loadNamespaceMetadata",
     tags=CATALOG,
     summary="A namespace and its properties",
-    parameters=_IN_NAMESPACE,
-    responses=_answers({200: shapes.NamespaceResponse}, {404: _NO_NAMESPACE}),
+    parameters=[
+        *_IN_NAMESPACE,
+        OpenApiParameter("returnUuid", OpenApiTypes.BOOL, default=False, description="Also tell its `namespace-uuid`"),
+    ],
+    responses=_answers({200: shapes.LoadNamespaceResponse}, {404: _NO_NAMESPACE}),
 )
 namespace_exists = extend_schema(
     operation_id="namespaceExists",
@@ -163,6 +173,7 @@ update_namespace_properties = extend_schema(
     responses=_answers(
         {200: shapes.UpdateNamespacePropertiesResponse},
         {
+            400: "`LocationCannotBeUpdated`, `LocationCannotBeRemoved`",
             404: _NO_NAMESPACE,
             413: _TOO_LARGE,
             422: "`UnprocessableEntityException`: a key is in both updates and removals",
@@ -174,7 +185,7 @@ list_tables = extend_schema(
     operation_id="listTables",
     tags=CATALOG,
     summary="The tables of a namespace",
-    parameters=[*_IN_NAMESPACE, *_PAGE],
+    parameters=[*_IN_NAMESPACE, *_PAGE, *_LISTING_EXTRAS],
     responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_table = extend_schema(

@@ -72,16 +72,31 @@ class CatalogConfig(KebabSerializer):
 
 class CreateNamespaceRequest(serializers.Serializer[Any]):
     namespace = text_list(help_text="Its levels, from the first; at most 5, and the ones above it must exist")
-    properties = string_map(required=False, allow_null=True)
+    properties = string_map(
+        required=False,
+        allow_null=True,
+        help_text="`location` chooses, for good, the folder in the warehouse below which its tables lie; default: one "
+        "of its own. `namespace_id` and `managed_access` are passed over. Keys may be in any case",
+    )
 
 
 class NamespaceResponse(serializers.Serializer[Any]):
     namespace = text_list(help_text="Its levels")
-    properties = string_map()
+    properties = string_map(help_text="With `namespace_id` and `location`, which ends with a slash")
+
+
+class LoadNamespaceResponse(KebabSerializer, NamespaceResponse):
+    namespace_uuid = serializers.UUIDField(required=False, help_text="With `returnUuid`")
 
 
 class ListNamespacesResponse(KebabSerializer):
     namespaces = serializers.ListField(child=text_list(), help_text="Direct children, in order of creation")
+    namespace_uuids = serializers.ListField(
+        child=serializers.UUIDField(), required=False, help_text="With `returnUuids`, in the order of `namespaces`"
+    )
+    protection_status = serializers.ListField(
+        child=serializers.BooleanField(), required=False, help_text="With `returnProtectionStatus`, in the same order"
+    )
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
@@ -139,6 +154,12 @@ class TableIdentifier(serializers.Serializer[Any]):
 
 class ListTablesResponse(KebabSerializer):
     identifiers = TableIdentifier(many=True, help_text="In order of creation")
+    table_uuids = serializers.ListField(
+        child=serializers.UUIDField(), required=False, help_text="With `returnUuids`, in the order of `identifiers`"
+    )
+    protection_status = serializers.ListField(
+        child=serializers.BooleanField(), required=False, help_text="With `returnProtectionStatus`, in the same order"
+    )
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
@@ -148,7 +169,7 @@ class CreateTableRequest(KebabSerializer):
         required=False,
         allow_null=True,
         help_text="A folder in the warehouse that neither lies in another table's folder nor holds one; files may be "
-        "there already. Default: `<warehouse>/<table uuid>`",
+        "there already. Default: `<location of the namespace>/<table uuid>`",
     )
     schema = TableSchema()
     partition_spec = PartitionSpec(required=False, allow_null=True)

@@ -20,7 +20,7 @@ from tenancy.models import Securable
 
 _TARGET = """
 SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       t.id, t.kind, t.location, t.metadata_location
+       n.location, t.id, t.kind, t.location, t.metadata_location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -29,7 +29,7 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
 
 _TARGET_WITH_DOCUMENT = """
 SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       t.id, t.kind, t.location, t.metadata_location,
+       n.location, t.id, t.kind, t.location, t.metadata_location,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -61,6 +61,7 @@ class Target:
     default_format_version: int | None
     identifier: Identifier
     namespace_id: UUID | None
+    namespace_location: str | None
     current: CurrentTabular | None
 
     def namespace_for(self, actor: Actor, action: Can) -> UUID:
@@ -96,20 +97,20 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage_profile, version, row[10])
+    return target, read_document(target.storage_profile, version, row[11])
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     current = None
-    if row[6] is not None:
+    if row[7] is not None:
         current = CurrentTabular(
-            id=as_uuid(row[6]),
+            id=as_uuid(row[7]),
             namespace_id=as_uuid(row[5]),
-            kind=row[7],
-            location=row[8],
-            metadata_location=row[9],
+            kind=row[8],
+            location=row[9],
+            metadata_location=row[10],
         )
     return Target(
         warehouse_id=warehouse_id,
@@ -119,6 +120,7 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Targ
         default_format_version=row[4],
         identifier=identifier,
         namespace_id=as_uuid(row[5]) if row[5] is not None else None,
+        namespace_location=row[6],
         current=current,
     )
 

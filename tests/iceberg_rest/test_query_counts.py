@@ -64,6 +64,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     """Every endpoint once, in an order in which each works."""
     at = table["metadata"]["last-updated-ms"]
     uuid = table["metadata"]["table-uuid"]
+    at_warehouse = table["metadata"]["location"].rsplit("/", 2)[0]
     columns = {"schema": SCHEMA}
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
@@ -79,6 +80,10 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "config": lambda: call("GET", "/catalog/v1/config?warehouse=wh"),
         "namespaces.create": lambda: catalog.post("/namespaces", {"namespace": ["n"]}),
         "namespaces.create_nested": lambda: catalog.post("/namespaces", {"namespace": ["n", "m"]}),
+        "namespaces.create_at_location": lambda: catalog.post(
+            "/namespaces", {"namespace": ["o"], "properties": {"location": f"{at_warehouse}/o"}}
+        ),
+        "namespaces.list_with_ids": lambda: catalog.get("/namespaces?returnUuids=true&returnProtectionStatus=true"),
         "namespaces.list": lambda: catalog.get("/namespaces"),
         "namespaces.list_children": lambda: catalog.get("/namespaces?parent=n"),
         "namespaces.load": lambda: catalog.get("/namespaces/n"),
@@ -88,6 +93,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.list": lambda: catalog.get("/namespaces/ns/tables"),
         "tables.load": lambda: catalog.get("/namespaces/ns/tables/t"),
         "tables.load_again": lambda: catalog.get("/namespaces/ns/tables/t"),
+        "tables.credentials": lambda: catalog.get("/namespaces/ns/tables/t/credentials"),
         "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
         "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
         "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", staged),
@@ -136,7 +142,8 @@ def test_the_record_keeps_the_promises_of_the_design() -> None:
     for vendor, counted in json.loads(RECORD.read_text()).items():
         for name in (
             "config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list",
-            "generic_tables.load", "generic_tables.list", "generic_tables.credentials",
+            "generic_tables.load", "generic_tables.list", "generic_tables.credentials", "tables.credentials",
+            "namespaces.list_with_ids", "namespaces.list_children", "namespaces.load",
         ):  # fmt: skip
             assert counted[name]["statements"] == 1, f"{name} on {vendor} is one statement"
             # On local files a load looks whether the metadata file is there, and reads nothing of it.
