@@ -38,6 +38,7 @@ ROOMS = tuple(
         "tenancy/authz/securables.py",
         "icekeeper/kernel/sql.py",
         "icekeeper/kernel/write_transaction.py",
+        "catalog/api/base.py",
         "catalog/api/namespaces.py",
         "catalog/api/tables.py",
         "catalog/api/render.py",
