@@ -54,6 +54,12 @@ class NameTaken(AlreadyExists):
         self.kind = kind
 
 
+class GenericTableAlreadyExists(NameTaken):
+    """Only where a generic table was to be made or renamed, which clients of Iceberg tables never ask for."""
+
+    wire_type = "GenericTableAlreadyExists"
+
+
 def noun(kind: str) -> str:
     """How a sentence about a tabular of `kind` begins."""
     return kind.replace("-", " ").capitalize()
@@ -71,8 +77,15 @@ def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
     return _NO_SUCH[kind](f"{noun(kind)} does not exist: {identifier}")
 
 
+def no_such_id(kind: str, object_id: object) -> CatalogError:
+    """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
+    refusal = NoSuchNamespace if kind == "namespace" else _NO_SUCH[kind]
+    return refusal(f"{noun(kind)} does not exist: {object_id}")
+
+
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:
     """`kind` is what is there, `wanted` what was to be made: each has a sentence of its own."""
     if kind == wanted:
-        return NameTaken(f"{noun(kind)} already exists: {identifier}", kind=kind)
+        taken = GenericTableAlreadyExists if kind == "generic-table" else NameTaken
+        return taken(f"{noun(kind)} already exists: {identifier}", kind=kind)
     return NameTaken(f"{noun(kind)} with same name already exists: {identifier}", kind=kind)

@@ -10,6 +10,7 @@ from management.api.openapi import SwaggerView, serve_openapi
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("catalog/", include("catalog.api.urls")),
+    path("lakekeeper/", include("catalog.api.generic_table_urls")),
     path("management/", include("management.api.urls")),
     path("health", health, name="health"),
 ]
@@ -18,6 +19,7 @@ if settings.ICEKEEPER.serve_swagger_ui:
     urlpatterns += [
         path("swagger-ui", SwaggerView.as_view(first="management"), name="swagger-ui"),
         path("swagger-ui/catalog", SwaggerView.as_view(first="catalog"), name="swagger-catalog"),
+        path("swagger-ui/generic-tables", SwaggerView.as_view(first="generic-tables"), name="swagger-generic-tables"),
         path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),
     ]
 

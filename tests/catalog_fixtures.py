@@ -113,6 +113,13 @@ def make_table(catalog: ApiClient, namespace: str) -> Callable[..., dict[str, An
     return make
 
 
+def chosen(properties: dict[str, str]) -> dict[str, str]:
+    """A namespace's properties without those that the server adds."""
+    added = {"location", "namespace_id"}
+    assert added <= properties.keys()
+    return {key: value for key, value in properties.items() if key not in added}
+
+
 def snapshot(snapshot_id: int, *, parent: int | None = None, sequence_number: int = 1, at: int) -> dict[str, Any]:
     """A snapshot as a client commits it."""
     made: dict[str, Any] = {

@@ -104,7 +104,9 @@ class IcebergView(APIView):
         return Page(kind, token, min(size, limits.pagination_size_max))
 
     def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        """ListTablesResponse of the namespace in the path."""
+        """ListTablesResponse of the namespace in the path; UUIDs and protection, in the same order, when asked for."""
+        with_uuids = query_flag(request, "returnUuids")
+        with_protection = query_flag(request, "returnProtectionStatus")
         found, token = list_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
@@ -112,12 +114,16 @@ class IcebergView(APIView):
             kind=kind,
             page=self.page(request, f"{kind.value}s"),
         )
-        answer: dict[str, Any] = {"identifiers": [identifier.as_json() for identifier in found]}
+        answer: dict[str, Any] = {"identifiers": [each.identifier.as_json() for each in found]}
+        if with_uuids:
+            answer["table-uuids"] = [str(each.uuid) for each in found]
+        if with_protection:
+            answer["protection-status"] = [each.is_protected for each in found]
         if token is not None:
             answer["next-page-token"] = token
         return json_answer(answer)
 
-    def dropping(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
+    def dropping(self, request: HttpRequest, kind: Tabular.Kind, *, purges_unless_told: bool = False) -> HttpResponse:
         once = self.once(request)
         self.perform(
             once,
@@ -126,7 +132,7 @@ class IcebergView(APIView):
                 warehouse_id=self.warehouse_id,
                 identifier=self.identifier,
                 kind=kind,
-                purge=query_flag(request, "purgeRequested"),
+                purge=query_flag(request, "purgeRequested", default=purges_unless_told),
                 force=query_flag(request, "force"),
                 once=once,
             ),

@@ -13,6 +13,10 @@ from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
 from tenancy.selectors.projects import requested_project_id
 
+NAMESPACE_SEPARATOR = "%1F"
+"""Of levels in paths, in the encoded form in which the specification has it; it is also what clients take for granted.
+A dot would not do: names may hold one."""
+
 ENDPOINTS = [
     "GET /v1/config",
     "GET /v1/{prefix}/namespaces",
@@ -28,6 +32,7 @@ ENDPOINTS = [
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
     "POST /v1/{prefix}/tables/rename",
@@ -41,7 +46,7 @@ ENDPOINTS = [
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "POST /v1/{prefix}/views/rename",
 ]
-"""Exactly the operations that work; clients use nothing else."""
+"""Exactly the operations that work; clients use nothing else. Left out is `sign`, which no storage type here has."""
 
 
 class ConfigView(IcebergView):
@@ -57,6 +62,7 @@ class ConfigView(IcebergView):
         answer: dict[str, Any] = {
             "defaults": {
                 "prefix": str(warehouse_id),
+                "namespace-separator": NAMESPACE_SEPARATOR,
                 "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
             },
             "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},

@@ -8,6 +8,12 @@ from django.http import HttpRequest
 
 from icekeeper.kernel.errors import BadRequest
 
+MAX_REFERENCING_VIEWS = 10
+
+
+class ReferencedByDepthExceeded(BadRequest):
+    wire_type = "ReferencedByDepthExceeded"
+
 
 def listed(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
@@ -24,9 +30,16 @@ def flag(value: object, what: str) -> bool:
     return value
 
 
-def query_flag(request: HttpRequest, name: str) -> bool:
+def require_shallow_references(request: HttpRequest) -> None:
+    """Bounds `referenced-by`, the chain of views that a table is read through. Rights do not depend on the chain."""
+    chain = request.GET.get("referenced-by")
+    if chain is not None and chain.count(",") >= MAX_REFERENCING_VIEWS:
+        raise ReferencedByDepthExceeded(f"referenced-by: more than {MAX_REFERENCING_VIEWS} views")
+
+
+def query_flag(request: HttpRequest, name: str, *, default: bool = False) -> bool:
     """`true` in any case: PyIceberg writes `True`."""
-    given = request.GET.get(name, "false").lower()
+    given = request.GET.get(name, "true" if default else "false").lower()
     if given not in {"true", "false"}:
         raise BadRequest(f"{name}: must be true or false")
     return given == "true"

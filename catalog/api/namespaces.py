@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer, no_content
-from catalog.identifiers import Levels
-from catalog.selectors.namespaces import get_namespace_for, list_namespaces_for
+from catalog.api.fields import query_flag
+from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
 from catalog.services.namespaces import create_namespace, drop_namespace, update_namespace_properties
 from icekeeper.kernel.errors import NoSuchNamespace
 from icekeeper.kernel.raw_path import decode_segment, split_levels
@@ -17,6 +17,8 @@ class NamespacesView(IcebergView):
     @operations.list_namespaces
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         parent = request.GET.get("parent")
+        with_uuids = query_flag(request, "returnUuids")
+        with_protection = query_flag(request, "returnProtectionStatus")
         try:
             namespaces, token = self._children(request, parent)
         except NoSuchNamespace:
@@ -24,12 +26,16 @@ class NamespacesView(IcebergView):
             if parent is None or "%" not in parent:
                 raise
             namespaces, token = self._children(request, decode_segment(parent))
-        answer: dict[str, Any] = {"namespaces": namespaces}
+        answer: dict[str, Any] = {"namespaces": [each.levels for each in namespaces]}
+        if with_uuids:
+            answer["namespace-uuids"] = [str(each.id) for each in namespaces]
+        if with_protection:
+            answer["protection-status"] = [each.is_protected for each in namespaces]
         if token is not None:
             answer["next-page-token"] = token
         return json_answer(answer)
 
-    def _children(self, request: HttpRequest, parent: str | None) -> tuple[list[Levels], str | None]:
+    def _children(self, request: HttpRequest, parent: str | None) -> tuple[list[ListedNamespace], str | None]:
         return list_namespaces_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
@@ -56,8 +62,12 @@ class NamespacesView(IcebergView):
 class NamespaceView(IcebergView):
     @operations.load_namespace
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        with_uuid = query_flag(request, "returnUuid")
         found = get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
-        return json_answer({"namespace": found.levels, "properties": found.properties})
+        answer: dict[str, Any] = {"namespace": found.levels, "properties": found.properties}
+        if with_uuid:
+            answer["namespace-uuid"] = str(found.id)
+        return json_answer(answer)
 
     @operations.namespace_exists
     def head(self, request: HttpRequest, **_: Any) -> HttpResponse:

@@ -1,4 +1,6 @@
-"""What the OpenAPI document says about each operation. Ids are those of the Iceberg REST specification.
+"""What the OpenAPI documents say about each operation of the catalog and of generic tables.
+
+Ids are those of the Iceberg REST specification, and for generic tables those of the peer.
 
 A view's method wears the decorator of its operation; at run time the method is what it was.
 """
@@ -43,22 +45,24 @@ _PAGE: Final = [
 _VIEW: Final = OpenApiParameter(
     "view", OpenApiTypes.STR, OpenApiParameter.PATH, description="The view's name, percent-encoded"
 )
+_LISTING_EXTRAS: Final = [
+    OpenApiParameter("returnUuids", OpenApiTypes.BOOL, default=False, description="Also list their UUIDs"),
+    OpenApiParameter(
+        "returnProtectionStatus", OpenApiTypes.BOOL, default=False, description="Also list which are protected"
+    ),
+]
 _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.UUID,
     OpenApiParameter.HEADER,
     description="Sent again with the same key, the same request is not done again and gets the same answer",
 )
-_DROP: Final = [
-    OpenApiParameter(
-        "purgeRequested",
-        OpenApiTypes.BOOL,
-        default=False,
-        description="Also delete its files, by a task that is queued",
-    ),
-    OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
-    _IDEMPOTENCY_KEY,
-]
+_FORCE: Final = OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected")
+_REFERENCED_BY: Final = OpenApiParameter(
+    "referenced-by",
+    OpenApiTypes.STR,
+    description="The views that the table is read through, outermost first, separated by commas; at most 10",
+)
 _IN_WAREHOUSE: Final = [_PREFIX]
 _IN_NAMESPACE: Final = [_PREFIX, _NAMESPACE]
 _OF_TABLE: Final = [_PREFIX, _NAMESPACE, _TABLE]
@@ -66,12 +70,23 @@ _OF_VIEW: Final = [_PREFIX, _NAMESPACE, _VIEW]
 
 _NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 _NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {_NO_WAREHOUSE}"
+_NO_GENERIC_TABLE: Final = f"`NoSuchGenericTableException`, {_NO_WAREHOUSE}"
 _NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
 _NO_VIEW: Final = f"`NoSuchViewException`, {_NO_WAREHOUSE}"
 _LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
 _TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 _TOO_LARGE: Final = "`PayloadTooLargeException`"
+_TOO_MANY_VIEWS: Final = "`ReferencedByDepthExceeded`"
 _STORE: Final = "`StorageUnavailableException`: the object store failed"
+
+
+def _purge_requested(*, default: bool) -> OpenApiParameter:
+    return OpenApiParameter(
+        "purgeRequested",
+        OpenApiTypes.BOOL,
+        default=default,
+        description="Also delete its files, by a task that is queued",
+    )
 
 
 def _answers(success: dict[int, Any], refusals: dict[int, str], *, has_body: bool = True) -> dict[int | str, Any]:
@@ -107,6 +122,7 @@ list_namespaces = extend_schema(
     parameters=[
         *_IN_WAREHOUSE,
         *_PAGE,
+        *_LISTING_EXTRAS,
         OpenApiParameter("parent", OpenApiTypes.STR, description="The levels of the namespace above, joined by U+001F"),
     ],
     responses=_answers({200: shapes.ListNamespacesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
@@ -120,9 +136,9 @@ create_namespace = extend_schema(
     responses=_answers(
         {200: shapes.NamespaceResponse},
         {
-            400: "`NamespaceDepthExceeded`, `ReservedNamespace`",
+            400: "`NamespaceDepthExceeded`, `ReservedNamespace`; `InvalidLocation`: not in the warehouse",
             404: f"{_NO_WAREHOUSE}, `NoSuchNamespaceException`: the one above it",
-            409: "`AlreadyExistsException`",
+            409: "`AlreadyExistsException`; `LocationAlreadyTaken`: it is in a table's folder",
             413: _TOO_LARGE,
         },
     ),
@@ -131,8 +147,11 @@ load_namespace = extend_schema(
     operation_id="loadNamespaceMetadata",
     tags=CATALOG,
     summary="A namespace and its properties",
-    parameters=_IN_NAMESPACE,
-    responses=_answers({200: shapes.NamespaceResponse}, {404: _NO_NAMESPACE}),
+    parameters=[
+        *_IN_NAMESPACE,
+        OpenApiParameter("returnUuid", OpenApiTypes.BOOL, default=False, description="Also tell its `namespace-uuid`"),
+    ],
+    responses=_answers({200: shapes.LoadNamespaceResponse}, {404: _NO_NAMESPACE}),
 )
 namespace_exists = extend_schema(
     operation_id="namespaceExists",
@@ -159,6 +178,7 @@ update_namespace_properties = extend_schema(
     responses=_answers(
         {200: shapes.UpdateNamespacePropertiesResponse},
         {
+            400: "`LocationCannotBeUpdated`, `LocationCannotBeRemoved`",
             404: _NO_NAMESPACE,
             413: _TOO_LARGE,
             422: "`UnprocessableEntityException`: a key is in both updates and removals",
@@ -170,7 +190,7 @@ list_tables = extend_schema(
     operation_id="listTables",
     tags=CATALOG,
     summary="The tables of a namespace",
-    parameters=[*_IN_NAMESPACE, *_PAGE],
+    parameters=[*_IN_NAMESPACE, *_PAGE, *_LISTING_EXTRAS],
     responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_table = extend_schema(
@@ -220,10 +240,15 @@ load_table = extend_schema(
             OpenApiParameter.HEADER,
             description="The `ETag` of an earlier answer: if the table is still the same, 304 without a body",
         ),
+        _REFERENCED_BY,
     ],
     responses=_answers(
         {200: shapes.LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
-        {404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone", 503: _STORE},
+        {
+            400: _TOO_MANY_VIEWS,
+            404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone",
+            503: _STORE,
+        },
     ),
 )
 table_exists = extend_schema(
@@ -286,7 +311,7 @@ drop_table = extend_schema(
     operation_id="dropTable",
     tags=CATALOG,
     summary="Forget a table",
-    parameters=[*_OF_TABLE, *_DROP],
+    parameters=[*_OF_TABLE, _purge_requested(default=False), _FORCE, _IDEMPOTENCY_KEY],
     responses=_answers(done("Dropped"), {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 rename_table = extend_schema(
@@ -315,7 +340,7 @@ list_views = extend_schema(
     operation_id="listViews",
     tags=CATALOG,
     summary="The views of a namespace",
-    parameters=[*_IN_NAMESPACE, *_PAGE],
+    parameters=[*_IN_NAMESPACE, *_PAGE, *_LISTING_EXTRAS],
     responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_view = extend_schema(
@@ -391,7 +416,7 @@ drop_view = extend_schema(
     operation_id="dropView",
     tags=CATALOG,
     summary="Forget a view",
-    parameters=[*_OF_VIEW, *_DROP],
+    parameters=[*_OF_VIEW, _purge_requested(default=False), _FORCE, _IDEMPOTENCY_KEY],
     responses=_answers(done("Dropped"), {404: _NO_VIEW, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 rename_view = extend_schema(
@@ -403,5 +428,85 @@ rename_view = extend_schema(
     responses=_answers(
         done("Renamed"),
         {404: f"{_NO_VIEW}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
+    ),
+)
+load_credentials = extend_schema(
+    operation_id="loadCredentials",
+    tags=CATALOG,
+    summary="Credentials for a table's files",
+    parameters=[*_OF_TABLE, _REFERENCED_BY],
+    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_TABLE}),
+)
+sign_request = extend_schema(
+    operation_id="signRequest",
+    tags=CATALOG,
+    summary="Sign a request to the object store",
+    description="No storage type of this version has it, so it is always refused and `/v1/config` leaves it out.",
+    parameters=_OF_TABLE,
+    request=shapes.RemoteSignRequest,
+    responses=_answers({}, {400: "`UnsupportedStorageType`", 404: _NO_TABLE, 413: _TOO_LARGE}),
+)
+
+GENERIC_TABLE: Final = ["generic-table"]
+
+list_generic_tables = extend_schema(
+    operation_id="list_generic_tables",
+    tags=GENERIC_TABLE,
+    summary="The generic tables of a namespace",
+    parameters=[*_IN_NAMESPACE, *_PAGE],
+    responses=_answers({200: shapes.ListGenericTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_generic_table = extend_schema(
+    operation_id="create_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Make a generic table",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.CreateGenericTableRequest,
+    responses=_answers(
+        {200: shapes.LoadGenericTableResponse},
+        {
+            400: "`InvalidName`, `InvalidFormat`, `PayloadTooLarge`: a part of the description is larger than 1 MiB; "
+            "`InvalidLocation`: not in the warehouse",
+            404: _NO_NAMESPACE,
+            409: "`GenericTableAlreadyExists`; `AlreadyExistsException`: a table or view has the name; "
+            "`LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+        },
+    ),
+)
+load_generic_table = extend_schema(
+    operation_id="load_generic_table",
+    tags=GENERIC_TABLE,
+    summary="A generic table, as it was described",
+    parameters=_OF_TABLE,
+    responses=_answers({200: shapes.LoadGenericTableResponse}, {404: _NO_GENERIC_TABLE}),
+)
+drop_generic_table = extend_schema(
+    operation_id="drop_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Forget a generic table and, unless told otherwise, delete its files",
+    parameters=[*_OF_TABLE, _purge_requested(default=True), _FORCE, _IDEMPOTENCY_KEY],
+    responses=_answers(done("Dropped"), {404: _NO_GENERIC_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
+)
+load_generic_table_credentials = extend_schema(
+    operation_id="load_generic_table_credentials",
+    tags=GENERIC_TABLE,
+    summary="Credentials for a generic table's files",
+    parameters=[*_OF_TABLE, _REFERENCED_BY],
+    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_GENERIC_TABLE}),
+)
+rename_generic_table = extend_schema(
+    operation_id="rename_generic_table",
+    tags=GENERIC_TABLE,
+    summary="Give a generic table another name; its files stay where they are",
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
+    request=shapes.RenameTableRequest,
+    responses=_answers(
+        done("Renamed"),
+        {
+            404: f"{_NO_GENERIC_TABLE}, `NoSuchNamespaceException`: the destination's",
+            409: "`GenericTableAlreadyExists`; `AlreadyExistsException`: a table or view has the name",
+            413: _TOO_LARGE,
+        },
     ),
 )

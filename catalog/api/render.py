@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from django.http import HttpResponse
 
+from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.tabulars import Loaded, StagedTable
 from icekeeper.kernel.json_text import write_json
 
@@ -26,6 +27,23 @@ def commit_table_response(table: Loaded) -> HttpResponse:
 def created_table(table: Loaded | StagedTable) -> HttpResponse:
     """LoadTableResult of a table that was just made; a staged one has no ETag, as it has no version yet."""
     return load_result(table, etag=etag_of(table.metadata_location) if isinstance(table, Loaded) else None)
+
+
+def load_generic_table_response(table: LoadedGenericTable) -> HttpResponse:
+    """LoadGenericTableResponse, with schema and statistics as they are stored."""
+    described = write_json(
+        {
+            "name": table.name,
+            "format": table.format,
+            "base-location": table.base_location,
+            "protected": table.is_protected,
+            "doc": table.doc,
+            "properties": table.properties,
+        }
+    )
+    schema, statistics = ((text or "null").encode() for text in (table.schema, table.statistics))
+    parts = (described[:-1], schema, statistics)
+    return _answer(b'{"table":%b,"schema":%b,"statistics":%b},"config":{}}' % parts, None)
 
 
 def not_modified(etag: str) -> HttpResponse:

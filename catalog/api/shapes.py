@@ -14,6 +14,7 @@ from rest_framework import serializers
 
 from catalog.iceberg.updates import HANDLERS
 from catalog.iceberg.views.updates import VIEW_HANDLERS
+from catalog.services.signing import METHODS
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 
 REST_SPEC = "https://iceberg.apache.org/rest-catalog-spec/"
@@ -73,16 +74,31 @@ class CatalogConfig(KebabSerializer):
 
 class CreateNamespaceRequest(serializers.Serializer[Any]):
     namespace = text_list(help_text="Its levels, from the first; at most 5, and the ones above it must exist")
-    properties = string_map(required=False, allow_null=True)
+    properties = string_map(
+        required=False,
+        allow_null=True,
+        help_text="`location` chooses, for good, the folder in the warehouse below which its tables lie; default: one "
+        "of its own. `namespace_id` and `managed_access` are passed over. Keys may be in any case",
+    )
 
 
 class NamespaceResponse(serializers.Serializer[Any]):
     namespace = text_list(help_text="Its levels")
-    properties = string_map()
+    properties = string_map(help_text="With `namespace_id` and `location`, which ends with a slash")
+
+
+class LoadNamespaceResponse(KebabSerializer, NamespaceResponse):
+    namespace_uuid = serializers.UUIDField(required=False, help_text="With `returnUuid`")
 
 
 class ListNamespacesResponse(KebabSerializer):
     namespaces = serializers.ListField(child=text_list(), help_text="Direct children, in order of creation")
+    namespace_uuids = serializers.ListField(
+        child=serializers.UUIDField(), required=False, help_text="With `returnUuids`, in the order of `namespaces`"
+    )
+    protection_status = serializers.ListField(
+        child=serializers.BooleanField(), required=False, help_text="With `returnProtectionStatus`, in the same order"
+    )
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
@@ -140,6 +156,12 @@ class TableIdentifier(serializers.Serializer[Any]):
 
 class ListTablesResponse(KebabSerializer):
     identifiers = TableIdentifier(many=True, help_text="In order of creation")
+    table_uuids = serializers.ListField(
+        child=serializers.UUIDField(), required=False, help_text="With `returnUuids`, in the order of `identifiers`"
+    )
+    protection_status = serializers.ListField(
+        child=serializers.BooleanField(), required=False, help_text="With `returnProtectionStatus`, in the same order"
+    )
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
@@ -149,7 +171,7 @@ class CreateTableRequest(KebabSerializer):
         required=False,
         allow_null=True,
         help_text="A folder in the warehouse that neither lies in another table's folder nor holds one; files may be "
-        "there already. Default: `<warehouse>/<table uuid>`",
+        "there already. Default: `<location of the namespace>/<table uuid>`",
     )
     schema = TableSchema()
     partition_spec = PartitionSpec(required=False, allow_null=True)
@@ -266,3 +288,72 @@ class ReportMetricsRequest(SpecificationObject, KebabSerializer):
 
     link = REST_SPEC
     report_type = serializers.ChoiceField(["scan-report", "commit-report"])
+
+
+# --- credentials --------------------------------------------------------------------------------------------------
+
+
+class StorageCredential(serializers.Serializer[Any]):
+    prefix = Text(help_text="Locations that begin with it are what the credential is for")
+    config = string_map()
+
+
+class LoadCredentialsResponse(KebabSerializer):
+    storage_credentials = StorageCredential(many=True, help_text="Empty on local files, which need none")
+
+
+class RemoteSignRequest(serializers.Serializer[Any]):
+    region = Text()
+    uri = Text()
+    method = serializers.ChoiceField(METHODS)
+    headers = serializers.DictField(child=text_list())
+    properties = string_map(required=False, allow_null=True)
+    body = Text(required=False, allow_null=True, allow_blank=True)
+    provider = Text(required=False, allow_null=True, help_text="Such as s3")
+
+
+# --- generic tables -----------------------------------------------------------------------------------------------
+
+
+_DESCRIBED = "Any JSON, kept as it is, order of keys included; at most 1 MiB"
+
+
+class CreateGenericTableRequest(KebabSerializer):
+    name = Text()
+    format = serializers.RegexField(r"^[a-z][a-z0-9_-]{0,63}$", help_text="Such as lance or delta")
+    base_location = Text(
+        required=False,
+        allow_null=True,
+        help_text="A folder in the warehouse that neither lies in another table's folder nor holds one; files may be "
+        "there already. Default: a folder of its own",
+    )
+    doc = Text(required=False, allow_null=True, allow_blank=True)
+    properties = string_map(required=False, allow_null=True)
+    schema = serializers.JSONField(required=False, allow_null=True, help_text=_DESCRIBED)
+    statistics = serializers.JSONField(required=False, allow_null=True, help_text=_DESCRIBED)
+
+
+class GenericTable(KebabSerializer):
+    name = Text()
+    format = Text()
+    base_location = Text()
+    protected = serializers.BooleanField(help_text="Whether a drop must be forced")
+    doc = Text(allow_null=True, allow_blank=True)
+    properties = string_map()
+    schema = serializers.JSONField(allow_null=True)
+    statistics = serializers.JSONField(allow_null=True)
+
+
+class LoadGenericTableResponse(serializers.Serializer[Any]):
+    table = GenericTable()
+    config = string_map(help_text="Settings for this table; empty on local files")
+
+
+class GenericTableIdentifier(TableIdentifier):
+    format = Text()
+    id = serializers.UUIDField()
+
+
+class ListGenericTablesResponse(KebabSerializer):
+    identifiers = GenericTableIdentifier(many=True, help_text="In order of creation")
+    next_page_token = Text(required=False, help_text="Absent on the last page")

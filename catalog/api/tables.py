@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import flag, listed
+from catalog.api.fields import flag, listed, require_shallow_references
 from catalog.api.render import commit_table_response, created_table, etag_of, load_result, matches, not_modified
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
@@ -52,6 +52,7 @@ class TablesView(IcebergView):
 class TableView(IcebergView):
     @operations.load_table
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        require_shallow_references(request)
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import path, register_converter
+from django.urls import path
 
+from catalog.api import segments
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
+from catalog.api.table_access import SignRequestView, TableCredentialsView
 from catalog.api.tables import (
     RegisterTableView,
     RenameTableView,
@@ -17,22 +19,7 @@ from catalog.api.tables import (
 )
 from catalog.api.views import RegisterViewView, RenameViewView, ViewsView, ViewView
 
-
-class Segment:
-    """One raw segment. It may be empty: Spark asks for tables of no namespace and must hear NoSuchTable."""
-
-    regex = "[^/]*"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-register_converter(Segment, "segment")
-
-_NAMESPACE = "v1/<segment:prefix>/namespaces/<segment:namespace>"
+_NAMESPACE = segments.NAMESPACE
 
 urlpatterns = [
     # The hottest first: patterns are tried in this order.
@@ -42,6 +29,8 @@ urlpatterns = [
     path("v1/<segment:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
     path("v1/config", ConfigView.as_view(), name="config"),
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/credentials", TableCredentialsView.as_view(), name="table-credentials"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignRequestView.as_view(), name="sign-request"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
     path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),

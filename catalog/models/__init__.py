@@ -1,5 +1,6 @@
 """Django finds models through this package."""
 
+from catalog.models.generic_table import GenericTable
 from catalog.models.location_claim import LocationClaim
 from catalog.models.metadata import TabularMetadata
 from catalog.models.metrics_day import MetricsDay
@@ -10,6 +11,7 @@ from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
 
 __all__ = [
+    "GenericTable",
     "LocationClaim",
     "MetricsDay",
     "MetricsReport",

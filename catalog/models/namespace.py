@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.db import models
 
@@ -9,7 +10,12 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 
 class Namespace(models.Model):
-    """A folder of tabulars; nested. `path` joins the spelled levels with U+001F, `path_key` their look-up keys."""
+    """A folder of tabulars; nested. `path` joins the spelled levels with U+001F, `path_key` their look-up keys.
+
+    `location`, in compared form and chosen for good when the namespace is made, is the folder of tabulars whose place
+    nobody chooses; null in namespaces that are older than it: theirs lie in the warehouse itself. It is a prefix and
+    claims nothing: namespaces may share one or lie in each other's, and a tabular may be put into any of them.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     warehouse = models.ForeignKey("storage.Warehouse", on_delete=models.RESTRICT, related_name="namespaces")
@@ -17,6 +23,7 @@ class Namespace(models.Model):
     path = models.TextField()
     path_key = models.TextField()
     properties: models.JSONField[dict[str, str]] = models.JSONField(default=dict)
+    location = models.TextField(null=True)  # noqa: DJ001 - none is not the empty text
     protected = models.BooleanField(default=False)
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -34,4 +41,11 @@ class Namespace(models.Model):
         return tuple(self.path.split(LEVEL_SEPARATOR))
 
     def as_json(self) -> dict[str, Any]:
-        return {"namespace": list(self.levels), "properties": self.properties}
+        shown = shown_properties(self.properties, namespace_id=self.pk, location=self.location)
+        return {"namespace": list(self.levels), "properties": shown}
+
+
+def shown_properties(properties: dict[str, str], *, namespace_id: UUID, location: str | None) -> dict[str, str]:
+    """As clients see them: with `namespace_id` and with `location`, which ends with a slash."""
+    placed = {} if location is None else {"location": f"{location}/"}
+    return {**properties, **placed, "namespace_id": str(namespace_id)}

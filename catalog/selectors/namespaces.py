@@ -9,8 +9,10 @@ from django.conf import settings
 
 from catalog.errors import no_such_namespace, no_such_warehouse
 from catalog.identifiers import Levels, path_key
+from catalog.models.namespace import shown_properties
 from catalog.selectors.paging import Page, page_of
 from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -18,14 +20,14 @@ from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _GET = """
-SELECT w.status, n.id, n.path, n.properties
+SELECT w.status, n.id, n.path, n.properties, n.location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
  WHERE w.id = %s
 """
 
 _LIST_ROOT = """
-SELECT w.status, w.id, n.id, n.path
+SELECT w.status, w.id, n.id, n.path, n.protected
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.parent_id IS NULL AND n.id > %s
  WHERE w.id = %s
@@ -34,7 +36,7 @@ SELECT w.status, w.id, n.id, n.path
 """
 
 _LIST_CHILDREN = """
-SELECT w.status, p.id, n.id, n.path
+SELECT w.status, p.id, n.id, n.path, n.protected
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace p ON p.warehouse_id = w.id AND p.path_key = %s
   LEFT JOIN catalog_namespace n ON n.parent_id = p.id AND n.id > %s
@@ -46,9 +48,20 @@ SELECT w.status, p.id, n.id, n.path
 
 @dataclass(frozen=True, slots=True)
 class FoundNamespace:
+    """A namespace with its properties as clients see them."""
+
     id: UUID
     levels: Levels
     properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNamespace:
+    """A namespace as a listing shows it."""
+
+    id: UUID
+    levels: Levels
+    is_protected: bool
 
 
 def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> FoundNamespace:
@@ -56,19 +69,20 @@ def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> Fo
     row = fetch_one(settings.READ_DATABASE, _GET, [path_key(levels), warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    _, namespace_id, path, properties = row
+    _, namespace_id, path, properties, location = row
     if namespace_id is None:
         raise no_such_namespace(levels)
     namespace_id = as_uuid(namespace_id)
     require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id)
     if isinstance(properties, str):  # SQLite keeps JSON as text
         properties = read_stored_json(properties.encode())
-    return FoundNamespace(namespace_id, tuple(path.split("\x1f")), properties)
+    shown = shown_properties(properties, namespace_id=namespace_id, location=location)
+    return FoundNamespace(namespace_id, tuple(path.split(LEVEL_SEPARATOR)), shown)
 
 
 def list_namespaces_for(
     *, actor: Actor, warehouse_id: UUID, parent: Levels | None, page: Page
-) -> tuple[list[Levels], str | None]:
+) -> tuple[list[ListedNamespace], str | None]:
     """The direct children of `parent` (None: the first level), in order of creation, and the next page's token."""
     after = page.after_id()
     if parent is None:
@@ -83,5 +97,9 @@ def list_namespaces_for(
         raise no_such_namespace(parent or ())
     securable = Securable.Type.WAREHOUSE if parent is None else Securable.Type.NAMESPACE
     require(actor, Can.LIST_NAMESPACES, securable, as_uuid(rows[0][1]))
-    found = [(row[2], tuple(row[3].split("\x1f"))) for row in rows if row[2] is not None]
+    found = [
+        (row[2], ListedNamespace(as_uuid(row[2]), tuple(row[3].split(LEVEL_SEPARATOR)), bool(row[4])))
+        for row in rows
+        if row[2] is not None
+    ]
     return page_of(found, page)

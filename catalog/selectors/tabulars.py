@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,8 @@ from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.paging import Page, page_of
 from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
 from storage.profiles.verification import verifies_metadata_on_load
@@ -51,7 +53,7 @@ SELECT w.storage_profile, t.kind, t.metadata_location, m.document
 """
 
 _LIST = """
-SELECT w.status, n.id, n.path, t.id, t.name
+SELECT w.status, n.id, n.path, t.id, t.name, t.uuid, t.protected
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.kind = %s AND t.id > %s
@@ -83,6 +85,20 @@ class StagedTable:
     """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create."""
 
     document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTabular:
+    """A tabular as a listing shows it."""
+
+    identifier: Identifier
+    stored_uuid: Any
+    is_protected: bool
+
+    @property
+    def uuid(self) -> UUID:
+        """The one that clients see. Made when it is asked for, as most listings show none."""
+        return as_uuid(self.stored_uuid)
 
 
 def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> Loaded:
@@ -153,30 +169,51 @@ def _read_file(profile: dict[str, Any], location: str) -> bytes:
     return decode(store_for(profile).get(location, limit=limit), limit=limit)
 
 
-def require_tabular_exists(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> UUID:
-    """The id of a tabular. Raises as `load_tabular_for`."""
+def require_tabular_exists(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    identifier: Identifier,
+    kind: Tabular.Kind,
+    action: Can = Can.GET_METADATA,
+) -> UUID:
+    """The id of a tabular that `actor` may do `action` on. Raises as `load_tabular_for`."""
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     if row[1] is None or row[2] != kind:
         raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(row[1])
-    require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
+    require(actor, action, Securable.Type(kind.value), tabular_id)
     return tabular_id
 
 
 def list_tabulars_for(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, kind: Tabular.Kind, page: Page
-) -> tuple[list[Identifier], str | None]:
+) -> tuple[list[ListedTabular], str | None]:
     """Those of `kind` right in a namespace, in order of creation, and the token of the next page (None: no more)."""
     after = page.after_id()
     rows = fetch_all(settings.READ_DATABASE, _LIST, [path_key(levels), kind.value, after, warehouse_id, page.sql_limit])
+    stored_levels = require_listing(actor, rows, warehouse_id, levels, kind)
+    found = [
+        (row[3], ListedTabular(Identifier(stored_levels, row[4]), row[5], bool(row[6])))
+        for row in rows
+        if row[3] is not None
+    ]
+    return page_of(found, page)
+
+
+def require_listing(
+    actor: Actor, rows: Sequence[Row], warehouse_id: UUID, levels: Levels, kind: Tabular.Kind
+) -> Levels:
+    """The stored spelling of a namespace whose listing was read as `rows`: warehouse status, its id and path first.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    """
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
-    namespace_id, path = rows[0][1], rows[0][2]
+    _, namespace_id, path, *_ = rows[0]
     if namespace_id is None:
         raise no_such_namespace(levels)
     require(actor, LISTING_ACTIONS[kind], Securable.Type.NAMESPACE, as_uuid(namespace_id))
-    stored_levels = tuple(path.split("\x1f"))
-    found = [(row[3], Identifier(stored_levels, row[4])) for row in rows if row[3] is not None]
-    return page_of(found, page)
+    return tuple(path.split(LEVEL_SEPARATOR))

@@ -20,7 +20,7 @@ from tenancy.models import Securable
 
 _TARGET = """
 SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       t.id, t.kind, t.location, t.metadata_location
+       n.location, t.id, t.kind, t.location, t.metadata_location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -29,7 +29,7 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
 
 _TARGET_WITH_DOCUMENT = """
 SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       t.id, t.kind, t.location, t.metadata_location,
+       n.location, t.id, t.kind, t.location, t.metadata_location,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -61,6 +61,7 @@ class Target:
     default_format_version: int | None
     identifier: Identifier
     namespace_id: UUID | None
+    namespace_location: str | None
     current: CurrentTabular | None
 
     def has(self, kind: Tabular.Kind) -> bool:
@@ -89,31 +90,31 @@ def find_target(*, warehouse_id: UUID, identifier: Identifier) -> Target:
 
 
 def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tuple[Target, bytes]:
-    """As `find_target`, with the bytes of the current metadata file; empty when there is no tabular."""
+    """As `find_target`, with the bytes of the current metadata file; empty when there is none."""
     seen, cached = metadata_cache.last_seen((warehouse_id, identifier.path_key, identifier.name_key))
     known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
     params = [*known, identifier.path_key, identifier.name_key, warehouse_id]
     row = fetch_one("default", _TARGET_WITH_DOCUMENT, params)
     target = _target(warehouse_id, identifier, row)
-    if target.current is None or row is None:
+    if target.current is None or not target.current.metadata_location or row is None:
         return target, b""
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage_profile, version, row[10])
+    return target, read_document(target.storage_profile, version, row[11])
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     current = None
-    if row[6] is not None:
+    if row[7] is not None:
         current = CurrentTabular(
-            id=as_uuid(row[6]),
+            id=as_uuid(row[7]),
             namespace_id=as_uuid(row[5]),
-            kind=row[7],
-            location=row[8],
-            metadata_location=row[9],
+            kind=row[8],
+            location=row[9],
+            metadata_location=row[10],
         )
     return Target(
         warehouse_id=warehouse_id,
@@ -123,6 +124,7 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Targ
         default_format_version=row[4],
         identifier=identifier,
         namespace_id=as_uuid(row[5]) if row[5] is not None else None,
+        namespace_location=row[6],
         current=current,
     )
 

@@ -13,7 +13,7 @@ from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import chosen_location
+from catalog.services.locations import spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
@@ -55,7 +55,7 @@ def create_table(
         schema=schema,
         partition_spec=partition_spec,
         write_order=write_order,
-        location=chosen_location(target, location, table_uuid),
+        location=spelled_location(target, location, table_uuid),
         properties=properties,
         table_uuid=str(table_uuid),
         format_version=_format_version(target, requested_format_version(properties)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,6 +12,7 @@ from django.db import DatabaseError, IntegrityError
 
 from catalog.errors import Protected, already_exists, no_such_namespace, no_such_warehouse
 from catalog.iceberg.metadata_files import encode, first_metadata_location
+from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
@@ -23,6 +26,7 @@ from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogErro
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
+from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
@@ -73,21 +77,60 @@ def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
     identifier = new.target.identifier
     client_uuid = _client_uuid(new)
     made = Loaded(new_id(), new.metadata_location, new.document)
+    with making(new.kind, identifier), write_transaction():
+        _insert_rows(new, made.id, client_uuid)
+        keep_outcome(once, made)
+    address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
+    metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
+    return made
+
+
+@contextmanager
+def making(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
+    """Around the transaction that makes a tabular: what the database refuses, as the refusal of its kind."""
     try:
-        with write_transaction():
-            _insert_rows(new, made.id, client_uuid)
-            keep_outcome(once, made)
+        yield
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise no_such_namespace(identifier.levels) from None
-        raise already_exists(new.kind, new.kind, identifier) from None
+        raise already_exists(kind, kind, identifier) from None
     except DatabaseError as error:
         if not is_load(error):
             raise
         raise Busy("The database is busy: nothing was made, try again") from error
-    address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
-    metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
-    return made
+
+
+def hold_name(
+    target: Target,
+    namespace_id: UUID,
+    kind: Tabular.Kind,
+    client_uuid: UUID,
+    *,
+    replaced: CurrentTabular | None = None,
+) -> Warehouse:
+    """Lock the warehouse and the namespace for the caller's transaction, and see that name and UUID are free there.
+
+    A table that is `replaced` goes. Raises `NoSuchWarehouse`, `NoSuchNamespace`, `AlreadyExists`, `Protected`.
+    """
+    identifier = target.identifier
+    warehouse = lock_warehouse(target.warehouse_id)
+    if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
+        raise no_such_warehouse(target.warehouse_id)
+    # Looked at again, now that nobody else can make a table here or drop the namespace.
+    if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
+        raise no_such_namespace(identifier.levels)
+    namesakes = Tabular.objects.filter(namespace_id=namespace_id, name_key=identifier.name_key, deleted_at__isnull=True)
+    namesake = namesakes.first()
+    if namesake is not None:
+        if replaced is None or namesake.pk != replaced.id:
+            raise already_exists(namesake.kind, kind, identifier)
+        if namesake.protected:
+            raise Protected(f"Table is protected: {identifier}")
+        remove_securable(Securable.Type(namesake.kind), namesake.pk)
+        namesake.delete()
+    if Tabular.objects.filter(warehouse_id=warehouse.pk, uuid=client_uuid).exists():
+        raise AlreadyExists(f"A {kind} with UUID {client_uuid} already exists in this warehouse")
+    return warehouse
 
 
 def _client_uuid(new: NewTabular) -> UUID:
@@ -101,25 +144,7 @@ def _client_uuid(new: NewTabular) -> UUID:
 
 def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID) -> None:
     identifier = new.target.identifier
-    warehouse = lock_warehouse(new.target.warehouse_id)
-    if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
-        raise no_such_warehouse(new.target.warehouse_id)
-    # Looked at again, now that nobody else can make a table here or drop the namespace.
-    if not Namespace.objects.select_for_update(no_key=True).filter(pk=new.namespace_id):
-        raise no_such_namespace(identifier.levels)
-    namesakes = Tabular.objects.filter(
-        namespace_id=new.namespace_id, name_key=identifier.name_key, deleted_at__isnull=True
-    )
-    namesake = namesakes.first()
-    if namesake is not None:
-        if new.replaced is None or namesake.pk != new.replaced.id:
-            raise already_exists(namesake.kind, new.kind, identifier)
-        if namesake.protected:
-            raise Protected(f"Table is protected: {identifier}")
-        remove_securable(Securable.Type(namesake.kind), namesake.pk)
-        namesake.delete()
-    if Tabular.objects.filter(warehouse_id=warehouse.pk, uuid=client_uuid).exists():
-        raise AlreadyExists(f"A {new.kind} with UUID {client_uuid} already exists in this warehouse")
+    warehouse = hold_name(new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location = location_inside(new.metadata["location"], base=warehouse.location)
     outside = folder_outside(new.metadata, base=warehouse.location)
     for wanted in (location, *([outside] if outside else [])):

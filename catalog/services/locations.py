@@ -23,14 +23,6 @@ def lock_warehouse(warehouse_id: UUID) -> Warehouse | None:
     return Warehouse.objects.select_for_update(no_key=True).filter(pk=warehouse_id).first()
 
 
-def chosen_location(target: Target, location: object, tabular_uuid: UUID) -> str:
-    """Where a new table or view will lie, in the client's own spelling; one that it chose must be in the warehouse."""
-    if location is None:
-        return f"{target.warehouse_location}/{tabular_uuid}"
-    location_inside(location, base=target.warehouse_location)
-    return str(location).rstrip("/")
-
-
 def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     """The folder of a tabular's metadata files, in compared form, when it is not in the tabular's own location.
 
@@ -39,6 +31,26 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     location = location_inside(metadata["location"], base=base)
     folder = location_inside(metadata_folder(metadata), base=base)
     return None if f"{folder}/".startswith(f"{location}/") else folder
+
+
+def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
+    """Where a new tabular will lie: in its namespace's folder, or where the client chose, in the client's own spelling.
+
+    Raises `InvalidLocation` for a choice outside of the warehouse; it need not be in the namespace's folder.
+    """
+    if location is None:
+        return f"{target.namespace_location or target.warehouse_location}/{tabular_uuid}"
+    location_inside(location, base=target.warehouse_location)
+    return str(location).rstrip("/")
+
+
+def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
+    """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when a tabular could not be put into `location`."""
+    around = [location, *parents(location, base=warehouse.location)]
+    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
+    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
+    if tabulars.union(claims).exists():
+        raise LocationAlreadyTaken(f"Location is in the folder of a table or view: {location}")
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -13,13 +12,22 @@ from django.db.models import RestrictedError
 from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace, no_such_warehouse
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
+from catalog.services.locations import lock_warehouse, require_outside_tabulars
 from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.properties import read_properties, require_small
 from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, UnprocessableEntity
+from icekeeper.kernel.errors import (
+    AlreadyExists,
+    BadRequest,
+    InvalidLocation,
+    NamespaceNotEmpty,
+    UnprocessableEntity,
+)
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
+from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -27,7 +35,17 @@ from tenancy.authz.securables import Ref, add_securable, remove_securable
 from tenancy.models import Securable
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
-MAX_PROPERTIES_BYTES = 1_048_576
+LOCATION = "location"
+MANAGED = frozenset({"namespace_id", "managed_access"})
+"""Properties that are the server's: what a client says of them is passed over."""
+
+
+class LocationCannotBeUpdated(BadRequest):
+    wire_type = "LocationCannotBeUpdated"
+
+
+class LocationCannotBeRemoved(BadRequest):
+    wire_type = "LocationCannotBeRemoved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +63,37 @@ class PropertyChanges:
 def create_namespace(
     *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, once: RequestKey | None = None
 ) -> Namespace:
-    """Make a namespace below one that exists. Raises `AlreadyExists`, `NoSuchNamespace` for the parent."""
+    """Make a namespace below one that exists, as CreateNamespaceRequest says.
+
+    Keys of properties may be in any case, as engines and the compatibility kit send them. The property `location` is
+    where its tabulars will lie; a choice must be in the warehouse and in no tabular's folder, default is a folder of
+    its own. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`, `LocationAlreadyTaken`.
+    """
     checked = require_levels(levels)
     if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
         raise ReservedNamespace(f"Namespace {checked[0]} is reserved")
-    described = _string_map(properties, "properties")
+    described = _without_managed(read_properties(properties, "properties"))
+    chosen = described.pop(LOCATION, None)
     try:
         with write_transaction():
             # Locked, so that nobody deletes it before the namespace is there.
-            locked = Warehouse.objects.select_for_update(no_key=True)
-            if not locked.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE):
+            warehouse = lock_warehouse(warehouse_id)
+            if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
             parent_id = _parent(warehouse_id, checked)
             above: Ref = (
                 (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
             )
             require(actor, Can.CREATE_NAMESPACE, *above)
+            namespace_id = new_id()
             namespace = Namespace.objects.create(
-                id=new_id(),
+                id=namespace_id,
                 warehouse_id=warehouse_id,
                 parent_id=parent_id,
                 path=LEVEL_SEPARATOR.join(checked),
                 path_key=path_key(checked),
                 properties=described,
+                location=_location(warehouse, chosen, namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
             keep_outcome(once, namespace.as_json())
@@ -76,6 +102,15 @@ def create_namespace(
             raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None
         raise AlreadyExists(f"Namespace already exists: {dotted(checked)}") from None
     return namespace
+
+
+def _location(warehouse: Warehouse, chosen: str | None, namespace_id: UUID) -> str:
+    if chosen is None:
+        return f"{warehouse.location}/{namespace_id}"
+    location = location_inside(chosen, base=warehouse.location)
+    location_inside(f"{location}/{namespace_id}", base=warehouse.location)  # tabulars below it must have a place
+    require_outside_tabulars(warehouse=warehouse, location=location)
+    return location
 
 
 def _parent(warehouse_id: UUID, levels: Levels) -> UUID | None:
@@ -102,20 +137,23 @@ def update_namespace_properties(
 ) -> PropertyChanges:
     """Merge property changes under the row's lock, so that concurrent ones are all kept.
 
-    Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists.
+    Raises `NoSuchNamespace`; `UnprocessableEntity` (422) when a key is in both lists; `LocationCannotBeUpdated` and
+    `LocationCannotBeRemoved` (400), because tabulars lie there.
     """
-    to_set = _string_map(updates, "updates")
+    to_set = _without_managed(read_properties(updates, "updates"))
     to_remove = _string_list(removals, "removals")
     both = sorted(to_set.keys() & set(to_remove))
     if both:
         raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
     with write_transaction():
         namespace = _locked(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+        _require_location_kept(namespace, to_set, to_remove)
+        to_store = {key: value for key, value in to_set.items() if key != LOCATION}
         merged = dict(namespace.properties)
         removed = [key for key in to_remove if merged.pop(key, None) is not None]
-        changed = [key for key, value in to_set.items() if merged.get(key) != value]
-        merged.update(to_set)
-        _require_small(merged, "properties")
+        changed = [key for key, value in to_store.items() if merged.get(key) != value]
+        merged.update(to_store)
+        require_small(merged, "properties")
         if removed or changed:
             namespace.properties = merged
             namespace.version += 1
@@ -124,6 +162,25 @@ def update_namespace_properties(
         changes = PropertyChanges(updated=list(to_set), removed=removed, missing=missing)
         keep_outcome(once, changes.as_json())
     return changes
+
+
+def _require_location_kept(namespace: Namespace, to_set: dict[str, str], to_remove: list[str]) -> None:
+    if LOCATION in to_remove:
+        raise LocationCannotBeRemoved("The location of a namespace cannot be removed")
+    wanted = to_set.get(LOCATION)
+    if wanted is not None and not _is_location(namespace, wanted):
+        raise LocationCannotBeUpdated("The location of a namespace cannot be changed")
+
+
+def _is_location(namespace: Namespace, spelled: str) -> bool:
+    try:
+        return location_inside(spelled, base=namespace.warehouse.location) == namespace.location
+    except InvalidLocation:
+        return False
+
+
+def _without_managed(properties: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if key not in MANAGED}
 
 
 def drop_namespace(
@@ -166,25 +223,9 @@ def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Na
     return namespace
 
 
-def _string_map(value: object, what: str) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BadRequest(f"{what}: must be an object of strings")
-    _require_small(value, what)
-    return value
-
-
 def _string_list(value: object, what: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise BadRequest(f"{what}: must be a list of strings")
     return list(dict.fromkeys(value))
-
-
-def _require_small(properties: dict[str, Any], what: str) -> None:
-    if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
-        raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
-    if any("\x00" in key or "\x00" in value for key, value in properties.items()):
-        raise BadRequest(f"{what}: the character U+0000 is not allowed")

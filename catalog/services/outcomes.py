@@ -8,7 +8,7 @@ A refusal that the same request would meet again is kept as well; one that time 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import IntegrityError
 
 from catalog.models import Outcome
+from catalog.selectors.generic_tables import LoadedGenericTable, load_generic_table_by_id
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
 from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
@@ -96,10 +97,12 @@ def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
 
 
 def answer_of(result: object) -> dict[str, Any]:
-    """What `result` can be made of again: a version of a tabular, a staged table, a JSON object, or nothing."""
+    """What `result` can be made of again: a version of a tabular, a generic table, a staged table, JSON, or nothing."""
     match result:
         case Loaded():
             return {"tabular": str(result.id), "metadata-location": result.metadata_location}
+        case LoadedGenericTable():
+            return {"generic-table": str(result.id), "name": result.name}
         case StagedTable():
             return {"staged": result.document.decode()}
         case dict():
@@ -149,6 +152,10 @@ def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
     if "tabular" in answer:
         tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
         return (load_version(actor=actor, warehouse_id=request.warehouse_id, tabular_id=tabular_id, location=location),)
+    if "generic-table" in answer:
+        table_id = UUID(answer["generic-table"])
+        found = load_generic_table_by_id(actor=actor, warehouse_id=request.warehouse_id, table_id=table_id)
+        return (replace(found, name=answer["name"]),)
     if "staged" in answer:
         return (StagedTable(answer["staged"].encode()),)
     return (answer.get("body"),)

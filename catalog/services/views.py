@@ -15,7 +15,7 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import chosen_location
+from catalog.services.locations import spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
 from icekeeper.kernel import deadline
@@ -54,7 +54,7 @@ def create_view(
     metadata = create_view_metadata(
         schema=schema,
         view_version=view_version,
-        location=chosen_location(target, location, view_uuid),
+        location=spelled_location(target, location, view_uuid),
         properties=properties,
         view_uuid=str(view_uuid),
     )

@@ -1,4 +1,4 @@
-"""What both APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
+"""What the APIs share in reading and describing JSON: strict texts, kebab-case objects, error answers."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ class Text(serializers.CharField):
         return super().to_internal_value(data)
 
 
+class Flag(serializers.BooleanField):
+    """`true` or `false`; DRF's own field also takes texts and numbers."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
 class KebabSerializer(serializers.Serializer[Any]):
     # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
     # description of every shape that has none.)
@@ -65,7 +74,7 @@ class ErrorModel(serializers.Serializer[None]):
 
 
 class ErrorEnvelope(serializers.Serializer[None]):
-    """Every error of both APIs."""
+    """Every error of the APIs."""
 
     error = ErrorModel()
 

@@ -1,4 +1,4 @@
-"""The OpenAPI documents of both APIs, and the pages that show them."""
+"""The OpenAPI documents of the APIs, and the pages that show them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ APIS: Final = {
         "server has. Unknown members of a request body are ignored; inside table metadata they are kept. "
         "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
         {"Configuration API": "Where to begin", "Catalog API": "Namespaces and tables"},
+    ),
+    "generic-tables": Api(
+        "lakekeeper/",
+        "catalog.api.generic_table_urls",
+        "Icekeeper generic tables",
+        "Tables in other formats than Iceberg (Lance, Delta, CSV, ...): named, placed, described and guarded like the "
+        "tables of the catalog, with which they share their namespaces and names. What they hold is not looked at, and "
+        "there are no commits. Unknown members of a request body are ignored. "
+        "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
+        {"generic-table": "Tables in other formats"},
     ),
 }
 
@@ -105,10 +115,10 @@ def serve_openapi(request: HttpRequest, name: str) -> HttpResponse:
 
 
 class SwaggerView(SpectacularSwaggerView):
-    """Swagger UI with both documents, switched by a selector in its bar; the one named `first` is shown at first."""
+    """Swagger UI with all documents, switched by a selector in its bar; the one named `first` is shown at first."""
 
     title = "Icekeeper API"
-    url = "/api-docs/"  # not used: the settings below name both
+    url = "/api-docs/"  # not used: the settings below name them all
     first = "management"
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:

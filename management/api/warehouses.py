@@ -171,7 +171,7 @@ class WarehouseView(APIView):
         responses=answers({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
-        warehouse = get_warehouse_for(actor=actor_of(request), warehouse_id=_warehouse_id(warehouse_id))
+        warehouse = get_warehouse_for(actor=actor_of(request), warehouse_id=read_warehouse_id(warehouse_id))
         return Response(warehouse_json(warehouse))
 
     @extend_schema(
@@ -188,11 +188,11 @@ class WarehouseView(APIView):
         force = request.GET.get("force", "false").lower()
         if force not in {"true", "false"}:
             raise BadRequest("force: must be true or false")
-        delete_warehouse(actor=actor_of(request), warehouse_id=_warehouse_id(warehouse_id), force=force == "true")
+        delete_warehouse(actor=actor_of(request), warehouse_id=read_warehouse_id(warehouse_id), force=force == "true")
         return Response(status=204)
 
 
-def _warehouse_id(segment: str) -> UUID:
+def read_warehouse_id(segment: str) -> UUID:
     text = decode_segment(segment)
     warehouse_id = parse_id(text)
     if warehouse_id is None:

@@ -25,7 +25,10 @@ class Can(StrEnum):
     GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
     DELETE = "delete"
+    SET_PROTECTION = "set_protection"
     # table, view, generic table
+    READ_DATA = "read_data"
+    WRITE_DATA = "write_data"
     COMMIT = "commit"
     DROP = "drop"
     RENAME = "rename"

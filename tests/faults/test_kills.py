@@ -20,12 +20,12 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from catalog.models import LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
+from catalog.models import GenericTable, LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
 from icekeeper.kernel.ids import new_id
 from tasks.queue.models import Task
 from tenancy.models import Securable
-from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.catalog_fixtures import SCHEMA, chosen, snapshot
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -401,7 +401,36 @@ def test_create_namespace(catalog: ApiClient, namespace: str, state: Any) -> Non
         assert found - before in (set(), {f"n{line}"})
         is_new = found != before
         if is_new:
-            assert catalog.get(f"/namespaces/ns%1Fn{line}").json()["properties"] == {"line": str(line)}
+            assert chosen(catalog.get(f"/namespaces/ns%1Fn{line}").json()["properties"]) == {"line": str(line)}
+        before.update(found)
+        return is_new
+
+    kill_at_line_after_line(act, check)
+
+
+def test_create_generic_table(catalog: ApiClient, namespace: str) -> None:
+    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
+    before: set[str] = set()
+
+    def act(line: int) -> Callable[[], Any]:
+        body = {"name": f"g{line}", "format": "lance", "schema": {"line": line}}
+        return lambda: generic.post("/namespaces/ns/generic-tables", body)
+
+    def check(line: int) -> bool:
+        listed = generic.get("/namespaces/ns/generic-tables").json()["identifiers"]
+        found = {each["name"] for each in listed}
+        assert found - before in (set(), {f"g{line}"})
+        ids = {each["id"] for each in listed}
+        for kept in (
+            Tabular.objects.values_list("pk", flat=True),
+            GenericTable.objects.values_list("pk", flat=True),
+            Securable.objects.filter(type="generic-table").values_list("object_id", flat=True),
+        ):
+            assert {str(key) for key in kept} == ids
+        is_new = found != before
+        if is_new:
+            loaded = generic.get(f"/namespaces/ns/generic-tables/g{line}")
+            assert loaded.json()["table"]["schema"] == {"line": line}
         before.update(found)
         return is_new
 

@@ -4,17 +4,22 @@ from typing import Any
 
 import pytest
 
-from catalog.models import Namespace
+from catalog.models import Namespace, Tabular
+from storage.models import Warehouse
 from tenancy.models import Securable
+from tests.catalog_fixtures import chosen
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_namespace_is_made_loaded_listed_and_dropped(catalog: ApiClient) -> None:
+def test_a_namespace_is_made_loaded_listed_and_dropped(catalog: ApiClient, warehouse: Warehouse) -> None:
     made = catalog.post("/namespaces", {"namespace": ["Sales"], "properties": {"owner": "ann"}})
-    assert (made.status, made.json()) == (200, {"namespace": ["Sales"], "properties": {"owner": "ann"}})
-    assert catalog.get("/namespaces/Sales").json() == {"namespace": ["Sales"], "properties": {"owner": "ann"}}
+    namespace_id = str(Namespace.objects.get().pk)
+    added = {"location": f"{warehouse.location}/{namespace_id}/", "namespace_id": namespace_id}
+    sales = {"namespace": ["Sales"], "properties": {"owner": "ann", **added}}
+    assert (made.status, made.json()) == (200, sales)
+    assert catalog.get("/namespaces/Sales").json() == sales
     assert catalog.head("/namespaces/Sales").status == 204
     assert catalog.get("/namespaces").json() == {"namespaces": [["Sales"]]}
     assert catalog.delete("/namespaces/Sales").status == 204
@@ -119,13 +124,13 @@ def test_properties_are_merged(catalog: ApiClient, namespace: str) -> None:
     assert update.json() == {"updated": ["a", "b"], "removed": [], "missing": []}
     update = catalog.post("/namespaces/ns/properties", {"updates": {"a": "3"}, "removals": ["b", "c", "c"]})
     assert update.json() == {"updated": ["a"], "removed": ["b"], "missing": ["c"]}
-    assert catalog.get("/namespaces/ns").json()["properties"] == {"a": "3"}
+    assert chosen(catalog.get("/namespaces/ns").json()["properties"]) == {"a": "3"}
 
 
 def test_a_key_in_both_lists_is_unprocessable(catalog: ApiClient, namespace: str) -> None:
     answer = catalog.post("/namespaces/ns/properties", {"updates": {"a": "1"}, "removals": ["a"]})
     assert answer.refused(422, "UnprocessableEntityException", "a")
-    assert catalog.get("/namespaces/ns").json()["properties"] == {}
+    assert chosen(catalog.get("/namespaces/ns").json()["properties"]) == {}
 
 
 def test_a_missing_namespace_is_404_everywhere(catalog: ApiClient) -> None:
@@ -175,3 +180,150 @@ def test_an_unknown_or_malformed_prefix(catalog: ApiClient) -> None:
             "PrefixIsNotWarehouseID",
             "BadRequestException",
         }
+
+
+def test_listings_tell_uuids_and_protection_when_asked(catalog: ApiClient) -> None:
+    for levels in (["a"], ["a", "x"], ["b"], ["a", "y"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    Namespace.objects.filter(path__in=["b", "a\x1fx"]).update(protected=True)
+    ids = {namespace.path: str(namespace.pk) for namespace in Namespace.objects.all()}
+    both = "returnUuids=true&returnProtectionStatus=True"
+    assert catalog.get(f"/namespaces?{both}").json() == {
+        "namespaces": [["a"], ["b"]],
+        "namespace-uuids": [ids["a"], ids["b"]],
+        "protection-status": [False, True],
+    }
+    assert catalog.get(f"/namespaces?parent=a&{both}").json() == {
+        "namespaces": [["a", "x"], ["a", "y"]],
+        "namespace-uuids": [ids["a\x1fx"], ids["a\x1fy"]],
+        "protection-status": [True, False],
+    }
+    page = catalog.get(f"/namespaces?parent=a&{both}&pageToken=&pageSize=1").json()
+    assert (page["namespace-uuids"], page["protection-status"]) == ([ids["a\x1fx"]], [True])
+    page = catalog.get(f"/namespaces?parent=a&{both}&pageSize=1&pageToken={page['next-page-token']}").json()
+    assert page == {
+        "namespaces": [["a", "y"]], "namespace-uuids": [ids["a\x1fy"]], "protection-status": [False]
+    }  # fmt: skip
+    assert catalog.get("/namespaces?returnUuids=false&returnProtectionStatus=false").json() == {
+        "namespaces": [["a"], ["b"]]
+    }
+    assert catalog.get(f"/namespaces?parent=b&{both}").json() == {
+        "namespaces": [], "namespace-uuids": [], "protection-status": []
+    }  # fmt: skip
+
+
+def test_listings_of_tables_tell_uuids_and_protection_when_asked(catalog: ApiClient, make_table: Any) -> None:
+    uuids = [make_table(name)["metadata"]["table-uuid"] for name in ("t", "u", "v")]
+    Tabular.objects.filter(name="u").update(protected=True)
+    both = "returnUuids=true&returnProtectionStatus=true"
+    listed = catalog.get(f"/namespaces/ns/tables?{both}").json()
+    assert [each["name"] for each in listed["identifiers"]] == ["t", "u", "v"]
+    assert (listed["table-uuids"], listed["protection-status"]) == (uuids, [False, True, False])
+    first = catalog.get(f"/namespaces/ns/tables?{both}&pageToken=&pageSize=2").json()
+    rest = catalog.get(f"/namespaces/ns/tables?{both}&pageSize=2&pageToken={first['next-page-token']}").json()
+    assert (first["table-uuids"], rest["table-uuids"]) == (uuids[:2], uuids[2:])
+    assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": listed["identifiers"]}
+
+
+def test_a_load_tells_the_uuid_when_asked(catalog: ApiClient, namespace: str) -> None:
+    loaded = catalog.get("/namespaces/NS").json()
+    assert catalog.get("/namespaces/NS?returnUuid=false").json() == loaded
+    with_uuid = catalog.get("/namespaces/NS?returnUuid=true").json()
+    assert with_uuid == loaded | {"namespace-uuid": str(Namespace.objects.get().pk)}
+    assert with_uuid["namespace-uuid"] == loaded["properties"]["namespace_id"]
+
+
+@pytest.mark.parametrize("value", ["yes", "1", "", "null", "%00"])
+def test_what_to_return_is_true_or_false(catalog: ApiClient, namespace: str, value: str) -> None:
+    for target in (
+        f"/namespaces?returnUuids={value}",
+        f"/namespaces?returnProtectionStatus={value}",
+        f"/namespaces/ns?returnUuid={value}",
+        f"/namespaces/ns/tables?returnUuids={value}",
+        f"/namespaces/ns/tables?returnProtectionStatus={value}",
+    ):
+        assert catalog.get(target).refused(400, "BadRequestException")
+
+
+@pytest.mark.parametrize("segment", ["a%20b%1Fc+d", "a+b%1fc%20d", "a+b\x1fc+d", "A%20B%1FC%2BD"])
+def test_levels_are_told_apart_however_they_are_encoded(catalog: ApiClient, segment: str) -> None:
+    for levels in (["a b"], ["a b", "c d"], ["a b", "c+d"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    expected = ["a b", "c+d"] if "%2B" in segment else ["a b", "c d"]
+    assert catalog.get(f"/namespaces/{segment}").json()["namespace"] == expected
+    assert catalog.head(f"/namespaces/{segment}").status == 204
+    assert catalog.get(f"/namespaces/{segment}/tables").json() == {"identifiers": []}
+
+
+@pytest.mark.parametrize("parent", ["a+b%1Fc", "a%20b%1fc", "a%2520b%251Fc", "a%2Bb%251Fc", "A%20B%1FC"])
+def test_the_parent_is_told_once_or_twice_encoded(catalog: ApiClient, parent: str) -> None:
+    for levels in (["a b"], ["a b", "c"], ["a b", "c", "child"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    assert catalog.get(f"/namespaces?parent={parent}").json() == {"namespaces": [["a b", "c", "child"]]}
+
+
+def test_a_dot_separates_nothing(catalog: ApiClient) -> None:
+    for levels in (["a"], ["a", "b"], ["a.b"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    assert catalog.get("/namespaces/a.b").json()["namespace"] == ["a.b"]
+    assert catalog.get("/namespaces?parent=a.b").json() == {"namespaces": []}
+
+
+def test_five_levels_are_made_and_a_deeper_one_is_not_there(catalog: ApiClient) -> None:
+    for depth in range(1, 6):
+        assert catalog.post("/namespaces", {"namespace": list("abcde")[:depth]}).status == 200
+    assert catalog.post("/namespaces", {"namespace": list("abcdef")}).refused(400, "NamespaceDepthExceeded")
+    deep = "%1F".join("abcdef")
+    for answer in (
+        catalog.get(f"/namespaces/{deep}"),
+        catalog.delete(f"/namespaces/{deep}"),
+        catalog.get(f"/namespaces?parent={deep}"),
+        catalog.get(f"/namespaces/{deep}/tables"),
+        catalog.post(f"/namespaces/{deep}/properties", {"updates": {}}),
+    ):
+        assert answer.refused(404, "NoSuchNamespaceException", "Namespace does not exist: a.b.c.d.e.f")
+    assert catalog.get(f"/namespaces/{deep}/tables/t").refused(404, "NoSuchTableException")
+    assert Namespace.objects.count() == 5
+
+
+def test_every_level_is_looked_up_without_case(catalog: ApiClient) -> None:
+    catalog.post("/namespaces", {"namespace": ["Übung"]})
+    made = catalog.post("/namespaces", {"namespace": ["ÜBUNG", "\uff37ide"]})
+    assert made.json()["namespace"] == ["ÜBUNG", "\uff37ide"]
+    assert catalog.get("/namespaces/u%CC%88bung%1FWIDE").json()["namespace"] == ["ÜBUNG", "\uff37ide"]
+    assert catalog.get("/namespaces?parent=%C3%9CBUNG").json() == {"namespaces": [["ÜBUNG", "\uff37ide"]]}
+    assert catalog.post("/namespaces", {"namespace": ["übung", "wide"]}).refused(409, "AlreadyExistsException")
+
+
+def test_keys_of_properties_keep_their_case(catalog: ApiClient) -> None:
+    properties = {"Owner": "Ann", "owner": "ann", "created-AT": "", "Location": "x", "☃": "${y}", "": "z"}
+    catalog.post("/namespaces", {"namespace": ["n"], "properties": properties})
+    assert chosen(catalog.get("/namespaces/n").json()["properties"]) == properties
+    catalog.post("/namespaces/n/properties", {"removals": ["owner", "LOCATION"], "updates": {"OWNER": "x"}})
+    del properties["owner"]
+    assert chosen(catalog.get("/namespaces/n").json()["properties"]) == properties | {"OWNER": "x"}
+
+
+def test_properties_of_the_server_are_passed_over(catalog: ApiClient) -> None:
+    claimed = {"namespace_id": "mine", "managed_access": "true"}
+    made = catalog.post("/namespaces", {"namespace": ["n"], "properties": {"a": "b", **claimed}}).json()
+    namespace_id = str(Namespace.objects.get().pk)
+    assert made["properties"]["namespace_id"] == namespace_id
+    assert chosen(made["properties"]) == {"a": "b"}
+    update = catalog.post("/namespaces/n/properties", {"updates": {"c": "d", **claimed}})
+    assert update.json() == {"updated": ["c"], "removed": [], "missing": []}
+    update = catalog.post("/namespaces/n/properties", {"removals": ["a", "namespace_id"]})
+    assert update.json() == {"updated": [], "removed": ["a"], "missing": ["namespace_id"]}
+    properties = catalog.get("/namespaces/n").json()["properties"]
+    assert (chosen(properties), properties["namespace_id"]) == ({"c": "d"}, namespace_id)
+    assert Namespace.objects.get().properties == {"c": "d"}
+
+
+def test_a_large_map_of_properties_is_refused(catalog: ApiClient, namespace: str) -> None:
+    for updates in ({"a": "x" * 10_000_000}, {f"k{number}": "v" * 100 for number in range(20_000)}):
+        assert catalog.post("/namespaces/ns/properties", {"updates": updates}).refused(
+            400, "BadRequestException", "larger than"
+        )
+        answer = catalog.post("/namespaces", {"namespace": ["n"], "properties": updates})
+        assert answer.refused(400, "BadRequestException", "larger than")
+    assert Namespace.objects.get().properties == {}

@@ -23,6 +23,7 @@ OPERATION_IDS = {
     "updateProperties", "listTables", "createTable", "registerTable", "loadTable", "tableExists", "updateTable",
     "dropTable", "renameTable", "reportMetrics", "unregisterTable", "commitTransaction",
     "listViews", "createView", "loadView", "viewExists", "replaceView", "dropView", "renameView", "registerView",
+    "loadCredentials", "signRequest",
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_a_document_is_valid_and_nothing_in_it_was_guessed(document: openapi.Doc
 def test_every_operation_is_described(name: str, document: openapi.Document) -> None:
     tags = {tag["name"] for tag in document.content["tags"]}
     for where, operation in operations_of(document.content).items():
-        assert where.split(" ")[1].startswith(f"/{name}/v1/")
+        assert where.split(" ")[1].startswith(f"/{openapi.APIS[name].prefix}v1/")
         assert operation["summary"]
         assert set(operation["tags"]) <= tags
         responses = operation["responses"]
@@ -78,10 +79,26 @@ def test_components_are_those_of_this_document_and_all_are_used(document: openap
     assert references(document.content) == components
 
 
-def test_the_catalog_document_has_what_config_advertises_and_nothing_else() -> None:
+def test_the_catalog_document_has_what_config_advertises_and_one_that_is_always_refused() -> None:
     found = operations_of(openapi.make_document("catalog").content)
-    assert {where.replace("/catalog/", "/") for where in found} == set(ENDPOINTS)
+    served = {where.replace("/catalog/", "/"): operation for where, operation in found.items()}
+    refused = {where for where, each in served.items() if not any(status < "4" for status in each["responses"])}
+    assert refused == {"POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign"}
+    assert served.keys() - refused == set(ENDPOINTS)
     assert {operation["operationId"] for operation in found.values()} == OPERATION_IDS
+
+
+def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None:
+    found = operations_of(openapi.make_document("generic-tables").content)
+    namespace = "/lakekeeper/v1/{prefix}/namespaces/{namespace}/generic-tables"
+    assert {where: operation["operationId"] for where, operation in found.items()} == {
+        f"GET {namespace}": "list_generic_tables",
+        f"POST {namespace}": "create_generic_table",
+        f"GET {namespace}/{{table}}": "load_generic_table",
+        f"DELETE {namespace}/{{table}}": "drop_generic_table",
+        f"GET {namespace}/{{table}}/credentials": "load_generic_table_credentials",
+        "POST /lakekeeper/v1/{prefix}/generic-tables/rename": "rename_generic_table",
+    }
 
 
 def test_the_kinds_of_requirements_are_those_of_the_engine() -> None:
@@ -106,7 +123,11 @@ def test_the_command_writes_and_checks(tmp_path: Path, monkeypatch: pytest.Monke
         call_command("openapi", check=True)
     assert not (tmp_path / "openapi").exists()
     call_command("openapi", stdout=StringIO())
-    assert sorted(path.name for path in (tmp_path / "openapi").iterdir()) == ["catalog.json", "management.json"]
+    assert sorted(path.name for path in (tmp_path / "openapi").iterdir()) == [
+        "catalog.json",
+        "generic-tables.json",
+        "management.json",
+    ]
     (tmp_path / "openapi" / "catalog.json").write_bytes(b"{}")
     with pytest.raises(CommandError, match=r"catalog\.json is out of date"):
         call_command("openapi", check=True)
@@ -135,9 +156,13 @@ def test_a_document_is_made_once_for_all_requests(name: str, monkeypatch: pytest
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("page", "title"),
-    [("/swagger-ui", "Icekeeper management API"), ("/swagger-ui/catalog", "Icekeeper Iceberg REST catalog")],
+    [
+        ("/swagger-ui", "Icekeeper management API"),
+        ("/swagger-ui/catalog", "Icekeeper Iceberg REST catalog"),
+        ("/swagger-ui/generic-tables", "Icekeeper generic tables"),
+    ],
 )
-def test_swagger_ui_offers_both_documents(page: str, title: str) -> None:
+def test_swagger_ui_offers_all_documents(page: str, title: str) -> None:
     text = call("GET", page).body.decode()
     assert f'"urls.primaryName": "{title}"' in text
     for name in openapi.APIS:

@@ -14,7 +14,7 @@ FOLDER = Path(settings.BASE_DIR) / "docs" / "openapi"
 
 class Command(BaseCommand):
     help = (
-        "Write the OpenAPI documents of both APIs to docs/openapi, or check that they are true. Fails when an "
+        "Write the OpenAPI documents of the APIs to docs/openapi, or check that they are true. Fails when an "
         "operation is not described completely."
     )
 

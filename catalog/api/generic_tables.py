@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from catalog.api import operations
+from catalog.api.base import IcebergView, json_answer
+from catalog.api.fields import require_shallow_references
+from catalog.api.render import load_generic_table_response
+from catalog.models import Tabular
+from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
+from catalog.selectors.tabulars import require_tabular_exists
+from catalog.services.generic_tables import create_generic_table
+
+GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
+
+
+class GenericTablesView(IcebergView):
+    @operations.list_generic_tables
+    def get(self, request: Request, **_: Any) -> HttpResponse:
+        found, token = list_generic_tables_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=self.levels,
+            page=self.page(request, "generic-tables"),
+        )
+        answer: dict[str, Any] = {"identifiers": [each.as_json() for each in found]}
+        if token is not None:
+            answer["next-page-token"] = token
+        return json_answer(answer)
+
+    @operations.create_generic_table
+    def post(self, request: Request, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        created = self.perform(
+            once,
+            lambda: create_generic_table(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                table_format=body.get("format"),
+                base_location=body.get("base-location"),
+                doc=body.get("doc"),
+                properties=body.get("properties"),
+                schema=body.get("schema"),
+                statistics=body.get("statistics"),
+                once=once,
+            ),
+        )
+        return load_generic_table_response(created)
+
+
+class GenericTableView(IcebergView):
+    @operations.load_generic_table
+    def get(self, request: Request, **_: Any) -> HttpResponse:
+        loaded = load_generic_table_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
+        return load_generic_table_response(loaded)
+
+    @operations.drop_generic_table
+    def delete(self, request: Request, **_: Any) -> HttpResponse:
+        return self.dropping(request, GENERIC_TABLE, purges_unless_told=True)
+
+
+class GenericTableCredentialsView(IcebergView):
+    @operations.load_generic_table_credentials
+    def get(self, request: Request, **_: Any) -> HttpResponse:
+        require_shallow_references(request)
+        require_tabular_exists(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=GENERIC_TABLE
+        )
+        return json_answer({"storage-credentials": []})  # local files need none
+
+
+class RenameGenericTableView(IcebergView):
+    @operations.rename_generic_table
+    def post(self, request: Request, **_: Any) -> HttpResponse:
+        return self.renaming(request, GENERIC_TABLE)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from django.db import models
+
+
+class GenericTable(models.Model):
+    """What a `Tabular` of another format than Iceberg (Lance, Delta, CSV, ...) is described by; written once.
+
+    `schema` and `statistics` are JSON texts, so that the order of keys is kept on every database; null when none was
+    given. Nobody here reads them.
+    """
+
+    tabular = models.OneToOneField(
+        "catalog.Tabular", on_delete=models.CASCADE, primary_key=True, related_name="generic_table"
+    )
+    format = models.CharField(max_length=64)
+    doc = models.TextField(null=True)  # noqa: DJ001 - none is not the empty text
+    properties: models.JSONField[dict[str, str]] = models.JSONField(default=dict)
+    schema = models.TextField(null=True)  # noqa: DJ001
+    statistics = models.TextField(null=True)  # noqa: DJ001
+
+    def __str__(self) -> str:
+        return str(self.tabular_id)

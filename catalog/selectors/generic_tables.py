@@ -1,0 +1,122 @@
+"""Reads of generic tables: each is one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import no_such_tabular, no_such_warehouse
+from catalog.identifiers import Identifier, Levels, path_key
+from catalog.models import Tabular
+from catalog.selectors.paging import Page, page_of
+from catalog.selectors.tabulars import require_listing
+from icekeeper.kernel.errors import NoSuchGenericTable
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+_LOAD = """
+SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+  LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+_LOAD_BY_ID = """
+SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
+  FROM storage_warehouse w
+  LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
+  LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+_LIST = """
+SELECT w.status, n.id, n.path, t.id, t.name, g.format
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.kind = 'generic-table' AND t.id > %s
+                                AND t.deleted_at IS NULL
+  LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
+ WHERE w.id = %s
+ ORDER BY t.id
+ LIMIT %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGenericTable:
+    """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given."""
+
+    id: UUID
+    name: str
+    format: str
+    base_location: str
+    is_protected: bool
+    doc: str | None
+    properties: dict[str, str]
+    schema: str | None
+    statistics: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGenericTable:
+    id: UUID
+    identifier: Identifier
+    format: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.identifier.as_json(), "format": self.format, "id": str(self.id)}
+
+
+def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier) -> LoadedGenericTable:
+    """Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
+    row = fetch_one(settings.READ_DATABASE, _LOAD, [identifier.path_key, identifier.name_key, warehouse_id])
+    if row is None or row[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    if row[1] is None:
+        raise no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
+    return _loaded(actor, row)
+
+
+def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:
+    """As it is now, under whatever name, also when it was dropped and can be restored; read where writes go."""
+    row = fetch_one("default", _LOAD_BY_ID, [table_id, warehouse_id])
+    if row is None:
+        raise no_such_warehouse(warehouse_id)
+    if row[1] is None:
+        raise NoSuchGenericTable(f"Generic table does not exist: {table_id}")
+    return _loaded(actor, row)
+
+
+def list_generic_tables_for(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, page: Page
+) -> tuple[list[ListedGenericTable], str | None]:
+    """Those right in a namespace, in order of creation, and the token of the next page (None: no more)."""
+    after = page.after_id()
+    rows = fetch_all(settings.READ_DATABASE, _LIST, [path_key(levels), after, warehouse_id, page.sql_limit])
+    stored_levels = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
+    found = [
+        (row[3], ListedGenericTable(as_uuid(row[3]), Identifier(stored_levels, row[4]), row[5]))
+        for row in rows
+        if row[3] is not None
+    ]
+    return page_of(found, page)
+
+
+def _loaded(actor: Actor, row: Row) -> LoadedGenericTable:
+    _, table_id, name, location, is_protected, table_format, doc, properties, schema, statistics = row
+    table_id = as_uuid(table_id)
+    require(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id)
+    if isinstance(properties, str):  # SQLite keeps JSON as text
+        properties = read_stored_json(properties.encode())
+    return LoadedGenericTable(
+        table_id, name, table_format, location, bool(is_protected), doc, properties, schema, statistics
+    )

@@ -1,0 +1,159 @@
+"""Generic tables: names, places and descriptions of tables in formats that the catalog does not read.
+
+They are written once. There is no commit: who writes the data coordinates itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from uuid import UUID
+
+from catalog.errors import already_exists
+from catalog.identifiers import Identifier, Levels
+from catalog.models import GenericTable, Tabular
+from catalog.selectors.generic_tables import LoadedGenericTable
+from catalog.selectors.targets import Target, find_target
+from catalog.services.insertion import hold_name, making
+from catalog.services.locations import require_free_location, spelled_location
+from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.properties import read_properties
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.names import require_name
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.profiles.location import location_inside
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import add_securable
+from tenancy.models import Securable
+
+KIND = Tabular.Kind.GENERIC_TABLE
+MAX_JSON_BYTES = 1_048_576
+"""Of each part of a description, written as JSON."""
+
+_FORMAT = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+class InvalidName(BadRequest):
+    wire_type = "InvalidName"
+
+
+class InvalidFormat(BadRequest):
+    wire_type = "InvalidFormat"
+
+
+class DescriptionTooLarge(BadRequest):
+    wire_type = "PayloadTooLarge"
+
+
+def create_generic_table(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    name: object,
+    table_format: object,
+    base_location: object,
+    doc: object,
+    properties: object,
+    schema: Any,
+    statistics: Any,
+    once: RequestKey | None = None,
+) -> LoadedGenericTable:
+    """Make a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
+
+    `schema` and `statistics` are any JSON values and kept as they are. Raises `InvalidName`, `InvalidFormat`,
+    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`.
+    """
+    identifier = Identifier(levels, _name(name))
+    described = GenericTable(
+        format=_format(table_format),
+        doc=_doc(doc),
+        properties=_properties(properties),
+        schema=_json_text(schema, "schema"),
+        statistics=_json_text(statistics, "statistics"),
+    )
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    namespace_id = target.namespace_for(actor, Can.CREATE_GENERIC_TABLE)
+    if target.current is not None:
+        raise already_exists(target.current.kind, KIND, identifier)
+    table_id = new_id()
+    wanted = spelled_location(target, base_location, table_id)
+    with making(KIND, identifier), write_transaction():
+        made = _insert_rows(target, namespace_id, table_id, wanted, described)
+        keep_outcome(once, made)
+    return made
+
+
+def _insert_rows(
+    target: Target, namespace_id: UUID, table_id: UUID, wanted: str, described: GenericTable
+) -> LoadedGenericTable:
+    warehouse = hold_name(target, namespace_id, KIND, table_id)
+    location = location_inside(wanted, base=warehouse.location)
+    require_free_location(warehouse=warehouse, location=location, owner=table_id)
+    row = Tabular.objects.create(
+        id=table_id,
+        warehouse_id=warehouse.pk,
+        namespace_id=namespace_id,
+        kind=KIND,
+        uuid=table_id,
+        name=target.identifier.name,
+        name_key=target.identifier.name_key,
+        location=location,
+        metadata_location="",
+    )
+    described.tabular = row
+    described.save(force_insert=True)
+    add_securable(Securable.Type.GENERIC_TABLE, table_id, parent=(Securable.Type.NAMESPACE, namespace_id))
+    return LoadedGenericTable(
+        id=table_id,
+        name=row.name,
+        format=described.format,
+        base_location=location,
+        is_protected=False,
+        doc=described.doc,
+        properties=described.properties,
+        schema=described.schema,
+        statistics=described.statistics,
+    )
+
+
+def _name(name: object) -> str:
+    try:
+        return require_name(name, "generic table name")
+    except BadRequest as error:
+        raise InvalidName(error.message) from None
+
+
+def _format(table_format: object) -> str:
+    if not isinstance(table_format, str) or not _FORMAT.fullmatch(table_format):
+        raise InvalidFormat(
+            "format: must be at most 64 lower-case letters, digits, _ and -, and begin with a letter, such as lance"
+        )
+    return table_format
+
+
+def _doc(doc: object) -> str | None:
+    if doc is None:
+        return None
+    if not isinstance(doc, str) or "\x00" in doc:
+        raise BadRequest("doc: must be a string without the character U+0000")
+    _json_text(doc, "doc")
+    return doc
+
+
+def _properties(properties: object) -> dict[str, str]:
+    _json_text(properties, "properties")
+    return read_properties(properties, "properties")
+
+
+def _json_text(value: Any, what: str) -> str | None:
+    """`value` written as JSON; None when there is none."""
+    if value is None:
+        return None
+    text = write_json(value)
+    if len(text) > MAX_JSON_BYTES:
+        raise DescriptionTooLarge(f"{what}: larger than {MAX_JSON_BYTES} bytes")
+    return text.decode()

@@ -1,0 +1,39 @@
+"""Protection: what has it is not dropped, unless the drop is forced."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import F
+
+from catalog.errors import no_such_id
+from catalog.models import Namespace, Tabular
+from catalog.selectors.protection import Protection, get_protected_for
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.models import Securable
+
+
+def set_protection(
+    *, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID, is_protected: bool
+) -> Protection:
+    """Protect a namespace, table, view or generic table, or no longer. It holds for every drop that begins later.
+
+    Raises `NoSuchWarehouse` or the "no such" of its kind.
+    """
+    at = now()
+    with write_transaction():
+        found = get_protected_for(
+            actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
+        )
+        if isinstance(found, Namespace):
+            rows = Namespace.objects.filter(pk=found.pk)
+            changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
+        else:
+            tabulars = Tabular.objects.filter(pk=found.pk, deleted_at__isnull=True)
+            changed = tabulars.update(protected=is_protected, updated_at=at)
+        if not changed:  # it was dropped in between
+            raise no_such_id(kind.value, object_id)
+    return Protection(is_protected, at)

@@ -1,0 +1,115 @@
+"""Protection of namespaces, tables, views and generic tables; each has a route of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from catalog.errors import no_such_id
+from catalog.selectors.protection import Protection, get_protection_for
+from catalog.services.protection import set_protection
+from icekeeper.kernel.api_shapes import Flag, answers
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.raw_path import decode_segment
+from management.api.warehouses import NO_WAREHOUSE, TAGS, WAREHOUSE_ID, read_warehouse_id
+from tenancy.authn.requests import actor_of
+from tenancy.models import Securable
+
+MISSING = {
+    "namespace": "`NoSuchNamespaceException`",
+    "table": "`NoSuchTableException`",
+    "view": "`NoSuchViewException`",
+    "generic-table": "`NoSuchGenericTableException`",
+}
+
+
+class SetProtectionRequest(serializers.Serializer[Any]):
+    protected = Flag(help_text="Whether it is to be dropped by force only")
+
+
+class ProtectionResponse(serializers.Serializer[Any]):
+    protected = serializers.BooleanField()
+    updated_at = serializers.DateTimeField()
+
+
+def described(kind: str) -> Callable[[type[ProtectionView]], type[ProtectionView]]:
+    """What the OpenAPI document says of the routes for `kind`."""
+    thing, noun = kind.replace("-", "_"), kind.replace("-", " ")
+    parameters = [
+        WAREHOUSE_ID,
+        OpenApiParameter("object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id"),
+    ]
+    responses = answers({200: ProtectionResponse}, {404: f"{MISSING[kind]}, {NO_WAREHOUSE}"})
+    return extend_schema_view(
+        get=extend_schema(
+            operation_id=f"get_{thing}_protection",
+            tags=TAGS,
+            summary=f"Whether a {noun} is protected from being dropped",
+            parameters=parameters,
+            responses=responses,
+        ),
+        post=extend_schema(
+            operation_id=f"set_{thing}_protection",
+            tags=TAGS,
+            summary=f"Protect a {noun} from being dropped, or no longer",
+            parameters=parameters,
+            request=SetProtectionRequest,
+            responses=responses,
+        ),
+    )
+
+
+class ProtectionView(APIView):
+    kind: ClassVar[Securable.Type]
+
+    def get(self, request: Request, warehouse_id: str, object_id: str) -> Response:
+        return _answer(get_protection_for(actor=actor_of(request), **self._addressed(warehouse_id, object_id)))
+
+    def post(self, request: Request, warehouse_id: str, object_id: str) -> Response:
+        body = SetProtectionRequest(data=request.data)
+        body.is_valid(raise_exception=True)
+        return _answer(
+            set_protection(
+                actor=actor_of(request),
+                is_protected=body.validated_data["protected"],
+                **self._addressed(warehouse_id, object_id),
+            )
+        )
+
+    def _addressed(self, warehouse_id: str, object_id: str) -> dict[str, Any]:
+        text = decode_segment(object_id)
+        parsed = parse_id(text)
+        if parsed is None:
+            raise no_such_id(self.kind.value, text[:100])
+        return {"warehouse_id": read_warehouse_id(warehouse_id), "kind": self.kind, "object_id": parsed}
+
+
+@described("namespace")
+class NamespaceProtectionView(ProtectionView):
+    kind = Securable.Type.NAMESPACE
+
+
+@described("table")
+class TableProtectionView(ProtectionView):
+    kind = Securable.Type.TABLE
+
+
+@described("view")
+class ViewProtectionView(ProtectionView):
+    kind = Securable.Type.VIEW
+
+
+@described("generic-table")
+class GenericTableProtectionView(ProtectionView):
+    kind = Securable.Type.GENERIC_TABLE
+
+
+def _answer(protection: Protection) -> Response:
+    return Response({"protected": protection.is_protected, "updated_at": protection.updated_at})

@@ -1,0 +1,178 @@
+"""Protection: set and told by id, kept by drops until it is taken back or overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from catalog.models import Namespace, Tabular
+from catalog.services.namespaces import drop_namespace
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+KINDS = {
+    "namespace": "NoSuchNamespaceException",
+    "table": "NoSuchTableException",
+    "view": "NoSuchViewException",
+    "generic-table": "NoSuchGenericTableException",
+}
+
+
+@pytest.fixture
+def api(warehouse: Warehouse) -> ApiClient:
+    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+
+
+@pytest.fixture
+def things(catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
+    """One of each kind in the namespace `ns`, by the id that clients see; the view is a row alone."""
+    table = make_table("t")["metadata"]["table-uuid"]
+    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
+    assert generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
+    namespace = Namespace.objects.get()
+    view = Tabular.objects.create(
+        warehouse_id=namespace.warehouse_id,
+        namespace=namespace,
+        kind="view",
+        uuid="0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44",
+        name="v",
+        name_key="v",
+        location=f"{namespace.location}/v",
+        metadata_location=f"{namespace.location}/v/metadata/00000.json",
+    )
+    return {
+        "namespace": str(namespace.pk),
+        "table": table,
+        "view": str(view.uuid),
+        "generic-table": str(Tabular.objects.get(name="g").uuid),
+    }
+
+
+def protected_rows() -> int:
+    return Tabular.objects.filter(protected=True).count() + Namespace.objects.filter(protected=True).count()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_protection_is_set_and_told(api: ApiClient, things: dict[str, str], kind: str) -> None:
+    target = f"/{kind}/{things[kind]}/protection"
+    before = api.get(target).json()
+    assert before["protected"] is False
+    for wanted in (True, True, False):
+        answer = api.post(target, {"protected": wanted})
+        assert answer.status == 200, answer.body
+        assert set(answer.json()) == {"protected", "updated_at"}
+        assert answer.json()["protected"] is wanted
+        assert api.get(target).json() == answer.json()
+        assert protected_rows() == int(wanted)
+        assert datetime.fromisoformat(answer.json()["updated_at"]) > datetime.fromisoformat(before["updated_at"])
+
+
+def test_a_protected_table_is_dropped_by_force_only(api: ApiClient, catalog: ApiClient, things: dict[str, str]) -> None:
+    api.post(f"/table/{things['table']}/protection", {"protected": True})
+    for answer in (catalog.delete("/namespaces/ns/tables/t"), catalog.post("/namespaces/ns/tables/t/unregister")):
+        assert answer.refused(409, "ProtectedTabularDeletionWithoutForce", "Table is protected: ns.t")
+    assert catalog.get("/namespaces/ns/tables?returnProtectionStatus=true").json()["protection-status"] == [True]
+    assert catalog.delete("/namespaces/ns/tables/t?force=true").status == 204
+    assert api.get(f"/table/{things['table']}/protection").refused(404, "NoSuchTableException", things["table"])
+
+
+def test_protection_that_was_taken_back_lets_the_drop_pass(
+    api: ApiClient, catalog: ApiClient, things: dict[str, str]
+) -> None:
+    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
+    target = f"/generic-table/{things['generic-table']}/protection"
+    api.post(target, {"protected": True})
+    assert generic.get("/namespaces/ns/generic-tables/g").json()["table"]["protected"] is True
+    assert generic.delete("/namespaces/ns/generic-tables/g").refused(409, "ProtectedTabularDeletionWithoutForce")
+    api.post(target, {"protected": False})
+    assert generic.delete("/namespaces/ns/generic-tables/g").status == 204
+
+
+def test_a_protected_namespace_is_dropped_by_force_only(api: ApiClient, catalog: ApiClient, namespace: str) -> None:
+    row = Namespace.objects.get()
+    assert api.post(f"/namespace/{row.pk}/protection", {"protected": True}).status == 200
+    assert Namespace.objects.get().version == row.version + 1
+    assert catalog.get("/namespaces?returnProtectionStatus=true").json()["protection-status"] == [True]
+    assert catalog.delete("/namespaces/ns").refused(409, "NamespaceProtected", "Namespace is protected: ns")
+    assert Namespace.objects.exists()
+    drop_namespace(actor=INTERNAL, warehouse_id=row.warehouse_id, levels=("ns",), force=True)
+    assert not Namespace.objects.exists()
+
+
+def test_protection_follows_a_rename(api: ApiClient, catalog: ApiClient, things: dict[str, str]) -> None:
+    target = f"/table/{things['table']}/protection"
+    api.post(target, {"protected": True})
+    names = [{"namespace": ["ns"], "name": name} for name in ("t", "renamed")]
+    assert catalog.post("/tables/rename", {"source": names[0], "destination": names[1]}).status == 204
+    assert api.get(target).json()["protected"] is True
+    assert catalog.delete("/namespaces/ns/tables/renamed").refused(409, "ProtectedTabularDeletionWithoutForce")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_not_there(api: ApiClient, things: dict[str, str], kind: str) -> None:
+    others = [thing for other, thing in things.items() if other != kind]
+    hostile = ["no", "%00", "..%2F" + things[kind], things[kind].replace("-", ""), "%7B" + things[kind] + "%7D", "*"]
+    for thing in ["0198e0f4-3f6e-7c31-8c7d-000000000000", *others, *hostile]:
+        for answer in (
+            api.get(f"/{kind}/{thing}/protection"),
+            api.post(f"/{kind}/{thing}/protection", {"protected": True}),
+        ):
+            if "%00" in thing:
+                assert answer.refused(400, "BadRequestException", "NUL")
+            else:
+                assert answer.refused(404, KINDS[kind], "does not exist: ")
+    for warehouse_id in ("0198e0f4-3f6e-7c31-8c7d-000000000000", "wh"):
+        stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
+        assert stranger.get(f"/{kind}/{things[kind]}/protection").refused(404, "NoSuchWarehouseException")
+    assert protected_rows() == 0
+
+
+def test_a_table_that_was_dropped_and_can_be_restored_is_not_there(api: ApiClient, things: dict[str, str]) -> None:
+    row = Tabular.objects.get(name="t")
+    Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
+    target = f"/table/{things['table']}/protection"
+    assert api.get(target).refused(404, "NoSuchTableException")
+    assert api.post(target, {"protected": True}).refused(404, "NoSuchTableException")
+    assert protected_rows() == 0
+
+
+@pytest.mark.parametrize(
+    "body", [None, {}, [], {"protected": None}, {"protected": "true"}, {"protected": 1}, {"protected": [True]}]
+)
+def test_protected_is_true_or_false(api: ApiClient, things: dict[str, str], body: Any) -> None:
+    for kind, thing in things.items():
+        assert api.post(f"/{kind}/{thing}/protection", body).refused(400, "BadRequestException")
+    assert protected_rows() == 0
+
+
+def test_methods_that_protection_does_not_have(api: ApiClient, things: dict[str, str]) -> None:
+    assert api.delete(f"/table/{things['table']}/protection").refused(405, "MethodNotAllowedException")
+    assert api.get(f"/table/{things['table']}").refused(404, "NotFoundException")
+
+
+def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Can, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, str(securable_type.value)))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+
+    def refused(answer: Answer) -> bool:
+        return answer.refused(403, "ForbiddenException")
+
+    for kind, thing in things.items():
+        assert refused(api.get(f"/{kind}/{thing}/protection"))
+        assert refused(api.post(f"/{kind}/{thing}/protection", {"protected": True}))
+        assert asked[-2:] == [(Can.GET_METADATA, kind), (Can.SET_PROTECTION, kind)]
+    assert protected_rows() == 0
