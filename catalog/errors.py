@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from catalog.identifiers import Identifier, Levels, dotted
-from icekeeper.kernel.errors import AlreadyExists, BadRequest, Conflict, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from icekeeper.kernel.errors import (
+    AlreadyExists,
+    BadRequest,
+    CatalogError,
+    Conflict,
+    NoSuchGenericTable,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+)
+
+_NO_SUCH = {"table": NoSuchTable, "view": NoSuchView, "generic-table": NoSuchGenericTable}
 
 
 class LocationAlreadyTaken(Conflict):
@@ -42,6 +54,11 @@ class NameTaken(AlreadyExists):
         self.kind = kind
 
 
+def noun(kind: str) -> str:
+    """How a sentence about a tabular of `kind` begins."""
+    return kind.replace("-", " ").capitalize()
+
+
 def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
     return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
@@ -50,13 +67,12 @@ def no_such_namespace(levels: Levels) -> NoSuchNamespace:
     return NoSuchNamespace(f"Namespace does not exist: {dotted(levels)}")
 
 
-def no_such_table(table: Identifier) -> NoSuchTable:
-    return NoSuchTable(f"Table does not exist: {table}")
+def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
+    return _NO_SUCH[kind](f"{noun(kind)} does not exist: {identifier}")
 
 
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:
     """`kind` is what is there, `wanted` what was to be made: each has a sentence of its own."""
-    noun = {"table": "Table", "view": "View", "generic-table": "Generic table"}[kind]
     if kind == wanted:
-        return NameTaken(f"{noun} already exists: {identifier}", kind=kind)
-    return NameTaken(f"{noun} with same name already exists: {identifier}", kind=kind)
+        return NameTaken(f"{noun(kind)} already exists: {identifier}", kind=kind)
+    return NameTaken(f"{noun(kind)} with same name already exists: {identifier}", kind=kind)

@@ -108,6 +108,16 @@ class ServerSettings(BaseModel):
     )
 
 
+class IdempotencySettings(BaseModel):
+    """`LAKEKEEPER__IDEMPOTENCY__*`: requests that clients send again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = Field(default=True, description="Honour Idempotency-Key, and tell clients so in /v1/config")
+    lifetime: Duration = Field(1800.0, description="How long clients may send a request again under its key")
+    grace_period: Duration = Field(300.0, description="How much longer its outcome is kept")
+
+
 @dataclass(frozen=True)
 class Description:
     """One setting as people read it: the variable, what it takes, its default, what it does."""
@@ -163,6 +173,10 @@ class Settings(BaseModel):
     )
     authz_backend: Literal["allowall"] = Field(
         "allowall", description="Who decides about rights; this version knows allowall"
+    )
+
+    idempotency: IdempotencySettings = Field(
+        default_factory=IdempotencySettings, description="Requests that clients send again"
     )
 
     # --- database -----------------------------------------------------------------------------------------------
@@ -326,8 +340,9 @@ def _problem(item: Any) -> str:
     takes = str(item["msg"]).removeprefix("Value error, ")
     if not path:
         return takes
-    name = variable_name(path[:2] if path[0] == "server" else path[:1])
     field = Settings.model_fields[path[0]]
+    is_group = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    name = variable_name(path[:2] if is_group else path[:1])
     got = "a secret value" if "SecretStr" in str(field.annotation) else repr(item["input"])
     return f"{name} got {got}; it takes: {takes}"
 

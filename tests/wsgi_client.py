@@ -101,8 +101,9 @@ class ApiClient:
     def head(self, target: str = "") -> Answer:
         return call("HEAD", self.base + target)
 
-    def delete(self, target: str = "") -> Answer:
-        return call("DELETE", self.base + target)
+    def delete(self, target: str = "", **headers: str) -> Answer:
+        return call("DELETE", self.base + target, headers=headers)
 
-    def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None) -> Answer:
-        return call("POST", self.base + target, body=json.dumps(body).encode() if raw is None else raw)
+    def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+        sent = json.dumps(body).encode() if raw is None else raw
+        return call("POST", self.base + target, body=sent, headers=headers)

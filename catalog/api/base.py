@@ -2,36 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
-from catalog.identifiers import Identifier, Levels
+from catalog.api.fields import query_flag
+from catalog.identifiers import Identifier, Levels, require_identifier
+from catalog.models import Tabular
 from catalog.selectors.paging import Page
-from icekeeper.kernel.errors import BadRequest
+from catalog.selectors.tabulars import list_tabulars_for
+from catalog.services.drops import drop_tabular
+from catalog.services.outcomes import RequestKey, perform_once
+from catalog.services.renames import rename_tabular
+from icekeeper.kernel.error_answers import answer_error
+from icekeeper.kernel.errors import BadRequest, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import actor_of
 
+T = TypeVar("T")
+
 
 class PrefixIsNotWarehouseId(BadRequest):
     wire_type = "PrefixIsNotWarehouseID"
+
+
+METHODS = ("get", "head", "post", "delete")
+
+
+class InvalidIdempotencyKey(BadRequest):
+    wire_type = "InvalidIdempotencyKey"
+
+
+class DuplicateIdempotencyKey(BadRequest):
+    wire_type = "DuplicateIdempotencyKey"
 
 
 class IcebergView(APIView):
     """A resource of the REST catalog. Subclasses read `self.actor`, `self.warehouse_id`, `self.levels`, `self.name`."""
 
     actor: Actor
+    named_by: ClassVar = "table"
+    """The argument of the route that names a tabular."""
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Instead of DRF's negotiation, versions and throttles, which this API has no use for."""
-        self.actor = actor_of(request)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """DRF's dispatch without what this API has no use for: wrapped requests, negotiation, versions, throttles."""
+        try:
+            self.actor = actor_of(request)
+            answer = self._method(request)(request, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
+            answer = answer_error(error)
+            if isinstance(error, MethodNotAllowed):
+                answer.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
+        return answer
+
+    def _method(self, request: HttpRequest) -> Callable[..., HttpResponse]:
+        name = (request.method or "").lower()
+        method: Callable[..., HttpResponse] | None = getattr(self, name, None) if name in METHODS else None
+        if method is None:
+            raise MethodNotAllowed(f"{request.method} is not allowed here")
+        return method
 
     @property
     def warehouse_id(self) -> UUID:
@@ -45,13 +82,14 @@ class IcebergView(APIView):
         return decode_levels(self.kwargs["namespace"])
 
     @property
-    def table(self) -> Identifier:
-        return Identifier(self.levels, decode_segment(self.kwargs["table"]))
+    def identifier(self) -> Identifier:
+        """Of the tabular in the path."""
+        return Identifier(self.levels, decode_segment(self.kwargs[self.named_by]))
 
-    def body(self, request: Request) -> dict[str, Any]:
-        return read_json_object(request._request.body)  # noqa: SLF001
+    def body(self, request: HttpRequest) -> dict[str, Any]:
+        return read_json_object(request.body)
 
-    def page(self, request: Request, kind: str) -> Page:
+    def page(self, request: HttpRequest, kind: str) -> Page:
         """Without `pageToken` everything is asked for; an empty one asks for the first page."""
         token = request.GET.get("pageToken")
         if token is None:
@@ -64,6 +102,72 @@ class IcebergView(APIView):
                 raise BadRequest("pageSize must be a positive number")
             size = int(given)
         return Page(kind, token, min(size, limits.pagination_size_max))
+
+    def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
+        """ListTablesResponse of the namespace in the path."""
+        found, token = list_tabulars_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            levels=self.levels,
+            kind=kind,
+            page=self.page(request, f"{kind.value}s"),
+        )
+        answer: dict[str, Any] = {"identifiers": [identifier.as_json() for identifier in found]}
+        if token is not None:
+            answer["next-page-token"] = token
+        return json_answer(answer)
+
+    def dropping(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
+        once = self.once(request)
+        self.perform(
+            once,
+            lambda: drop_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                identifier=self.identifier,
+                kind=kind,
+                purge=query_flag(request, "purgeRequested"),
+                force=query_flag(request, "force"),
+                once=once,
+            ),
+        )
+        return no_content()
+
+    def renaming(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        self.perform(
+            once,
+            lambda: rename_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                source=require_identifier(body.get("source"), "source"),
+                destination=require_identifier(body.get("destination"), "destination"),
+                kind=kind,
+                once=once,
+            ),
+        )
+        return no_content()
+
+    def once(self, request: HttpRequest) -> RequestKey | None:
+        """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""
+        given = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        if given is None or not settings.ICEKEEPER.idempotency.enabled:
+            return None
+        if "," in given:  # the server joins fields of one name
+            raise DuplicateIdempotencyKey("Idempotency-Key was given twice")
+        key = parse_id(given.strip())
+        if key is None:
+            raise InvalidIdempotencyKey("Idempotency-Key must be a UUID")
+        digest = sha256()
+        meta = request.META
+        for part in (self.actor.name, request.method, meta["PATH_INFO"], meta["QUERY_STRING"]):
+            digest.update(f"{part}\n".encode(errors="surrogatepass"))
+        digest.update(request.body)
+        return RequestKey(self.warehouse_id, key, digest.digest())
+
+    def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:
+        """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""
+        return act() if once is None else perform_once(self.actor, once, act)
 
 
 def json_answer(value: Any) -> HttpResponse:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
@@ -28,27 +29,44 @@ ENDPOINTS = [
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/unregister",
     "POST /v1/{prefix}/tables/rename",
+    "POST /v1/{prefix}/transactions/commit",
+    "GET /v1/{prefix}/namespaces/{namespace}/views",
+    "POST /v1/{prefix}/namespaces/{namespace}/views",
+    "POST /v1/{prefix}/namespaces/{namespace}/register-view",
+    "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "POST /v1/{prefix}/views/rename",
 ]
 """Exactly the operations that work; clients use nothing else."""
 
 
 class ConfigView(IcebergView):
     @operations.get_config
-    def get(self, request: Request) -> HttpResponse:
+    def get(self, request: HttpRequest) -> HttpResponse:
         header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
         warehouse_id = find_warehouse_for(
             actor=self.actor,
             argument=request.GET.get("warehouse"),
             project_id=requested_project_id(header),
         )
-        return json_answer(
-            {
-                "defaults": {
-                    "prefix": str(warehouse_id),
-                    "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
-                },
-                "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
-                "endpoints": ENDPOINTS,
-            }
-        )
+        answer: dict[str, Any] = {
+            "defaults": {
+                "prefix": str(warehouse_id),
+                "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
+            },
+            "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
+            "endpoints": ENDPOINTS,
+        }
+        if settings.ICEKEEPER.idempotency.enabled:
+            answer["idempotency-key-lifetime"] = _iso_duration(settings.ICEKEEPER.idempotency.lifetime)
+        return json_answer(answer)
+
+
+def _iso_duration(seconds: float) -> str:
+    """ISO 8601, in minutes where they are whole: PT30M."""
+    minutes, rest = divmod(seconds, 60)
+    return f"PT{seconds:g}S" if rest or not minutes else f"PT{minutes:g}M"

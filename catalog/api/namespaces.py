@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer, no_content
@@ -16,7 +15,7 @@ from icekeeper.kernel.raw_path import decode_segment, split_levels
 
 class NamespacesView(IcebergView):
     @operations.list_namespaces
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         parent = request.GET.get("parent")
         try:
             namespaces, token = self._children(request, parent)
@@ -30,7 +29,7 @@ class NamespacesView(IcebergView):
             answer["next-page-token"] = token
         return json_answer(answer)
 
-    def _children(self, request: Request, parent: str | None) -> tuple[list[Levels], str | None]:
+    def _children(self, request: HttpRequest, parent: str | None) -> tuple[list[Levels], str | None]:
         return list_namespaces_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
@@ -39,43 +38,55 @@ class NamespacesView(IcebergView):
         )
 
     @operations.create_namespace
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        namespace = create_namespace(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=body.get("namespace"),
-            properties=body.get("properties"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        made = self.perform(
+            once,
+            lambda: create_namespace(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=body.get("namespace"),
+                properties=body.get("properties"),
+                once=once,
+            ).as_json(),
         )
-        return json_answer(namespace.as_json())
+        return json_answer(made)
 
 
 class NamespaceView(IcebergView):
     @operations.load_namespace
-    def get(self, request: Request, **_: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         found = get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return json_answer({"namespace": found.levels, "properties": found.properties})
 
     @operations.namespace_exists
-    def head(self, request: Request, **_: Any) -> HttpResponse:
+    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
         get_namespace_for(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
         return no_content()
 
     @operations.drop_namespace
-    def delete(self, request: Request, **_: Any) -> HttpResponse:
-        drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels)
+    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        once = self.once(request)
+        self.perform(
+            once,
+            lambda: drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels, once=once),
+        )
         return no_content()
 
 
 class NamespacePropertiesView(IcebergView):
     @operations.update_namespace_properties
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        changes = update_namespace_properties(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            removals=body.get("removals"),
-            updates=body.get("updates"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        changes = self.perform(
+            once,
+            lambda: update_namespace_properties(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                removals=body.get("removals"),
+                updates=body.get("updates"),
+                once=once,
+            ).as_json(),
         )
-        return json_answer({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
+        return json_answer(changes)

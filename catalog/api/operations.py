@@ -40,13 +40,34 @@ _PAGE: Final = [
         description="Entries of a page, if there are pages; the server has a default and a largest size",
     ),
 ]
+_VIEW: Final = OpenApiParameter(
+    "view", OpenApiTypes.STR, OpenApiParameter.PATH, description="The view's name, percent-encoded"
+)
+_IDEMPOTENCY_KEY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.UUID,
+    OpenApiParameter.HEADER,
+    description="Sent again with the same key, the same request is not done again and gets the same answer",
+)
+_DROP: Final = [
+    OpenApiParameter(
+        "purgeRequested",
+        OpenApiTypes.BOOL,
+        default=False,
+        description="Also delete its files, by a task that is queued",
+    ),
+    OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
+    _IDEMPOTENCY_KEY,
+]
 _IN_WAREHOUSE: Final = [_PREFIX]
 _IN_NAMESPACE: Final = [_PREFIX, _NAMESPACE]
 _OF_TABLE: Final = [_PREFIX, _NAMESPACE, _TABLE]
+_OF_VIEW: Final = [_PREFIX, _NAMESPACE, _VIEW]
 
 _NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 _NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {_NO_WAREHOUSE}"
 _NO_TABLE: Final = f"`NoSuchTableException`, {_NO_WAREHOUSE}"
+_NO_VIEW: Final = f"`NoSuchViewException`, {_NO_WAREHOUSE}"
 _LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNotAllowed`"
 _TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 _TOO_LARGE: Final = "`PayloadTooLargeException`"
@@ -94,7 +115,7 @@ create_namespace = extend_schema(
     operation_id="createNamespace",
     tags=CATALOG,
     summary="Make a namespace",
-    parameters=_IN_WAREHOUSE,
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
     request=shapes.CreateNamespaceRequest,
     responses=_answers(
         {200: shapes.NamespaceResponse},
@@ -124,7 +145,7 @@ drop_namespace = extend_schema(
     operation_id="dropNamespace",
     tags=CATALOG,
     summary="Forget an empty namespace",
-    parameters=_IN_NAMESPACE,
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
     responses=_answers(
         done("Dropped"), {404: _NO_NAMESPACE, 409: "`NamespaceNotEmptyException`, `NamespaceProtected`"}
     ),
@@ -133,7 +154,7 @@ update_namespace_properties = extend_schema(
     operation_id="updateProperties",
     tags=CATALOG,
     summary="Set and remove properties of a namespace",
-    parameters=_IN_NAMESPACE,
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
     request=shapes.UpdateNamespacePropertiesRequest,
     responses=_answers(
         {200: shapes.UpdateNamespacePropertiesResponse},
@@ -156,7 +177,7 @@ create_table = extend_schema(
     operation_id="createTable",
     tags=CATALOG,
     summary="Make a table, or work out what it would be",
-    parameters=_IN_NAMESPACE,
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
     request=shapes.CreateTableRequest,
     responses=_answers(
         {200: shapes.LoadTableResult},
@@ -167,15 +188,14 @@ register_table = extend_schema(
     operation_id="registerTable",
     tags=CATALOG,
     summary="Make a table of a metadata file that lies in the warehouse already",
-    parameters=_IN_NAMESPACE,
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
     request=shapes.RegisterTableRequest,
     responses=_answers(
         {200: shapes.LoadTableResult},
         {
             400: _LOCATION,
             404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
-            406: "`UnsupportedOperationException`: overwrite",
-            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            409: f"{_TAKEN}; `LocationAlreadyTaken`; `ProtectedTabularDeletionWithoutForce`: the one to overwrite",
             413: _TOO_LARGE,
             503: _STORE,
         },
@@ -185,8 +205,26 @@ load_table = extend_schema(
     operation_id="loadTable",
     tags=CATALOG,
     summary="A table's metadata, the newest version",
-    parameters=_OF_TABLE,
-    responses=_answers({200: shapes.LoadTableResult}, {404: _NO_TABLE, 503: _STORE}),
+    parameters=[
+        *_OF_TABLE,
+        OpenApiParameter(
+            "snapshots",
+            OpenApiTypes.STR,
+            enum=["all", "refs"],
+            default="all",
+            description="Show all snapshots, or only those that a branch or tag names",
+        ),
+        OpenApiParameter(
+            "If-None-Match",
+            OpenApiTypes.STR,
+            OpenApiParameter.HEADER,
+            description="The `ETag` of an earlier answer: if the table is still the same, 304 without a body",
+        ),
+    ],
+    responses=_answers(
+        {200: shapes.LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
+        {404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone", 503: _STORE},
+    ),
 )
 table_exists = extend_schema(
     operation_id="tableExists",
@@ -200,7 +238,7 @@ update_table = extend_schema(
     tags=CATALOG,
     summary="Commit to a table: apply updates if all requirements hold",
     description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
-    parameters=_OF_TABLE,
+    parameters=[*_OF_TABLE, _IDEMPOTENCY_KEY],
     request=shapes.CommitTableRequest,
     responses=_answers(
         {200: shapes.CommitTableResponse},
@@ -215,27 +253,47 @@ update_table = extend_schema(
         },
     ),
 )
+commit_transaction = extend_schema(
+    operation_id="commitTransaction",
+    tags=CATALOG,
+    summary="Commit to several tables at once",
+    description="All tables get their new version, or none does. Each may be there once; none is created.",
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
+    request=shapes.CommitTransactionRequest,
+    responses=_answers(
+        done("Committed"),
+        {
+            400: f"{_LOCATION}; `TableIdentifierRequiredForCommitTransaction`, `TableIdentifiersNotUnique`",
+            404: _NO_TABLE,
+            409: "`CommitFailedException`: certainly nothing committed",
+            413: _TOO_LARGE,
+            503: _STORE,
+            500: "`CommitStateUnknownException`: it may have been committed, look before trying again",
+        },
+    ),
+)
+unregister_table = extend_schema(
+    operation_id="unregisterTable",
+    tags=CATALOG,
+    summary="Forget a table and leave its files to whoever asks",
+    parameters=[*_OF_TABLE, _IDEMPOTENCY_KEY],
+    request=None,
+    responses=_answers(
+        {200: shapes.CommitTableResponse}, {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}
+    ),
+)
 drop_table = extend_schema(
     operation_id="dropTable",
     tags=CATALOG,
     summary="Forget a table",
-    parameters=[
-        *_OF_TABLE,
-        OpenApiParameter(
-            "purgeRequested",
-            OpenApiTypes.BOOL,
-            default=False,
-            description="Also delete its files, later. In this version the task is queued and nothing runs it yet",
-        ),
-        OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
-    ],
+    parameters=[*_OF_TABLE, *_DROP],
     responses=_answers(done("Dropped"), {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 rename_table = extend_schema(
     operation_id="renameTable",
     tags=CATALOG,
     summary="Give a table another name; its files stay where they are",
-    parameters=_IN_WAREHOUSE,
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
     request=shapes.RenameTableRequest,
     responses=_answers(
         done("Renamed"),
@@ -250,4 +308,99 @@ report_metrics = extend_schema(
     parameters=_OF_TABLE,
     request=shapes.ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
+)
+
+list_views = extend_schema(
+    operation_id="listViews",
+    tags=CATALOG,
+    summary="The views of a namespace",
+    parameters=[*_IN_NAMESPACE, *_PAGE],
+    responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+)
+create_view = extend_schema(
+    operation_id="createView",
+    tags=CATALOG,
+    summary="Make a view",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.CreateViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: f"{_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect",
+            404: _NO_NAMESPACE,
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+        },
+    ),
+)
+register_view = extend_schema(
+    operation_id="registerView",
+    tags=CATALOG,
+    summary="Make a view of a metadata file that lies in the warehouse already",
+    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    request=shapes.RegisterViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: _LOCATION,
+            404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+        },
+    ),
+)
+load_view = extend_schema(
+    operation_id="loadView",
+    tags=CATALOG,
+    summary="A view's metadata, the newest version",
+    parameters=_OF_VIEW,
+    responses=_answers(
+        {200: shapes.LoadViewResult}, {404: f"{_NO_VIEW}, `NotFoundException`: its metadata file is gone", 503: _STORE}
+    ),
+)
+view_exists = extend_schema(
+    operation_id="viewExists",
+    tags=CATALOG,
+    summary="Whether a view exists",
+    parameters=_OF_VIEW,
+    responses=_answers(done("It exists"), {404: "It does not exist"}, has_body=False),
+)
+replace_view = extend_schema(
+    operation_id="replaceView",
+    tags=CATALOG,
+    summary="Commit to a view: apply updates if all requirements hold",
+    description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
+    parameters=[*_OF_VIEW, _IDEMPOTENCY_KEY],
+    request=shapes.CommitViewRequest,
+    responses=_answers(
+        {200: shapes.LoadViewResult},
+        {
+            400: _LOCATION,
+            404: _NO_VIEW,
+            409: "`CommitFailedException`: certainly not committed; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: _STORE,
+            500: "`CommitStateUnknownException`: it may have been committed, look before trying again",
+        },
+    ),
+)
+drop_view = extend_schema(
+    operation_id="dropView",
+    tags=CATALOG,
+    summary="Forget a view",
+    parameters=[*_OF_VIEW, *_DROP],
+    responses=_answers(done("Dropped"), {404: _NO_VIEW, 409: "`ProtectedTabularDeletionWithoutForce`"}),
+)
+rename_view = extend_schema(
+    operation_id="renameView",
+    tags=CATALOG,
+    summary="Give a view another name; its files stay where they are",
+    parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
+    request=shapes.RenameTableRequest,
+    responses=_answers(
+        done("Renamed"),
+        {404: f"{_NO_VIEW}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
+    ),
 )

@@ -13,10 +13,12 @@ from drf_spectacular.extensions import OpenApiSerializerExtension
 from rest_framework import serializers
 
 from catalog.iceberg.updates import HANDLERS
+from catalog.iceberg.views.updates import VIEW_HANDLERS
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 
 REST_SPEC = "https://iceberg.apache.org/rest-catalog-spec/"
 TABLE_SPEC = "https://iceberg.apache.org/spec/"
+VIEW_SPEC = "https://iceberg.apache.org/view-spec/"
 
 REQUIREMENT_TYPES = (
     "assert-create",
@@ -57,10 +59,13 @@ def text_list(**options: Any) -> serializers.ListField:
 # --- configuration ------------------------------------------------------------------------------------------------
 
 
-class CatalogConfig(serializers.Serializer[Any]):
+class CatalogConfig(KebabSerializer):
     defaults = string_map(help_text="Settings that a client's own come before, among them `prefix`: the warehouse's id")
     overrides = string_map(help_text="Settings that come before a client's own, among them `uri`: this catalog")
     endpoints = text_list(help_text="The operations that work, each as `VERB /path` of the specification")
+    idempotency_key_lifetime = Text(
+        required=False, help_text="How long a request may be sent again under its Idempotency-Key, such as PT30M"
+    )
 
 
 # --- namespaces ---------------------------------------------------------------------------------------------------
@@ -155,7 +160,9 @@ class CreateTableRequest(KebabSerializer):
         help_text="Only work out the metadata; the table is made by the commit that asserts `assert-create`",
     )
     properties = string_map(
-        required=False, allow_null=True, help_text="`format-version` chooses the table's version, 1 to 3"
+        required=False,
+        allow_null=True,
+        help_text="`format-version` chooses the table's version, 1 to 4, of those that the warehouse allows",
     )
 
 
@@ -168,7 +175,9 @@ class LoadTableResult(KebabSerializer):
 class RegisterTableRequest(KebabSerializer):
     name = Text()
     metadata_location = Text(help_text="A metadata file in the warehouse")
-    overwrite = serializers.BooleanField(required=False, allow_null=True, help_text="True is not supported (406)")
+    overwrite = serializers.BooleanField(
+        required=False, allow_null=True, help_text="A table of that name makes way for it; its files stay"
+    )
 
 
 class CommitTableRequest(serializers.Serializer[Any]):
@@ -182,9 +191,74 @@ class CommitTableResponse(KebabSerializer):
     metadata = TableMetadata()
 
 
+class TableChanges(serializers.Serializer[Any]):
+    identifier = TableIdentifier()
+    requirements = TableRequirement(many=True)
+    updates = TableUpdate(many=True)
+
+
+class CommitTransactionRequest(KebabSerializer):
+    table_changes = TableChanges(many=True)
+
+
 class RenameTableRequest(serializers.Serializer[Any]):
     source = TableIdentifier()  # type: ignore[assignment]  # a Field has a `source` too, but this is a declaration
     destination = TableIdentifier(help_text="In this namespace or in another one, which must exist")
+
+
+class ViewMetadata(SpecificationObject):
+    """The view's metadata, exactly as it lies in the file at `metadata-location`."""
+
+    link = VIEW_SPEC
+
+
+class ViewVersion(SpecificationObject):
+    """A version: its representations, each the query in one dialect."""
+
+    link = VIEW_SPEC
+
+
+class ViewRequirement(SpecificationObject):
+    """What must be true of the view, else nothing is done (409)."""
+
+    link = REST_SPEC
+    type = serializers.ChoiceField(["assert-view-uuid"])
+
+
+class ViewUpdate(SpecificationObject):
+    """One change, applied after those before it."""
+
+    link = REST_SPEC
+    action = serializers.ChoiceField(sorted(VIEW_HANDLERS))
+
+
+class CreateViewRequest(KebabSerializer):
+    name = Text()
+    location = Text(
+        required=False,
+        allow_null=True,
+        help_text="A folder in the warehouse that neither lies in another one's folder nor holds one. Default: "
+        "`<warehouse>/<view uuid>`",
+    )
+    schema = TableSchema()
+    view_version = ViewVersion()
+    properties = string_map(required=False, allow_null=True)
+
+
+class LoadViewResult(KebabSerializer):
+    metadata_location = Text()
+    metadata = ViewMetadata()
+    config = string_map(help_text="Settings for this view; empty on local files")
+
+
+class RegisterViewRequest(KebabSerializer):
+    name = Text()
+    metadata_location = Text(help_text="A metadata file in the warehouse")
+
+
+class CommitViewRequest(serializers.Serializer[Any]):
+    requirements = ViewRequirement(many=True, required=False, allow_null=True)
+    updates = ViewUpdate(many=True)
 
 
 class ReportMetricsRequest(SpecificationObject, KebabSerializer):

@@ -2,112 +2,138 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
 
 from catalog.api import operations
-from catalog.api.base import IcebergView, json_answer, no_content
-from catalog.api.render import commit_table_response, load_table_result
-from catalog.identifiers import Identifier, require_identifier
-from catalog.selectors.tables import list_tables_for, load_table_for, require_table_exists
-from catalog.services.commits import commit_table
-from catalog.services.creation import create_table, register_table
-from catalog.services.tables import drop_table, rename_table
+from catalog.api.base import IcebergView, no_content
+from catalog.api.fields import flag, listed
+from catalog.api.render import commit_table_response, created_table, etag_of, load_result, matches, not_modified
+from catalog.identifiers import Identifier, path_key, require_identifier
+from catalog.models import Tabular
+from catalog.selectors.snapshots import with_referenced_snapshots
+from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
+from catalog.services.commits import TableChanges, commit_table, commit_transaction
+from catalog.services.creation import create_table
+from catalog.services.drops import unregister_table
+from catalog.services.registration import register_tabular
 from icekeeper.kernel.errors import BadRequest
+
+TABLE = Tabular.Kind.TABLE
 
 
 class TablesView(IcebergView):
     @operations.list_tables
-    def get(self, request: Request, **_: Any) -> HttpResponse:
-        tables, token = list_tables_for(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            page=self.page(request, "tables"),
-        )
-        answer: dict[str, Any] = {"identifiers": [table.as_json() for table in tables]}
-        if token is not None:
-            answer["next-page-token"] = token
-        return json_answer(answer)
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.listing(request, TABLE)
 
     @operations.create_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        created = create_table(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            name=body.get("name"),
-            schema=body.get("schema"),
-            partition_spec=body.get("partition-spec"),
-            write_order=body.get("write-order"),
-            location=body.get("location"),
-            properties=body.get("properties"),
-            stage=_flag(body.get("stage-create"), "stage-create"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        created = self.perform(
+            once,
+            lambda: create_table(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                schema=body.get("schema"),
+                partition_spec=body.get("partition-spec"),
+                write_order=body.get("write-order"),
+                location=body.get("location"),
+                properties=body.get("properties"),
+                stage=flag(body.get("stage-create"), "stage-create"),
+                once=once,
+            ),
         )
-        return load_table_result(created)
+        return created_table(created)
 
 
 class TableView(IcebergView):
     @operations.load_table
-    def get(self, request: Request, **_: Any) -> HttpResponse:
-        return load_table_result(load_table_for(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table))
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        loaded = load_tabular_for(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
+        )
+        has_query = bool(request.META["QUERY_STRING"])
+        snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
+        etag = etag_of(loaded.metadata_location, snapshots)
+        known = request.META.get("HTTP_IF_NONE_MATCH")
+        if known is not None and matches(known, etag):
+            return not_modified(etag)
+        if snapshots == "refs":
+            loaded = with_referenced_snapshots(loaded)
+        return load_result(loaded, etag=etag)
 
     @operations.table_exists
-    def head(self, request: Request, **_: Any) -> HttpResponse:
-        require_table_exists(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table)
+    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
         return no_content()
 
     @operations.update_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        table = self.table
-        _require_same(table, body.get("identifier"))
-        committed = commit_table(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            table=table,
-            requirements=_list(body.get("requirements"), "requirements"),
-            updates=_list(body.get("updates"), "updates"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        changes = _changes(_addressed(self.identifier, body.get("identifier")), body)
+        committed = self.perform(
+            once,
+            lambda: commit_table(actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, once=once),
         )
         return commit_table_response(committed)
 
     @operations.drop_table
-    def delete(self, request: Request, **_: Any) -> HttpResponse:
-        drop_table(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            table=self.table,
-            purge=_query_flag(request, "purgeRequested"),
-            force=_query_flag(request, "force"),
-        )
-        return no_content()
+    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.dropping(request, TABLE)
 
 
 class RegisterTableView(IcebergView):
     @operations.register_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        registered = register_table(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            levels=self.levels,
-            name=body.get("name"),
-            metadata_location=body.get("metadata-location"),
-            overwrite=_flag(body.get("overwrite"), "overwrite"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        registered = self.perform(
+            once,
+            lambda: register_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                metadata_location=body.get("metadata-location"),
+                kind=TABLE,
+                overwrite=flag(body.get("overwrite"), "overwrite"),
+                once=once,
+            ),
         )
-        return load_table_result(registered)
+        return created_table(registered)
+
+
+class UnregisterTableView(IcebergView):
+    @operations.unregister_table
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        once = self.once(request)
+        last = self.perform(
+            once,
+            lambda: unregister_table(
+                actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, once=once
+            ),
+        )
+        return commit_table_response(last)
 
 
 class RenameTableView(IcebergView):
     @operations.rename_table
-    def post(self, request: Request, **_: Any) -> HttpResponse:
-        body = self.body(request)
-        rename_table(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            source=require_identifier(body.get("source"), "source"),
-            destination=require_identifier(body.get("destination"), "destination"),
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.renaming(request, TABLE)
+
+
+class TransactionView(IcebergView):
+    @operations.commit_transaction
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        changes = [
+            _changes(_named(entry, f"table-changes[{index}]"), entry, f"table-changes[{index}].")
+            for index, entry in enumerate(listed(body.get("table-changes"), "table-changes"))
+        ]
+        self.perform(
+            once,
+            lambda: commit_transaction(actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, once=once),
         )
         return no_content()
 
@@ -116,40 +142,49 @@ class TableMetricsView(IcebergView):
     """Reports are checked and acknowledged; nothing reads them yet."""
 
     @operations.report_metrics
-    def post(self, request: Request, **_: Any) -> HttpResponse:
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         report = self.body(request)
         if report.get("report-type") not in ("scan-report", "commit-report"):
             raise BadRequest("report-type: must be scan-report or commit-report")
-        require_table_exists(actor=self.actor, warehouse_id=self.warehouse_id, table=self.table)
+        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
         return no_content()
 
 
-def _require_same(table: Identifier, identifier: object) -> None:
-    """A commit may repeat the table's name; then it must be the one of the path."""
+class TableIdentifierRequired(BadRequest):
+    wire_type = "TableIdentifierRequiredForCommitTransaction"
+
+
+class TableIdentifierMismatch(BadRequest):
+    wire_type = "TableIdentifierMismatch"
+
+
+def _named(entry: object, place: str) -> Identifier:
+    if not isinstance(entry, dict):
+        raise BadRequest(f"{place}: must be an object")
+    if entry.get("identifier") is None:
+        raise TableIdentifierRequired(f"{place}: identifier is required")
+    return require_identifier(entry["identifier"], f"{place}.identifier")
+
+
+def _changes(table: Identifier, entry: dict[str, Any], place: str = "") -> TableChanges:
+    return TableChanges(
+        table=table,
+        requirements=listed(entry.get("requirements"), f"{place}requirements"),
+        updates=listed(entry.get("updates"), f"{place}updates"),
+    )
+
+
+def _addressed(path: Identifier, identifier: object) -> Identifier:
+    """The table that a commit is for. The body may name it again; then it must be the one of the path.
+
+    A client that took a branch for a table below the table (`ns.t.branch_b`) names the table itself.
+    """
     if identifier is None:
-        return
+        return path
     named = require_identifier(identifier, "identifier")
-    if (named.path_key, named.name_key) != (table.path_key, table.name_key):
-        raise BadRequest(f"identifier: {named} is not the table of the path, {table}")
-
-
-def _list(value: object, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise BadRequest(f"{what}: must be a list")
-    return value
-
-
-def _flag(value: object, what: str) -> bool:
-    if value is None:
-        return False
-    if not isinstance(value, bool):
-        raise BadRequest(f"{what}: must be true or false")
-    return value
-
-
-def _query_flag(request: Request, name: str) -> bool:
-    """`true` in any case: PyIceberg writes `True`."""
-    given = request.GET.get(name, "false").lower()
-    if given not in {"true", "false"}:
-        raise BadRequest(f"{name}: must be true or false")
-    return given == "true"
+    if (named.path_key, named.name_key) == (path.path_key, path.name_key):
+        return path
+    is_branch = path.name.startswith("branch_") and path.path_key == path_key((*named.levels, named.name))
+    if not is_branch:
+        raise TableIdentifierMismatch(f"identifier: {named} is not the table of the path, {path}")
+    return named

@@ -12,7 +12,10 @@ from catalog.api.tables import (
     TableMetricsView,
     TablesView,
     TableView,
+    TransactionView,
+    UnregisterTableView,
 )
+from catalog.api.views import RegisterViewView, RenameViewView, ViewsView, ViewView
 
 
 class Segment:
@@ -41,5 +44,11 @@ urlpatterns = [
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),
     path("v1/<segment:prefix>/tables/rename", RenameTableView.as_view(), name="rename-table"),
+    path(f"{_NAMESPACE}/views/<segment:view>", ViewView.as_view(), name="view"),
+    path(f"{_NAMESPACE}/views", ViewsView.as_view(), name="views"),
+    path(f"{_NAMESPACE}/register-view", RegisterViewView.as_view(), name="register-view"),
+    path("v1/<segment:prefix>/views/rename", RenameViewView.as_view(), name="rename-view"),
+    path("v1/<segment:prefix>/transactions/commit", TransactionView.as_view(), name="commit-transaction"),
 ]

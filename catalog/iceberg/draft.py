@@ -1,4 +1,4 @@
-"""The working copy of a table's metadata while the updates of one request are applied to it."""
+"""The working copy of a table's (or a view's) metadata while the updates of one request are applied to it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def empty_metadata(format_version: int, now_ms: int) -> TableMetadata:
 
 @dataclass(slots=True)
 class Additions:
-    """The schemas, specs or orders of a table while one request adds and removes some: which exist, what -1 means.
+    """The schemas, specs or orders of a table, or the versions of a view, while one request adds and removes some:
+    which exist, what -1 means.
 
     Existing ones are parsed when one with the same quick key is looked up, and once: a table may have hundreds of wide
     schemas, and a request may add as many. Equal ones are found by what `read` makes of a document. Every step takes
@@ -81,9 +82,9 @@ class Additions:
     read: Callable[[dict[str, Any]], Hashable]
     last: int | None = None
     has_changed: bool = False
+    added_ids: set[int] = field(default_factory=set)
     _documents: dict[int, dict[str, Any]] | None = None
     _negative_ids: list[int] = field(default_factory=list)
-    _added_ids: set[int] = field(default_factory=set)
     _unread: dict[Hashable, list[dict[str, Any]]] | None = None
     _identities: dict[int, Hashable] = field(default_factory=dict)
     _ids_by_identity: dict[Hashable, dict[int, None]] = field(default_factory=dict)
@@ -121,7 +122,7 @@ class Additions:
         """Enter one that `find` does not know under an id that is free."""
         self.documents[added_id] = document
         heappush(self._negative_ids, -added_id)
-        self._added_ids.add(added_id)
+        self.added_ids.add(added_id)
         self._remember(added_id, identity)
         self.last = added_id
         self.has_changed = True
@@ -140,7 +141,7 @@ class Additions:
 
     def reuse(self, existing_id: int) -> None:
         """The client added one that exists already: -1 means it only if this request had added it (as in Java)."""
-        self.last = existing_id if existing_id in self._added_ids else None
+        self.last = existing_id if existing_id in self.added_ids else None
 
     def resolve(self, update: dict[str, Any], name: str) -> int:
         """The id in a field of an update, -1 standing for the one added last."""
@@ -158,41 +159,12 @@ class Additions:
         self._ids_by_identity.setdefault(identity, {})[known_id] = None
 
 
-class Draft:
-    """Copy on write: `metadata` shares every part with the base until an update takes the part through `own`.
+class WorkingCopy:
+    """Copy on write: `metadata` shares every part with the base until an update takes the part through `own`."""
 
-    Schemas, specs, orders, snapshots, their statistics files and the encryption keys are held by id while they change,
-    so that a request with thousands of updates takes linear time; `settle` writes them back. Until then `metadata` has
-    the lists of the base.
-    """
-
-    def __init__(self, base: TableMetadata | None, *, format_version: int, now_ms: int) -> None:
-        self.base = base
-        self.now_ms = now_ms
-        self.metadata: TableMetadata = empty_metadata(format_version, now_ms) if base is None else dict(base)
-        schemas, specs, orders = (self.metadata[name] for name in ("schemas", "partition-specs", "sort-orders"))
-        self.schemas = Additions("schema", INITIAL_SCHEMA_ID, schemas, schema_id_of, _quick_schema_key, _read_schema)
-        self.specs = Additions("spec", INITIAL_SPEC_ID, specs, itemgetter("spec-id"), _no_quick_key, self._read_spec)
-        self.orders = Additions(
-            "sort order", INITIAL_SORT_ORDER_ID, orders, itemgetter("order-id"), _no_quick_key, self._read_order
-        )
-        self.partition_field_ids: dict[PartitionFieldIdentity, int] = {}
-        self.sort_fields: set[SortFieldIdentity] = set()
-        self.current_snapshot_id = current_snapshot_id(self.metadata)
-        self.main_changes: list[tuple[int, int | None]] = []
-        self.added_snapshots: dict[int, dict[str, Any]] = {}
-        self.removed_snapshot_ids: dict[int, None] = {}
-        self.has_lost_snapshots = False
+    def __init__(self, metadata: dict[str, Any]) -> None:
+        self.metadata = metadata
         self._owned: set[str] = set()
-        self._snapshots: dict[int, dict[str, Any]] | None = None
-        self._keys: dict[str, dict[str, Any]] | None = None
-        self._files: dict[str, dict[int, list[dict[str, Any]]]] = {}
-        self._ref_names: dict[int, dict[str, None]] | None = None
-        self._parsed_schemas: dict[int, tuple[dict[str, Any], Schema]] = {}
-
-    @property
-    def format_version(self) -> int:
-        return int(self.metadata["format-version"])
 
     def own(self, name: str, default: Any = ()) -> Any:
         """The list or object under a top-level key, copied the first time so that it may be changed.
@@ -206,6 +178,50 @@ class Draft:
             self.metadata[name] = dict(current) if isinstance(current, dict) else list(current)
             self._owned.add(name)
         return self.metadata[name]
+
+
+class Draft(WorkingCopy):
+    """A table while it is changed.
+
+    Schemas, specs, orders, snapshots, their statistics files and the encryption keys are held by id while they change,
+    so that a request with thousands of updates takes linear time; `settle` writes them back. Until then `metadata` has
+    the lists of the base.
+    """
+
+    def __init__(
+        self,
+        base: TableMetadata | None,
+        *,
+        format_version: int,
+        now_ms: int,
+        guarded_snapshots: frozenset[int] = frozenset(),
+    ) -> None:
+        super().__init__(empty_metadata(format_version, now_ms) if base is None else dict(base))
+        self.base = base
+        self.now_ms = now_ms
+        self.guarded_snapshots = guarded_snapshots
+        specs, orders = self.metadata["partition-specs"], self.metadata["sort-orders"]
+        self.schemas = schema_additions(self.metadata["schemas"])
+        self.specs = Additions("spec", INITIAL_SPEC_ID, specs, itemgetter("spec-id"), no_quick_key, self._read_spec)
+        self.orders = Additions(
+            "sort order", INITIAL_SORT_ORDER_ID, orders, itemgetter("order-id"), no_quick_key, self._read_order
+        )
+        self.partition_field_ids: dict[PartitionFieldIdentity, int] = {}
+        self.sort_fields: set[SortFieldIdentity] = set()
+        self.current_snapshot_id = current_snapshot_id(self.metadata)
+        self.main_changes: list[tuple[int, int | None]] = []
+        self.added_snapshots: dict[int, dict[str, Any]] = {}
+        self.removed_snapshot_ids: dict[int, None] = {}
+        self.has_lost_snapshots = False
+        self._snapshots: dict[int, dict[str, Any]] | None = None
+        self._keys: dict[str, dict[str, Any]] | None = None
+        self._files: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        self._ref_names: dict[int, dict[str, None]] | None = None
+        self._parsed_schemas: dict[int, tuple[dict[str, Any], Schema]] = {}
+
+    @property
+    def format_version(self) -> int:
+        return int(self.metadata["format-version"])
 
     @property
     def snapshots(self) -> dict[int, dict[str, Any]]:
@@ -322,6 +338,11 @@ class Draft:
                 self.metadata[name] = [document for documents in by_snapshot.values() for document in documents]
 
 
+def schema_additions(existing: list[dict[str, Any]]) -> Additions:
+    """The schemas of a table or a view."""
+    return Additions("schema", INITIAL_SCHEMA_ID, existing, schema_id_of, _quick_schema_key, _read_schema)
+
+
 def schema_id_of(document: dict[str, Any]) -> int:
     """The id of a stored schema; one without is schema 0, as Java reads it."""
     return document.get("schema-id") or INITIAL_SCHEMA_ID
@@ -335,6 +356,6 @@ def _read_schema(document: dict[str, Any]) -> Hashable:
     return parse_schema(document, f"schema {schema_id_of(document)}").identity
 
 
-def _no_quick_key(_: dict[str, Any]) -> Hashable:
-    """Specs and orders are short: all are read at once."""
+def no_quick_key(_: dict[str, Any]) -> Hashable:
+    """For what is short, such as specs and orders: all are read at once."""
     return None

@@ -38,7 +38,7 @@ def read_properties(value: Any, where: str) -> dict[str, str]:
         return {}
     properties = {name: text for name, text in as_string_map(value, where).items() if name not in RESERVED_PROPERTIES}
     limit = properties.get(PREVIOUS_VERSIONS_MAX)
-    if limit is not None and _as_int(limit) is None:
+    if limit is not None and parse_int(limit) is None:
         raise BadRequest(f"{where}.{PREVIOUS_VERSIONS_MAX}: expected an integer, got {clip(limit)}")
     return properties
 
@@ -48,9 +48,9 @@ def previous_versions_max(properties: dict[str, str]) -> int:
 
     A file written elsewhere may hold nonsense here; it must not make the table unwritable, so it counts as unset.
     """
-    limit = _as_int(properties.get(PREVIOUS_VERSIONS_MAX, ""))
+    limit = parse_int(properties.get(PREVIOUS_VERSIONS_MAX, ""))
     return DEFAULT_PREVIOUS_VERSIONS_MAX if limit is None else max(1, limit)
 
 
-def _as_int(text: str) -> int | None:
+def parse_int(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) and INT_RANGE[0] <= int(text) <= INT_RANGE[1] else None

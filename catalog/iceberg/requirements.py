@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
@@ -18,7 +18,10 @@ def requires_create(requirements: list[Any]) -> bool:
     Raises `BadRequest` for requirements that are no list of objects, of an unknown type, or for `assert-create` beside
     any other.
     """
-    kinds = [_kind(document, index) for index, document in enumerate(as_list(requirements, "requirements"))]
+    kinds = [
+        requirement_kind(document, index, _READERS)
+        for index, document in enumerate(as_list(requirements, "requirements"))
+    ]
     others = sorted({kind for kind in kinds if kind != ASSERT_CREATE})
     if ASSERT_CREATE not in kinds:
         return False
@@ -36,7 +39,7 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
     requires_create(requirements)
     judgements = []
     for index, document in enumerate(requirements):
-        kind = _kind(document, index)
+        kind = requirement_kind(document, index, _READERS)
         try:
             judgements.append(_READERS[kind](document))
         except BadRequest as refusal:
@@ -46,19 +49,61 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
             raise CommitFailed(f"Requirement failed: {problem}")
 
 
+def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[int]:
+    """The snapshots that a request adds on top of what it asserts to be there.
+
+    Each becomes the head only of references that an assert-ref-snapshot-id holds where the snapshot, or the first of a
+    chain of added ones, starts from (or asserts to be new). So nothing that others committed to those references is
+    undone by it. What is malformed guards nothing.
+    """
+    asserted = {
+        document.get("ref"): document.get("snapshot-id")
+        for document in requirements
+        if isinstance(document, dict) and document.get("type") == "assert-ref-snapshot-id"
+    }
+    if not asserted:
+        return frozenset()
+    parents: dict[int, int | None] = {}
+    heads: dict[int, list[Any]] = {}
+    for update in updates:
+        match update:
+            case {"action": "add-snapshot", "snapshot": {"snapshot-id": int(added), **rest}}:
+                parent = rest.get("parent-snapshot-id")
+                parents[added] = parent if isinstance(parent, int) else None
+            case {"action": "set-snapshot-ref", "ref-name": str(name), "snapshot-id": int(head)}:
+                heads.setdefault(head, []).append(name)
+    guarded: set[int] = set()
+    for head, names in heads.items():
+        chain, start = _chain(head, parents)
+        if chain and all(name in asserted and asserted[name] in {None, start} for name in names):
+            guarded.update(chain)
+    return frozenset(guarded)
+
+
+def _chain(head: int, parents: dict[int, int | None]) -> tuple[list[int], int | None]:
+    """The added snapshots from `head` down, and the one that is there already below them."""
+    chain: list[int] = []
+    at: int | None = head
+    while at is not None and at in parents and len(chain) <= len(parents):
+        chain.append(at)
+        at = parents[at]
+    return chain, at
+
+
 Judge = Callable[[TableMetadata | None], str | None]
 """Gives the reason why the requirement does not hold, None when it does."""
 
 NO_TABLE: Final = "table does not exist"
 
 
-def _kind(document: Any, index: int) -> str:
+def requirement_kind(document: Any, index: int, known: Container[str]) -> str:
+    """The `type` of a requirement. Raises `BadRequest` when it has none or one that is not among the known."""
     place = f"requirements[{index}]"
     kind = as_object(document, place).get("type")
     if not isinstance(kind, str):
         problem = "required field is missing" if kind is None else f"expected a string, got {describe(kind)}"
         raise BadRequest(f"{place}.type: {problem}")
-    if kind not in _READERS:
+    if kind not in known:
         raise BadRequest(f"{place}: unknown requirement type: {clip(kind)}")
     return kind
 

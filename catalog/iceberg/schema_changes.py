@@ -24,7 +24,7 @@ def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
     if same_id is not None:
         draft.schemas.reuse(same_id)
         return
-    schema_id = _checked_id(draft.schemas.next_id, where)
+    schema_id = checked_id(draft.schemas.next_id, where)
     draft.metadata["last-column-id"] = max(draft.metadata["last-column-id"], schema.highest_field_id)
     draft.schemas.add(schema_id, {**without_null_defaults(document), "schema-id": schema_id}, schema.identity)
 
@@ -38,7 +38,7 @@ def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     if same_id is not None:
         draft.specs.reuse(same_id)
         return
-    spec_id = _checked_id(draft.specs.next_id, where)
+    spec_id = checked_id(draft.specs.next_id, where)
     is_v1 = draft.format_version == 1
     last_partition_id = draft.metadata["last-partition-id"]
     written = partition_specs.with_field_ids(
@@ -50,7 +50,7 @@ def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:
     )
     if is_v1 and not partition_specs.has_sequential_ids(written):
         raise BadRequest(f"{where}.fields: Spec does not use sequential IDs that are required in v1")
-    field_ids = [_checked_id(field["field-id"], f"{where}.fields") for field in written]
+    field_ids = [checked_id(field["field-id"], f"{where}.fields") for field in written]
     draft.metadata["last-partition-id"] = max([last_partition_id, *field_ids])
     draft.partition_field_ids.update(zip(identity, field_ids, strict=True))
     draft.specs.add(spec_id, {**document, "spec-id": spec_id, "fields": written}, identity)
@@ -65,7 +65,7 @@ def add_sort_order(draft: Draft, document: dict[str, Any], where: str) -> None:
     if same_id is not None:
         draft.orders.reuse(same_id)
         return
-    order_id = _checked_id(draft.orders.next_id, where) if fields else UNSORTED_ORDER_ID
+    order_id = checked_id(draft.orders.next_id, where) if fields else UNSORTED_ORDER_ID
     written = [field.written(source) for field, source in zip(fields, document["fields"], strict=True)]
     draft.orders.add(order_id, {**document, "order-id": order_id, "fields": written}, identity)
 
@@ -136,7 +136,7 @@ def check_bindings(draft: Draft) -> None:
     sort_orders.check_default(sort_orders.parse_sort_order(order, f"sort order {order_id}"), schema)
 
 
-def _checked_id(assigned_id: int, where: str) -> int:
+def checked_id(assigned_id: int, where: str) -> int:
     """Ids are 32-bit: a table that came with the highest one cannot get another."""
     if assigned_id > INT_RANGE[1]:
         raise BadRequest(f"{where}: no id is left above {INT_RANGE[1]}")

@@ -31,12 +31,25 @@ def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:
     """A snapshot without a parent (a replaced table) may come late, as nothing orders it against the others.
 
     `last-sequence-number` never goes back even then: below a snapshot's own number no Java reader opens the file.
+    One on a branch that nobody else touched may come late too, and takes the next number: what it wrote keeps the
+    number that its manifest list says, which is still above all that came before it on that branch.
     """
     number = sequence_number(snapshot)
     last = draft.metadata["last-sequence-number"]
     if number <= last and snapshot.get("parent-snapshot-id") is not None:
-        raise CommitFailed(f"Cannot add snapshot with sequence number {number} older than last sequence number {last}")
+        if not _may_come_late(draft, snapshot, number) or last == LONG_RANGE[1]:
+            raise CommitFailed(
+                f"Cannot add snapshot with sequence number {number} older than last sequence number {last}"
+            )
+        number = snapshot["sequence-number"] = last + 1
     draft.metadata["last-sequence-number"] = max(last, number)
+
+
+def _may_come_late(draft: Draft, snapshot: dict[str, Any], number: int) -> bool:
+    parent = draft.snapshots.get(snapshot["parent-snapshot-id"])
+    if parent is None or snapshot["snapshot-id"] not in draft.guarded_snapshots:
+        return False
+    return number > sequence_number(parent) or snapshot["parent-snapshot-id"] in draft.added_snapshots
 
 
 def _advance_row_ids(draft: Draft, snapshot: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from catalog.iceberg.draft import Draft
+from catalog.iceberg.draft import Draft, WorkingCopy
 from catalog.iceberg.json_fields import clip, read_int, read_long, read_object, read_string, read_string_list
 from catalog.iceberg.properties import read_properties
 from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
@@ -65,7 +65,7 @@ def on_upgrade_format_version(draft: Draft, update: dict[str, Any]) -> None:
         draft.metadata["next-row-id"] = 0
 
 
-def on_set_location(draft: Draft, update: dict[str, Any]) -> None:
+def on_set_location(draft: WorkingCopy, update: dict[str, Any]) -> None:
     draft.metadata["location"] = clean_location(read_string(update, "location", ""), "location")
 
 
@@ -77,7 +77,7 @@ def on_set_properties(draft: Draft, update: dict[str, Any]) -> None:
         draft.own("properties", {}).update(properties)
 
 
-def on_remove_properties(draft: Draft, update: dict[str, Any]) -> None:
+def on_remove_properties(draft: WorkingCopy, update: dict[str, Any]) -> None:
     """remove-properties; a key that is not there is no error. `removed` is the name that clients before 1.0 used."""
     name = "removed" if "removals" not in update and "removed" in update else "removals"
     for key in read_string_list(update, name, ""):

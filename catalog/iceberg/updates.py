@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog.iceberg import schema_changes, snapshot_changes, table_changes
+from catalog.iceberg.dispatch import apply_each
 from catalog.iceberg.draft import Draft
-from catalog.iceberg.json_fields import as_list, as_object, check_depth, clip, describe, read_int, read_string
+from catalog.iceberg.json_fields import as_list, read_int, read_string
 from catalog.iceberg.legacy import write_legacy_fields
 from catalog.iceberg.metadata_log import (
     append_previous_file,
@@ -82,6 +83,7 @@ def apply_updates(
     now_ms: int,
     base_metadata_location: str | None,
     table_uuid: str | None = None,
+    guarded_snapshots: frozenset[int] = frozenset(),
     between_updates: Callable[[], object] | None = None,
 ) -> TableChange:
     """The metadata after `updates`, in their order, on top of `base`; the base is left as it was.
@@ -90,18 +92,22 @@ def apply_updates(
     (else 2), schema and location must be among the updates, a missing spec or order is the empty one, and the log of
     earlier metadata files is empty. `table_uuid` is used where no assign-uuid came: for a new table, and for a version
     1 table of old that has none and is upgraded to a version that needs one. `base_metadata_location` is entered in the
-    metadata log, None where there is none. `between_updates` is called before each update, so that a request of
-    hundreds of thousands can be given up by an exception (a deadline); nothing has changed then.
+    metadata log, None where there is none. `guarded_snapshots` (`requirements.guarded_snapshots`) are those to be added
+    that cannot undo what others did since their writer looked: they may come late. `between_updates` is called before
+    each update, so that a request of hundreds of thousands can be given up by an exception (a deadline); nothing has
+    changed then.
 
     Raises `BadRequest` naming the update and the field for what is malformed or against the rules, `CommitFailed`
     for a snapshot made from an older version of the table, which its writer may rebuild and send again.
     """
     updates = as_list(updates, "updates")
-    draft = Draft(base, format_version=_initial_version(base, updates), now_ms=now_ms)
-    for index, document in enumerate(updates):
-        if between_updates is not None:
-            between_updates()
-        _apply(draft, index, document)
+    draft = Draft(
+        base,
+        format_version=_initial_version(base, updates),
+        now_ms=now_ms,
+        guarded_snapshots=guarded_snapshots,
+    )
+    apply_each(draft, updates, HANDLERS, between_updates)
     return finish(draft, base_metadata_location=base_metadata_location, table_uuid=table_uuid)
 
 
@@ -137,23 +143,6 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
         removed_snapshot_ids=list(draft.removed_snapshot_ids),
         expired_metadata_files=expired,
     )
-
-
-def _apply(draft: Draft, index: int, document: Any) -> None:
-    place = f"updates[{index}]"
-    update = as_object(document, place)
-    check_depth(update, place)
-    action = update.get("action")
-    if not isinstance(action, str):
-        problem = "required field is missing" if action is None else f"expected a string, got {describe(action)}"
-        raise BadRequest(f"{place}.action: {problem}")
-    handler = HANDLERS.get(action)
-    if handler is None:
-        raise BadRequest(f"{place}: unknown update action: {clip(action)}")
-    try:
-        handler(draft, update)
-    except BadRequest as refusal:
-        raise type(refusal)(f"{place} ({action}): {refusal.message}") from refusal
 
 
 def _initial_version(base: TableMetadata | None, updates: list[Any]) -> int:

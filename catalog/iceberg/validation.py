@@ -65,9 +65,9 @@ def read_table_metadata(document: Any) -> TableMetadata:
     _check_orders(metadata, schema)
     _check_snapshots(metadata, version)
     _check_refs(metadata)
-    _check_entries(metadata, "statistics", check_statistics_file)
-    _check_entries(metadata, "partition-statistics", check_partition_statistics_file)
-    _check_unique("encryption-keys", _check_entries(metadata, "encryption-keys", check_encryption_key))
+    check_entries(metadata, "statistics", check_statistics_file)
+    check_entries(metadata, "partition-statistics", check_partition_statistics_file)
+    check_unique("encryption-keys", check_entries(metadata, "encryption-keys", check_encryption_key))
     _check_log(metadata, "snapshot-log", check_log_entry)
     _check_log(metadata, "metadata-log", check_metadata_log_entry)
     return metadata
@@ -90,7 +90,7 @@ def _check_scalars(document: dict[str, Any], version: int) -> None:
         raise BadRequest("next-row-id: must not be negative")
 
 
-def _check_entries(
+def check_entries(
     metadata: TableMetadata, name: str, check: Callable[[dict[str, Any], str], Hashable]
 ) -> list[Hashable]:
     """Check every object of a list; an absent list is empty, null is none."""
@@ -100,7 +100,7 @@ def _check_entries(
     return [check(as_object(entry, f"{name}[{i}]"), f"{name}[{i}]") for i, entry in enumerate(entries)]
 
 
-def _check_unique(name: str, ids: list[Hashable]) -> None:
+def check_unique(name: str, ids: list[Hashable]) -> None:
     seen: set[Hashable] = set()
     for entry_id in ids:
         if entry_id in seen:
@@ -117,7 +117,7 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
     def check(entry: dict[str, Any], where: str) -> int:
         nonlocal current, highest
         parsed = parse_schema(entry, where)
-        _refuse_null_defaults(entry, where)
+        refuse_null_defaults(entry, where)
         try:
             check_version(parsed, version)
         except BadRequest as refusal:
@@ -128,7 +128,7 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
             current = parsed
         return schema_id
 
-    _check_unique("schemas", _check_entries(metadata, "schemas", check))
+    check_unique("schemas", check_entries(metadata, "schemas", check))
     if current is None:
         raise BadRequest(f"current-schema-id: Cannot find schema with current-schema-id={current_id} from schemas")
     if metadata["last-column-id"] < highest:
@@ -136,7 +136,7 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
     return current
 
 
-def _refuse_null_defaults(value: Any, where: str) -> None:
+def refuse_null_defaults(value: Any, where: str) -> None:
     """Java's reader fails on `"initial-default": null`. Depth is bounded: the schema has been parsed."""
     match value:
         case dict():
@@ -144,10 +144,10 @@ def _refuse_null_defaults(value: Any, where: str) -> None:
                 if part is None and name in {"initial-default", "write-default"}:
                     raise wrong_type(field_path(where, name), "a default value or no such field", None)
                 if name in {"fields", "type", "element", "key", "value"}:
-                    _refuse_null_defaults(part, field_path(where, name))
+                    refuse_null_defaults(part, field_path(where, name))
         case list():
             for index, part in enumerate(value):
-                _refuse_null_defaults(part, f"{where}[{index}]")
+                refuse_null_defaults(part, f"{where}[{index}]")
 
 
 def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
@@ -170,8 +170,8 @@ def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
             partition_specs.check_default(fields, schema)
         return spec_id
 
-    ids = _check_entries(metadata, "partition-specs", check)
-    _check_unique("partition-specs", ids)
+    ids = check_entries(metadata, "partition-specs", check)
+    check_unique("partition-specs", ids)
     if default_id not in ids:
         raise BadRequest(f"default-spec-id: there is no partition spec {default_id}")
 
@@ -190,15 +190,15 @@ def _check_orders(metadata: TableMetadata, schema: Schema) -> None:
             sort_orders.check_default(fields, schema)
         return order_id
 
-    ids = _check_entries(metadata, "sort-orders", check)
-    _check_unique("sort-orders", ids)
+    ids = check_entries(metadata, "sort-orders", check)
+    check_unique("sort-orders", ids)
     if default_id not in ids:
         raise BadRequest(f"default-sort-order-id: there is no sort order {default_id}")
 
 
 def _check_snapshots(metadata: TableMetadata, version: int) -> None:
-    ids = _check_entries(metadata, "snapshots", check_snapshot)
-    _check_unique("snapshots", ids)
+    ids = check_entries(metadata, "snapshots", check_snapshot)
+    check_unique("snapshots", ids)
     last_number = metadata["last-sequence-number"] if version > 1 else 0
     for index, snapshot in enumerate(metadata["snapshots"]):
         if sequence_number(snapshot) > last_number:
@@ -233,7 +233,7 @@ def _check_refs(metadata: TableMetadata) -> None:
 
 def _check_log(metadata: TableMetadata, name: str, check: Callable[[dict[str, Any], str], Hashable]) -> None:
     """The entries of a log stand in order of time, and none after the last update, with a minute's tolerance."""
-    _check_entries(metadata, name, check)
+    check_entries(metadata, name, check)
     times = [entry["timestamp-ms"] for entry in metadata.get(name) or []]
     following = [*times, metadata["last-updated-ms"]][1:]
     for index, (earlier, later) in enumerate(zip(times, following, strict=True)):

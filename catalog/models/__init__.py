@@ -1,9 +1,10 @@
 """Django finds models through this package."""
 
-from catalog.models.former_location import FormerLocation
+from catalog.models.location_claim import LocationClaim
 from catalog.models.metadata import TabularMetadata
 from catalog.models.namespace import Namespace
+from catalog.models.outcome import Outcome
 from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
 
-__all__ = ["FormerLocation", "Namespace", "Snapshot", "Tabular", "TabularMetadata"]
+__all__ = ["LocationClaim", "Namespace", "Outcome", "Snapshot", "Tabular", "TabularMetadata"]

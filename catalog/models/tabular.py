@@ -9,8 +9,9 @@ class Tabular(models.Model):
     """A table, view or generic table: they share one name space, so they share one row type.
 
     `uuid` is the one that clients see (register can bring any, so it is unique in its warehouse only); `id` is ours.
-    `metadata_location` is the pointer that a commit moves. `location` is the compared form: see
-    `storage.profiles.location`.
+    `metadata_location` is the pointer that a commit moves, empty for a generic table. `location` is the compared form:
+    see `storage.profiles.location`. A row with `deleted_at` was dropped in a soft-delete warehouse: its name is free,
+    its location and UUID are not, and until it expires it can be restored.
     """
 
     class Kind(models.TextChoices):
@@ -28,12 +29,17 @@ class Tabular(models.Model):
     location = models.TextField()
     metadata_location = models.TextField()
     protected = models.BooleanField(default=False)
+    deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["namespace", "name_key"], name="tabular_name_once_per_namespace"),
+            models.UniqueConstraint(
+                fields=["namespace", "name_key"],
+                condition=models.Q(deleted_at__isnull=True),
+                name="tabular_name_once_per_namespace",
+            ),
             models.UniqueConstraint(fields=["warehouse", "location"], name="tabular_location_once_per_warehouse"),
             models.UniqueConstraint(fields=["warehouse", "uuid"], name="tabular_uuid_once_per_warehouse"),
         ]

@@ -21,10 +21,11 @@ ADDRESSES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One metadata file of one table."""
+    """One metadata file of one tabular, whole or with the referenced `snapshots` only ("refs")."""
 
     tabular_id: UUID
     metadata_location: str
+    snapshots: str = "all"
 
 
 class MetadataCache:
@@ -46,10 +47,14 @@ class MetadataCache:
             return self._documents.get(version)
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
+        self.put_document(version, document)
         with self._lock:
-            if len(document) <= self._max_bytes:
-                self._documents[version] = document
             self._last_seen[address] = version
+
+    def put_document(self, version: Version, document: bytes) -> None:
+        if len(document) <= self._max_bytes:
+            with self._lock:
+                self._documents[version] = document
 
 
 metadata_cache = MetadataCache(max_bytes=settings.ICEKEEPER.metadata_cache_bytes)

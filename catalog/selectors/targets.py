@@ -1,4 +1,4 @@
-"""What a write must know about the table it is aimed at: one statement, always on the write database."""
+"""What a write must know about the tabular it is aimed at: one statement, always on the write database."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from catalog.errors import no_such_namespace, no_such_table, no_such_warehouse
+from catalog.errors import no_such_namespace, no_such_tabular, no_such_warehouse
 from catalog.identifiers import Identifier
+from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.tables import read_document
+from catalog.selectors.tabulars import read_document
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.sql import Row, as_uuid, fetch_one
 from tenancy.actor import Actor
@@ -22,7 +23,7 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
        t.id, t.kind, t.location, t.metadata_location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
  WHERE w.id = %s
 """
 
@@ -32,7 +33,7 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE w.id = %s
 """
@@ -69,11 +70,11 @@ class Target:
         require(actor, action, Securable.Type.NAMESPACE, self.namespace_id)
         return self.namespace_id
 
-    def table_for(self, actor: Actor, action: Can) -> CurrentTabular:
-        """The table, when it is there and `actor` may do `action` on it."""
-        if self.current is None or self.current.kind != "table":
-            raise no_such_table(self.identifier)
-        require(actor, action, Securable.Type.TABLE, self.current.id)
+    def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:
+        """What has the name, when it is of `kind` and `actor` may do `action` on it."""
+        if self.current is None or self.current.kind != kind:
+            raise no_such_tabular(kind, self.identifier)
+        require(actor, action, Securable.Type(kind.value), self.current.id)
         return self.current
 
 

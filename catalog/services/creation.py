@@ -1,40 +1,30 @@
-"""New tables: created, finished after a staged create, or registered from a metadata file that is already there."""
+"""New tables: created, or finished after a staged create."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
-
-from django.conf import settings
 
 from catalog.errors import FormatVersionNotAllowed, NameTaken, already_exists
 from catalog.iceberg.create import create_table_metadata, requested_format_version
 from catalog.iceberg.updates import apply_updates
-from catalog.iceberg.validation import read_table_metadata
 from catalog.identifiers import Identifier, Levels
-from catalog.selectors.tables import LoadedTable
+from catalog.models import Tabular
+from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import NewTable, insert_table, make_table
+from catalog.services.insertion import make_tabular
+from catalog.services.locations import chosen_location
+from catalog.services.outcomes import RequestKey, keep_unchanged
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import CommitFailed, Unsupported
+from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_json, write_json
+from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
-from storage.io.stores import store_for
-from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
 FALLBACK_FORMAT_VERSION = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StagedTable:
-    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create."""
-
-    document: bytes
 
 
 def create_table(
@@ -49,7 +39,8 @@ def create_table(
     location: object,
     properties: object,
     stage: bool,
-) -> LoadedTable | StagedTable:
+    once: RequestKey | None = None,
+) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
     Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
@@ -64,18 +55,20 @@ def create_table(
         schema=schema,
         partition_spec=partition_spec,
         write_order=write_order,
-        location=_spelled_location(target, location, table_uuid),
+        location=chosen_location(target, location, table_uuid),
         properties=properties,
         table_uuid=str(table_uuid),
         format_version=_format_version(target, requested_format_version(properties)),
         now_ms=now_ms(),
     )
-    if stage:
-        return StagedTable(write_json(metadata))
-    return make_table(target, namespace_id, metadata)
+    if not stage:
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
+    staged = StagedTable(write_json(metadata))
+    keep_unchanged(once, staged)
+    return staged
 
 
-def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) -> LoadedTable:
+def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], once: RequestKey | None) -> Loaded:
     """Make the table whose commit asserts that there is none; everything it is stands in `updates`."""
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
     require_name(target.identifier.name, "table name")
@@ -90,36 +83,12 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any]) ->
     )
     require_format_version(target, change.metadata["format-version"])
     try:
-        return make_table(target, namespace_id, change.metadata)
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, change.metadata, once=once)
     except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
         if error.kind != "table":
             raise
         raise CommitFailed("Requirement failed: table already exists") from None
-
-
-def register_table(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels, name: object, metadata_location: object, overwrite: bool
-) -> LoadedTable:
-    """Make a table of a metadata file that lies in the warehouse already. Keeps its UUID; copies nothing."""
-    identifier = Identifier(levels, require_name(name, "table name"))
-    if overwrite:
-        raise Unsupported("register with overwrite is not supported yet")
-    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
-    if target.current is not None:
-        raise already_exists(target.current.kind, "table", identifier)
-    location_inside(metadata_location, base=target.warehouse_location)
-    found = store_for(target.storage_profile).get(str(metadata_location), limit=settings.ICEKEEPER.metadata_file_limit)
-    document = read_json(found)
-    metadata = read_table_metadata(document)
-    require_format_version(target, metadata["format-version"])
-    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
-        metadata = metadata | {"table-uuid": str(new_id())}
-    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
-    is_verbatim = metadata == document
-    stored = found if is_verbatim else write_json(metadata)
-    return insert_table(NewTable(target, namespace_id, metadata, str(metadata_location), stored, is_verbatim))
 
 
 def require_format_version(target: Target, version: int) -> None:
@@ -137,11 +106,3 @@ def _format_version(target: Target, requested: int | None) -> int:
         return target.default_format_version
     allowed = target.allowed_format_versions
     return FALLBACK_FORMAT_VERSION if FALLBACK_FORMAT_VERSION in allowed else max(allowed)
-
-
-def _spelled_location(target: Target, location: object, table_uuid: UUID) -> str:
-    """Where the table will lie, in the client's own spelling; one that it chose must be in the warehouse."""
-    if location is None:
-        return f"{target.warehouse_location}/{table_uuid}"
-    location_inside(location, base=target.warehouse_location)
-    return str(location).rstrip("/")

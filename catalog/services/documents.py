@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.kernel.json_text import write_json
+from storage.io.port import ObjectStore
 
 
 def write_metadata(metadata: dict[str, Any]) -> bytes:
-    """The bytes of a metadata file. Raises `BadRequest` for more than would ever be read again."""
+    """The JSON of a metadata file. Raises `BadRequest` for more than would ever be read again."""
     document = write_json(metadata)
     limit = settings.ICEKEEPER.metadata_file_limit
     if len(document) > limit:
-        raise BadRequest(f"The table's metadata would be {len(document)} bytes; at most {limit} are allowed")
+        raise BadRequest(f"The metadata would be {len(document)} bytes; at most {limit} are allowed")
     return document
+
+
+def inline(document: bytes) -> bytes | None:
+    """What of a document stands in the database: all of it, or nothing when it is too large."""
+    return document if len(document) <= settings.ICEKEEPER.metadata_inline_limit else None
+
+
+def take_away(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
+    """Delete metadata files that certainly no pointer names. Left undone they are orphans, not an error."""
+    for location in metadata_locations:
+        with suppress(CatalogError):
+            store.delete(location)

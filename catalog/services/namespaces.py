@@ -13,6 +13,7 @@ from django.db.models import RestrictedError
 from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace, no_such_warehouse
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
+from catalog.services.outcomes import RequestKey, keep_outcome
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, NamespaceNotEmpty, UnprocessableEntity
 from icekeeper.kernel.ids import new_id
@@ -37,8 +38,13 @@ class PropertyChanges:
     removed: list[str]
     missing: list[str]
 
+    def as_json(self) -> dict[str, list[str]]:
+        return {"updated": self.updated, "removed": self.removed, "missing": self.missing}
 
-def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object) -> Namespace:
+
+def create_namespace(
+    *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, once: RequestKey | None = None
+) -> Namespace:
     """Make a namespace below one that exists. Raises `AlreadyExists`, `NoSuchNamespace` for the parent."""
     checked = require_levels(levels)
     if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
@@ -64,6 +70,7 @@ def create_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, proper
                 properties=described,
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
+            keep_outcome(once, namespace.as_json())
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None
@@ -85,7 +92,13 @@ def _parent(warehouse_id: UUID, levels: Levels) -> UUID | None:
 
 
 def update_namespace_properties(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels, removals: object, updates: object
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    removals: object,
+    updates: object,
+    once: RequestKey | None = None,
 ) -> PropertyChanges:
     """Merge property changes under the row's lock, so that concurrent ones are all kept.
 
@@ -107,12 +120,15 @@ def update_namespace_properties(
             namespace.properties = merged
             namespace.version += 1
             namespace.save(update_fields=["properties", "version", "updated_at"])
-    return PropertyChanges(
-        updated=list(to_set), removed=removed, missing=[key for key in to_remove if key not in removed]
-    )
+        missing = [key for key in to_remove if key not in removed]
+        changes = PropertyChanges(updated=list(to_set), removed=removed, missing=missing)
+        keep_outcome(once, changes.as_json())
+    return changes
 
 
-def drop_namespace(*, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False) -> None:
+def drop_namespace(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False, once: RequestKey | None = None
+) -> None:
     """Forget an empty namespace. Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`."""
     try:
         with write_transaction():
@@ -123,6 +139,7 @@ def drop_namespace(*, actor: Actor, warehouse_id: UUID, levels: Levels, force: b
                 raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
             remove_securable(Securable.Type.NAMESPACE, namespace.pk)
             namespace.delete()
+            keep_outcome(once)
     except (RestrictedError, IntegrityError):
         # Something moved in between the look and the delete: the foreign keys have the last word.
         raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None

@@ -14,29 +14,20 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from catalog.models import Snapshot, Tabular, TabularMetadata
+from catalog.models import Outcome, Snapshot, Tabular, TabularMetadata
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.sql import fetch_one
 
-_MOVE = """
+_POINTER = """
 WITH moved AS (
   UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
-   WHERE id = %s AND metadata_location = %s
+   WHERE id = %s AND metadata_location = %s AND deleted_at IS NULL
   RETURNING id
 ), stored AS (
   UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
-)
-SELECT count(*) FROM moved
-"""
+)"""
 
-_MOVE_WITH_SNAPSHOTS = """
-WITH moved AS (
-  UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
-   WHERE id = %s AND metadata_location = %s
-  RETURNING id
-), stored AS (
-  UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
-), removed AS (
+_SNAPSHOTS = """, removed AS (
   DELETE FROM catalog_snapshot WHERE tabular_id IN (SELECT id FROM moved) AND snapshot_id = ANY(%s)
 ), added AS (
   INSERT INTO catalog_snapshot
@@ -47,9 +38,23 @@ WITH moved AS (
   ON CONFLICT (tabular_id, snapshot_id) DO UPDATE SET
          parent_snapshot_id = excluded.parent_snapshot_id, sequence_number = excluded.sequence_number,
          schema_id = excluded.schema_id, timestamp_ms = excluded.timestamp_ms, summary = excluded.summary
-)
-SELECT count(*) FROM moved
-"""
+)"""
+
+_OUTCOME = """, kept AS (
+  INSERT INTO catalog_outcome (warehouse_id, key, fingerprint, status, answer, created_at)
+  SELECT %s, %s, %s, 200, %s, %s FROM moved
+)"""
+
+_COUNT = "\nSELECT count(*) FROM moved"
+
+_STATEMENTS = {
+    (with_snapshots, with_outcome): _POINTER
+    + (_SNAPSHOTS if with_snapshots else "")
+    + (_OUTCOME if with_outcome else "")
+    + _COUNT
+    for with_snapshots in (False, True)
+    for with_outcome in (False, True)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,24 @@ class Move:
     at: datetime
 
 
-def move_pointer(move: Move) -> bool:
-    """Whether the pointer still was at `seen` and now is at `metadata_location`; False changes nothing."""
+@dataclass(frozen=True, slots=True)
+class KeptOutcome:
+    """The row of `catalog.models.Outcome` that goes with a move."""
+
+    warehouse_id: UUID
+    key: UUID
+    fingerprint: bytes
+    answer: dict[str, Any]
+
+
+def move_pointer(move: Move, outcome: KeptOutcome | None) -> bool:
+    """Whether the pointer still was at `seen` and now is at `metadata_location`; False changes nothing.
+
+    Raises `IntegrityError`, and changes nothing, when there is an outcome under the key of `outcome` already.
+    """
     if connection.vendor == "postgresql":
-        return _move_in_one_statement(move)
-    return _move_step_by_step(move)
+        return _move_in_one_statement(move, outcome)
+    return _move_step_by_step(move, outcome)
 
 
 def snapshot_row(snapshot: dict[str, Any]) -> dict[str, Any]:
@@ -90,25 +108,26 @@ def _printable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
 
 
-def _move_in_one_statement(move: Move) -> bool:
+def _move_in_one_statement(move: Move, outcome: KeptOutcome | None) -> bool:
     params: list[Any] = [move.metadata_location, move.location, move.at, move.tabular_id, move.seen, move.document]
-    statement = _MOVE
-    if move.added_snapshots or move.removed_snapshot_ids:
-        statement = _MOVE_WITH_SNAPSHOTS
+    with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
+    if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
         # All parts of the statement see the rows as they were: one that is replaced is updated, not deleted first.
         replaced = {row["snapshot_id"] for row in rows}
         removed = [snapshot_id for snapshot_id in move.removed_snapshot_ids if snapshot_id not in replaced]
         params += [removed, write_json(rows).decode()]
-    row = fetch_one("default", statement, params)
+    if outcome is not None:
+        answer = write_json(outcome.answer).decode()
+        params += [outcome.warehouse_id, outcome.key, outcome.fingerprint, answer, move.at]
+    row = fetch_one("default", _STATEMENTS[with_snapshots, outcome is not None], params)
     return row is not None and row[0] == 1
 
 
-def _move_step_by_step(move: Move) -> bool:
+def _move_step_by_step(move: Move, outcome: KeptOutcome | None) -> bool:
     with transaction.atomic():
-        moved = Tabular.objects.filter(pk=move.tabular_id, metadata_location=move.seen).update(
-            metadata_location=move.metadata_location, location=move.location, updated_at=move.at
-        )
+        seen = Tabular.objects.filter(pk=move.tabular_id, metadata_location=move.seen, deleted_at__isnull=True)
+        moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
         if not moved:
             return False
         TabularMetadata.objects.filter(pk=move.tabular_id).update(document=move.document)
@@ -119,4 +138,13 @@ def _move_step_by_step(move: Move) -> bool:
         Snapshot.objects.bulk_create(
             [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
         )
+        if outcome is not None:
+            Outcome.objects.create(
+                warehouse_id=outcome.warehouse_id,
+                key=outcome.key,
+                fingerprint=outcome.fingerprint,
+                status=200,
+                answer=write_json(outcome.answer).decode(),
+                created_at=move.at,
+            )
     return True

@@ -9,6 +9,8 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from django.urls import get_resolver
 
 from icekeeper.http.handlers import ApiHandler, PageHandler
@@ -32,6 +34,9 @@ class Application:
 
     def __init__(self) -> None:
         statement_deadline.install()
+        # The handlers give connections back themselves, before a slow reader gets the answer; once is enough.
+        request_started.disconnect(close_old_connections)
+        request_finished.disconnect(close_old_connections)
         self._api, self._pages = ApiHandler(), PageHandler()
         self._prefixes: tuple[str, ...] = settings.API_PREFIXES
         self._body_limit: int = settings.ICEKEEPER.max_request_body_size

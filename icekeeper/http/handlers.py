@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import close_old_connections
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
@@ -26,7 +26,9 @@ class EdgeHandler(WSGIHandler):
     """A handler that gives every answer its length, its request id and its log line."""
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
-        response = super().get_response(request)
+        return self._complete(request, super().get_response(request))
+
+    def _complete(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         meta = request.META
         headers = response.headers
         headers["X-Request-Id"] = meta["icekeeper.request_id"]
@@ -35,11 +37,20 @@ class EdgeHandler(WSGIHandler):
                 headers["Content-Length"] = str(len(response.content))
             # The work is done: a slow reader of the answer must not keep a pooled connection from others.
             restore_statement_limits()
-            close_old_connections()
+            close_connections()
         else:
             _when_closed(response, restore_statement_limits)
+            _when_closed(response, close_connections)
         _when_closed(response, partial(log_request, request, response))
         return response
+
+
+def close_connections() -> None:
+    """As Django's `close_old_connections`, for the connections of this thread that are there."""
+    for alias in connections.settings:
+        connection = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]  # noqa: SLF001
+        if connection is not None:
+            connection.close_if_unusable_or_obsolete()
 
 
 class PageHandler(EdgeHandler):
@@ -64,6 +75,12 @@ class ApiHandler(EdgeHandler):
             except MiddlewareNotUsed:
                 continue
         self._middleware_chain = handle
+
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        """Without Django's per-thread urlconf and its second log line for errors, which nothing here reads."""
+        response = self._middleware_chain(request)
+        _when_closed(response, request.close)
+        return self._complete(request, response)
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
         refusal = request.META.get("icekeeper.refusal")

@@ -100,6 +100,6 @@ def answers(
     return {**good, **{status: OpenApiResponse(shape, text) for status, text in by_status}}
 
 
-def done(description: str) -> dict[int, Any]:
+def done(description: str, *, status: int = 204) -> dict[int, Any]:
     """An answer without a body."""
-    return {204: OpenApiResponse(description=description)}
+    return {status: OpenApiResponse(description=description)}

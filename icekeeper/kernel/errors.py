@@ -13,12 +13,14 @@ class CatalogError(Exception):
     """A refusal with a message meant for the caller.
 
     `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
-    `Retry-After` header (none when None). `message` must never hold a secret.
+    `Retry-After` header (none when None), `is_final` whether sending the same again is pointless: the request and the
+    state it met decided, not load or time. `message` must never hold a secret.
     """
 
     status: ClassVar[int] = 500
     wire_type: ClassVar[str] = "InternalServerError"
     retry_after: ClassVar[int | None] = None
+    is_final: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -40,7 +42,17 @@ class CatalogError(Exception):
 
 
 class BadRequest(CatalogError):
-    status, wire_type = 400, "BadRequestException"
+    status, wire_type, is_final = 400, "BadRequestException", True
+
+
+class IllegalArgument(BadRequest):
+    """For the few refusals that Java clients expect as an exception of their own language."""
+
+    wire_type = "IllegalArgumentException"
+
+
+class EmptyView(BadRequest):
+    wire_type = "EmptyView"
 
 
 class InvalidLocation(BadRequest):
@@ -68,7 +80,7 @@ class Forbidden(CatalogError):
 
 
 class NotFound(CatalogError):
-    status, wire_type = 404, "NotFoundException"
+    status, wire_type, is_final = 404, "NotFoundException", True
 
 
 class NoSuchNamespace(NotFound):
@@ -79,15 +91,23 @@ class NoSuchTable(NotFound):
     wire_type = "NoSuchTableException"
 
 
+class NoSuchView(NotFound):
+    wire_type = "NoSuchViewException"
+
+
+class NoSuchGenericTable(NotFound):
+    wire_type = "NoSuchGenericTableException"
+
+
 class NoSuchWarehouse(NotFound):
-    wire_type = "NoSuchWarehouseException"
+    wire_type, is_final = "NoSuchWarehouseException", False
 
 
 # --- 409: the request is right, the state is not -----------------------------------------------------------------
 
 
 class Conflict(CatalogError):
-    status, wire_type = 409, "ConflictException"
+    status, wire_type, is_final = 409, "ConflictException", True
 
 
 class AlreadyExists(Conflict):
@@ -98,6 +118,12 @@ class CommitFailed(Conflict):
     """The commit certainly did not happen; clients rebuild it on the newest metadata and try again."""
 
     wire_type = "CommitFailedException"
+
+
+class CommitContended(CommitFailed):
+    """As `CommitFailed`, but nothing in the request is wrong: others were faster, or the database was busy."""
+
+    is_final = False
 
 
 class NamespaceNotEmpty(Conflict):
@@ -114,7 +140,7 @@ class MethodNotAllowed(CatalogError):
 class Unsupported(CatalogError):
     """The specification has it, this server does not (yet)."""
 
-    status, wire_type = 406, "UnsupportedOperationException"
+    status, wire_type, is_final = 406, "UnsupportedOperationException", True
 
 
 class RequestTimeout(CatalogError):
@@ -148,7 +174,7 @@ class UnsupportedTransferCoding(CatalogError):
 
 
 class UnprocessableEntity(CatalogError):
-    status, wire_type = 422, "UnprocessableEntityException"
+    status, wire_type, is_final = 422, "UnprocessableEntityException", True
 
 
 class Busy(CatalogError):

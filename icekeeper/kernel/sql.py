@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from django.conf import settings
 from django.db import connections
 
 from icekeeper.kernel.statement_deadline import before_statement
@@ -33,7 +32,9 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
     connection.ensure_connection()
     before_statement(connection)
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        cursor.execute(statement, params, prepare=settings.ICEKEEPER.pg_prepare_statements, binary=True)
+        # The pool turned preparing on or off for the connection: `icekeeper.database`.
+        prepare = connection.connection.prepare_threshold is not None
+        cursor.execute(statement, params, prepare=prepare, binary=True)
         return cursor.fetchall()
 
 

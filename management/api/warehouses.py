@@ -34,6 +34,9 @@ class LocalStorageProfile(KebabSerializer):
 
     type = serializers.ChoiceField(["local"])
     path = Text(help_text="Absolute path of the folder")
+    verify_metadata_on_load = serializers.BooleanField(
+        default=True, help_text="Answer 404 when the metadata file of a table is gone, instead of serving what it said"
+    )
 
 
 class DeleteProfile(KebabSerializer):

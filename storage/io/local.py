@@ -62,6 +62,11 @@ class LocalStore(ObjectStore):
                     raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
                 return file.read(limit)
 
+    def require_exists(self, location: str) -> None:
+        deadline.remaining()
+        with self._refusals(location):
+            os.lstat(location.removeprefix("file://"))
+
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:

@@ -40,6 +40,10 @@ class ObjectStore(ABC):
         """The whole object. Raises `ObjectNotFound`, or `ObjectTooLarge` above `limit` bytes."""
 
     @abstractmethod
+    def require_exists(self, location: str) -> None:
+        """Raises `ObjectNotFound` unless there is an object at a location that this catalog wrote; nothing is read."""
+
+    @abstractmethod
     def delete(self, location: str) -> None:
         """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
 

@@ -14,13 +14,17 @@ class Can(StrEnum):
     CREATE_NAMESPACE = "create_namespace"
     # namespace
     CREATE_TABLE = "create_table"
+    CREATE_VIEW = "create_view"
+    CREATE_GENERIC_TABLE = "create_generic_table"
     UPDATE_PROPERTIES = "update_properties"
     LIST_TABLES = "list_tables"
+    LIST_VIEWS = "list_views"
+    LIST_GENERIC_TABLES = "list_generic_tables"
     LIST_NAMESPACES = "list_namespaces"
     # several
     GET_METADATA = "get_metadata"
     DELETE = "delete"
-    # table
+    # table, view, generic table
     COMMIT = "commit"
     DROP = "drop"
     RENAME = "rename"

@@ -14,6 +14,7 @@ import requests
 
 from tests.catalog_fixtures import SCHEMA
 from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -41,8 +42,10 @@ def commit_until_done(address: str, writer: int, outcomes: Any) -> None:
     outcomes.put((acknowledged, refused))
 
 
-def append(metadata: dict[str, Any], snapshot_id: int) -> dict[str, Any]:
-    current = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
+def append(
+    metadata: dict[str, Any], snapshot_id: int, *, branch: str = "main", parent: int | None = None
+) -> dict[str, Any]:
+    current = parent or metadata.get("refs", {}).get(branch, {}).get("snapshot-id")
     made = {
         "snapshot-id": snapshot_id,
         "sequence-number": metadata["last-sequence-number"] + 1,
@@ -54,10 +57,10 @@ def append(metadata: dict[str, Any], snapshot_id: int) -> dict[str, Any]:
     if current is not None:
         made["parent-snapshot-id"] = current
     return {
-        "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": current}],
+        "requirements": [{"type": "assert-ref-snapshot-id", "ref": branch, "snapshot-id": current}],
         "updates": [
             {"action": "add-snapshot", "snapshot": made},
-            {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+            {"action": "set-snapshot-ref", "ref-name": branch, "type": "branch", "snapshot-id": snapshot_id},
         ],
     }
 
@@ -112,3 +115,67 @@ def set_properties(address: str, writer: int) -> None:
         for number in range(20):
             body = {"updates": {f"w{writer}-{number}": "x"}}
             session.post(f"{address}/properties", json=body, timeout=60).raise_for_status()
+
+
+WRITERS, ROUNDS = 32, 6
+
+
+def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_path: Path) -> None:
+    """Properties and branches of their own, from 32 clients over 2 server processes, each commit prepared on an older
+    version: nobody's requirements fail, so nobody is refused, and nothing is lost."""
+    postgres = run_environment.postgres
+    database_url = postgres.create_database("disjoint_writers") if postgres else None
+    with CatalogServer(tmp_path / "server", database_url=database_url, workers=2) as server:
+        server.create_warehouse("wh")
+        api = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
+        requests.post(api, json={"namespace": ["n"]}, timeout=30).raise_for_status()
+        requests.post(f"{api}/n/tables", json={"name": "t", "schema": SCHEMA}, timeout=30).raise_for_status()
+        address = f"{api}/n/tables/t"
+        begun = append(requests.get(address, timeout=30).json()["metadata"], 1)
+        branches = [
+            {"action": "set-snapshot-ref", "ref-name": f"b{n}", "type": "branch", "snapshot-id": 1}
+            for n in range(WRITERS)
+        ]
+        begun["updates"] += branches
+        requests.post(address, json=begun, timeout=30).raise_for_status()
+        context = multiprocessing.get_context("fork")
+        outcomes = context.Queue()
+        writers = [
+            context.Process(target=write_disjointly, args=(address, n, outcomes), daemon=True) for n in range(WRITERS)
+        ]
+        for writer in writers:
+            writer.start()
+        answers = [answer for _ in writers for answer in outcomes.get(timeout=300)]
+        final = requests.get(address, timeout=30).json()["metadata"]
+    assert [answer for answer in answers if answer[0] != 200] == []
+    assert len(answers) == WRITERS * ROUNDS
+    kinds = [n % 4 for n in range(WRITERS)]
+    assert {name: value for name, value in final["properties"].items() if name.startswith("w")} == {
+        f"w{n}": str(ROUNDS - 1) for n in range(WRITERS) if kinds[n] == 0
+    }
+    for n in range(WRITERS):
+        head = final["refs"][f"b{n}"]["snapshot-id"]
+        assert head == (1 if kinds[n] == 0 else (n + 1) * 1000 + ROUNDS - 1), f"branch {n}"
+    numbers = [snapshot["sequence-number"] for snapshot in final["snapshots"]]
+    assert len(set(numbers)) == len(numbers) == 1 + ROUNDS * sum(kind != 0 for kind in kinds)
+    assert final["last-sequence-number"] == max(numbers)
+
+
+def write_disjointly(address: str, writer: int, outcomes: Any) -> None:
+    """Commits that nobody else's can conflict with, each sent once: a property, or an append to an own branch."""
+    answers, head = [], 1
+    with requests.Session() as session:
+        for number in range(ROUNDS):
+            if writer % 4 == 0:
+                body = {
+                    "requirements": [],
+                    "updates": [{"action": "set-properties", "updates": {f"w{writer}": str(number)}}],
+                }
+            else:
+                metadata = session.get(address, timeout=60).json()["metadata"]
+                snapshot_id = (writer + 1) * 1000 + number
+                body = append(metadata, snapshot_id, branch=f"b{writer}", parent=head)
+                head = snapshot_id
+            answer = session.post(address, json=body, timeout=60)
+            answers.append((answer.status_code, "" if answer.ok else answer.text))
+    outcomes.put(answers)

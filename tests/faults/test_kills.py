@@ -20,8 +20,9 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from catalog.models import FormerLocation, Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.models import LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
+from icekeeper.kernel.ids import new_id
 from tasks.queue.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, snapshot
@@ -38,6 +39,7 @@ ROOMS = tuple(
         "tenancy/authz/securables.py",
         "icekeeper/kernel/sql.py",
         "icekeeper/kernel/write_transaction.py",
+        "catalog/api/base.py",
         "catalog/api/namespaces.py",
         "catalog/api/tables.py",
         "catalog/api/render.py",
@@ -132,9 +134,9 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
     """What the catalog says now, by name, after checking that every part of it agrees."""
 
     def read() -> dict[str, Any]:
-        from catalog.selectors import tables, targets
+        from catalog.selectors import tabulars, targets
 
-        for module in (tables, targets):  # a new process knows nothing
+        for module in (tabulars, targets):  # a new process knows nothing
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
         for (space,) in catalog.get("/namespaces").json()["namespaces"]:
@@ -336,7 +338,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state:
             left.add(last[0])
             last[0] = metadata["location"]
         assert Tabular.objects.get().location == last[0]
-        assert set(FormerLocation.objects.values_list("location", flat=True)) == left
+        assert set(LocationClaim.objects.values_list("location", flat=True)) == left
         return is_new
 
     kill_at_line_after_line(act, check)
@@ -418,5 +420,97 @@ def test_drop_namespace(catalog: ApiClient, namespace: str, state: Any) -> None:
         assert found in ([], [["ns", "gone"]])
         assert catalog.head("/namespaces/ns%1Fgone").status == (204 if found else 404)
         return not found
+
+    kill_at_line_after_line(act, check)
+
+
+LONG_LOG = {"write.metadata.previous-versions-max": "2000"}
+
+
+def test_transaction_that_is_sent_again(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    """Two tables change together or not at all; sent again under its key, the request is done exactly once."""
+    for name in ("a", "b"):
+        make_table(name, properties=LONG_LOG)
+    keys: dict[int, str] = {}
+    done: list[str] = []
+
+    def send(line: int) -> Any:
+        changes = [
+            {
+                "identifier": {"namespace": ["ns"], "name": name},
+                "requirements": [],
+                "updates": [{"action": "set-properties", "updates": {f"line{line}": "x"}}],
+            }
+            for name in ("b", "a")
+        ]
+        return catalog.post("/transactions/commit", {"table-changes": changes}, idempotency_key=keys[line])
+
+    def act(line: int) -> Callable[[], Any]:
+        keys[line] = str(new_id())
+        return lambda: send(line)
+
+    def check(line: int) -> bool:
+        found = state()
+        has_line = {f"line{line}" in each["metadata"]["properties"] for each in found.values()}
+        assert len(has_line) == 1, "some tables have changed and some have not"
+        assert Outcome.objects.filter(key=keys[line]).exists() is has_line.copy().pop()
+        assert send(line).status == 204
+        done.append(f"line{line}")
+        for name in found:
+            metadata = catalog.get(f"/namespaces/ns/tables/{name}").json()["metadata"]
+            assert metadata["properties"].keys() == {*done, *LONG_LOG}
+            assert len(metadata["metadata-log"]) == len(done), "it was done twice"
+        return has_line.pop()
+
+    kill_at_line_after_line(act, check)
+
+
+def test_commit_that_is_sent_again(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    make_table(properties=LONG_LOG)
+    keys: dict[int, str] = {}
+    sent: list[int] = []
+
+    def send(line: int) -> Any:
+        body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"line": str(line)}}]}
+        return catalog.post("/namespaces/ns/tables/t", body, idempotency_key=keys[line])
+
+    def act(line: int) -> Callable[[], Any]:
+        keys[line] = str(new_id())
+        return lambda: send(line)
+
+    def check(line: int) -> bool:
+        is_new = state()["t"]["metadata"]["properties"].get("line") == str(line)
+        assert Outcome.objects.filter(key=keys[line]).exists() is is_new
+        assert send(line).status == 200
+        sent.append(line)
+        metadata = catalog.get("/namespaces/ns/tables/t").json()["metadata"]
+        assert len(metadata["metadata-log"]) == len(sent), "it was done twice"
+        return is_new
+
+    kill_at_line_after_line(act, check)
+
+
+def test_register_over_a_table(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    versions = [make_table()]
+    for number in range(2):
+        update = {"action": "set-properties", "updates": {"n": str(number)}}
+        body = {"requirements": [], "updates": [update]}
+        versions.append(catalog.post("/namespaces/ns/tables/t", body).json())
+    locations = [version["metadata-location"] for version in versions]
+    current = [locations[-1]]
+
+    def other() -> str:
+        return locations[0] if current[0] != locations[0] else locations[1]
+
+    def act(_: int) -> Callable[[], Any]:
+        body = {"name": "t", "metadata-location": other(), "overwrite": True}
+        return lambda: catalog.post("/namespaces/ns/register", body)
+
+    def check(_: int) -> bool:
+        found = state()["t"]["metadata-location"]
+        assert found in {current[0], other()}, "the old table or the new one, never none"
+        is_new = found != current[0]
+        current[0] = found
+        return is_new
 
     kill_at_line_after_line(act, check)

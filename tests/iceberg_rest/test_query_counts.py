@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from catalog.selectors import tables, targets
+from catalog.selectors import tabulars, targets
 from catalog.selectors.metadata_cache import MetadataCache
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA, snapshot
@@ -47,7 +47,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     original = psycopg.Cursor.execute
     with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
         patched.setattr(psycopg.Cursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete"):
+        for method in ("put_new", "get", "delete", "require_exists"):
             patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
         yield seen
 
@@ -68,6 +68,19 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
     here = {"namespace": ["ns"], "name": "u"}
+    view = {
+        "name": "view",
+        "schema": SCHEMA,
+        "view-version": {
+            "version-id": 1,
+            "timestamp-ms": at,
+            "schema-id": 0,
+            "summary": {},
+            "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+            "default-namespace": ["ns"],
+        },
+        "properties": {},
+    }
     staged = {"name": "v", "stage-create": True, **columns}
 
     def commit(updates: list[Any]) -> Answer:
@@ -94,6 +107,36 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.commit_snapshot": lambda: commit(append),
         "tables.commit_nothing": lambda: commit([]),
         "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", {"report-type": "scan-report"}),
+        "tables.load_refs": lambda: catalog.get("/namespaces/ns/tables/t?snapshots=refs"),
+        "tables.load_not_modified": lambda: call(
+            "GET", f"{catalog.base}/namespaces/ns/tables/t", headers={"if-none-match": "*"}
+        ),
+        "tables.commit_once": lambda: catalog.post(
+            "/namespaces/ns/tables/t",
+            {"requirements": [], "updates": [{"action": "set-properties", "updates": {"c": "d"}}]},
+            idempotency_key="01a1ff95-e3cc-7831-a59b-b91c90243b4f",
+        ),
+        "tables.transaction_of_two": lambda: catalog.post(
+            "/transactions/commit",
+            {
+                "table-changes": [
+                    {
+                        "identifier": here | {"name": name},
+                        "requirements": [],
+                        "updates": [{"action": "set-properties", "updates": {"e": "f"}}],
+                    }
+                    for name in ("t", "u")
+                ]
+            },
+        ),
+        "views.create": lambda: catalog.post("/namespaces/ns/views", view),
+        "views.load": lambda: catalog.get("/namespaces/ns/views/view"),
+        "views.list": lambda: catalog.get("/namespaces/ns/views"),
+        "views.exists": lambda: catalog.head("/namespaces/ns/views/view"),
+        "views.replace": lambda: catalog.post(
+            "/namespaces/ns/views/view", {"updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+        ),
+        "views.drop": lambda: catalog.delete("/namespaces/ns/views/view"),
         "tables.rename": lambda: catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "w"}}),
         "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/w"),
         "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true"),
@@ -106,13 +149,13 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
 def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table()
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (tables, targets):
+    for module in (tabulars, targets):
         monkeypatch.setattr(module, "metadata_cache", cold)
     counted: dict[str, dict[str, int]] = {}
     for name, operate in operations(catalog, table).items():
         with counting(monkeypatch) as seen:
             answer = operate()
-        assert answer.status < 300, (name, answer.body)
+        assert answer.status < 400, (name, answer.body)
         counted[name] = dict(sorted(seen.items()))
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
@@ -124,7 +167,9 @@ def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch
 def test_the_record_keeps_the_promises_of_the_design() -> None:
     for vendor, counted in json.loads(RECORD.read_text()).items():
         for name in ("config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list"):
-            assert counted[name] == {"statements": 1}, f"{name} on {vendor} is one statement"
+            assert counted[name]["statements"] == 1, f"{name} on {vendor} is one statement"
+            # On local files a load looks whether the metadata file is there, and reads nothing of it.
+            assert set(counted[name]) <= {"statements", "store.require_exists"}
         for name in ("tables.commit_properties", "tables.commit_snapshot"):
             assert counted[name]["store.put_new"] == 1
             assert set(counted[name]) == {"statements", "store.put_new"}

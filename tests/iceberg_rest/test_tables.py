@@ -267,7 +267,7 @@ def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> N
         (
             {"requirements": [], "updates": [], "identifier": {"namespace": ["ns"], "name": "other"}},
             400,
-            "BadRequestException",
+            "TableIdentifierMismatch",
         ),
         (
             {"requirements": [{"type": "assert-current-schema-id", "current-schema-id": 7}], "updates": []},
@@ -573,18 +573,18 @@ def test_a_drop_does_not_follow_a_rename(
     catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is renamed after the drop has found it and before it locks it."""
-    from catalog.services import tables
+    from catalog.services import drops
 
     make_table("a")
-    found = tables.find_target
+    found = drops.find_target
 
     def found_then_renamed(**options: Any) -> Any:
         target = found(**options)
-        monkeypatch.setattr(tables, "find_target", found)
+        monkeypatch.setattr(drops, "find_target", found)
         Tabular.objects.update(name="precious", name_key="precious")
         return target
 
-    monkeypatch.setattr(tables, "find_target", found_then_renamed)
+    monkeypatch.setattr(drops, "find_target", found_then_renamed)
     assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").refused(404, "NoSuchTableException")
     assert Tabular.objects.get().name == "precious"
     assert not Task.objects.exists()
@@ -613,10 +613,10 @@ def test_overwrite_is_true_or_false(catalog: ApiClient, make_table: MakeTable, o
 
 def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has just started."""
-    from catalog.selectors import tables, targets
+    from catalog.selectors import tabulars, targets
     from catalog.selectors.metadata_cache import MetadataCache
 
-    for module in (tables, targets):
+    for module in (tabulars, targets):
         monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
 
 
@@ -641,3 +641,21 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     assert answer.refused(408, "RequestTimeoutException")
     assert files() == before
     assert Tabular.objects.get().metadata_location == created["metadata-location"]
+
+
+def test_version_4_is_for_warehouses_that_ask_for_it(
+    catalog: ApiClient, warehouse: Warehouse, namespace: str, files: Files
+) -> None:
+    body = {"name": "t", "schema": SCHEMA, "properties": {"format-version": "4"}}
+    assert catalog.post("/namespaces/ns/tables", body).refused(400, "FormatVersionNotAllowed")
+    assert nothing_was_made(files)
+    warehouse.allowed_format_versions = [2, 4]
+    warehouse.save()
+    made = catalog.post("/namespaces/ns/tables", body)
+    assert made.status == 200, made.body
+    metadata = made.json()["metadata"]
+    assert (metadata["format-version"], metadata["next-row-id"], metadata["current-snapshot-id"]) == (4, 0, None)
+    old = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}).json()["metadata"]
+    assert old["format-version"] == 2
+    upgrade = {"requirements": [], "updates": [{"action": "upgrade-format-version", "format-version": 4}]}
+    assert catalog.post("/namespaces/ns/tables/u", upgrade).json()["metadata"]["format-version"] == 4

@@ -47,8 +47,13 @@ class Bench:
         contents.create()
         print(report.head(), flush=True)
         self._measure_reads(rows.reads(contents))
-        if self._is_chosen("load-late"):
-            self._measure_reads([rows.late_read(contents, contents.add_other_snapshots())])
+        if any(self._is_chosen(read.key) for read in rows.long_reads(contents)):
+            contents.add_long_histories()
+            self._measure_reads(rows.long_reads(contents))
+        if any(self._is_chosen(read.key) for read in rows.late_reads(contents)):
+            contents.add_other_snapshots()
+            contents.add_many_tables()
+            self._measure_reads(rows.late_reads(contents))
         if self._is_chosen("layers"):
             self.layers = self._measure_layers(contents.table_path(HOT, HOT_TABLE))
         for write in rows.writes(contents):
@@ -75,7 +80,7 @@ class Bench:
         return wrk.is_installed() and not self.options.no_wrk
 
     def _takes_wrk(self, read: Read) -> bool:
-        return self._uses_wrk and read.method == "GET"  # wrk waits for the body that HEAD announces
+        return self._uses_wrk and read.method == "GET" and not read.headers  # wrk waits for HEAD's body
 
     def _is_chosen(self, key: str) -> bool:
         return not self.options.only or key in self.options.only
@@ -131,7 +136,7 @@ class Bench:
 
 def _answer_bytes(port: int, read: Read) -> int:
     status, body = Connection(port).send(read.message)
-    if status // 100 != 2:
+    if status // 100 != 2 and status != load.NOT_MODIFIED:
         raise PartError(f"{read.method} {read.path} answered {status}: {body[:500]!r}")
     return len(body)
 

@@ -11,9 +11,11 @@ CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 BODYLESS = (204, 304)
 
 
-def request(method: str, path: str, body: bytes = b"") -> bytes:
+def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
     """A whole HTTP/1.1 request; without `Accept-Encoding`, so that the answer is not compressed."""
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
+    for name, value in headers.items():
+        head += f"{name.replace('_', '-')}: {value}\r\n"
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

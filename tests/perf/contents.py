@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.perf.connection import Connection
@@ -12,9 +14,12 @@ LISTED, HOT, OWN, OTHERS = NAMESPACES[:4]
 LISTED_TABLES = 100
 HOT_TABLE = "hot"
 HOT_SNAPSHOTS = 10
+LONG_HISTORIES = (1_000, 10_000)
+MANY, MANY_TABLES = "many", 10_000
+MAKERS = 8
 OTHER_TABLES, SNAPSHOTS_EACH = 20, 100
 MOST_CLIENTS = 8
-OWN_TABLES_EACH = 8
+OWN_TABLES_EACH = 10
 """A client appends to several tables in turn, so that a fast server is not measured on ever longer tables."""
 
 SCHEMA = {
@@ -52,9 +57,35 @@ class Contents:
         for _ in range(HOT_SNAPSHOTS):
             self._append(HOT, HOT_TABLE, 1)
         self._create_table(OWN, "contended")
+        self._create_table(OWN, "appended")
         for client in range(MOST_CLIENTS):
             for number in range(OWN_TABLES_EACH):
                 self._create_table(OWN, own_table(client, number))
+
+    def add_long_histories(self) -> None:
+        for snapshots in LONG_HISTORIES:
+            self._create_table(HOT, long_table(snapshots))
+            for _ in range(snapshots // 1_000):
+                self._append(HOT, long_table(snapshots), 1_000)
+
+    def add_many_tables(self) -> None:
+        """So many that a list needs pages, made by several clients at once."""
+        self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [MANY], "properties": {}})
+        tables = f"{self.prefix}/namespaces/{MANY}/tables"
+
+        def make(maker: int) -> None:
+            connection = Connection(self._port)
+            for number in range(maker, MANY_TABLES, MAKERS):
+                connection.call("POST", tables, new_table(f"table_{number:05d}"))
+            connection.close()
+
+        with ThreadPoolExecutor(MAKERS) as makers:
+            list(makers.map(make, range(MAKERS)))
+
+    def etag(self, path: str) -> str:
+        """What `path` answers now, for If-None-Match."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}") as answer:
+            return str(answer.headers["ETag"])
 
     def add_other_snapshots(self) -> int:
         """Snapshots on tables that nobody measures; returns how many."""
@@ -83,16 +114,17 @@ class Contents:
 class Chain:
     """The commits that append snapshot after snapshot to one table which nobody else writes."""
 
-    def __init__(self, metadata: dict[str, Any]) -> None:
+    def __init__(self, metadata: dict[str, Any], *, snapshot_id: int | None = None) -> None:
+        self._first_id = snapshot_id
         self._uuid = metadata["table-uuid"]
         self._location = metadata["location"]
         self._sequence = metadata["last-sequence-number"]
-        self._parent = metadata.get("current-snapshot-id") if self._sequence else None
+        self._parent = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
 
     def append(self) -> dict[str, Any]:
         """The body of the next commit."""
         self._sequence += 1
-        snapshot_id = 4_000_000_000_000_000_000 + self._sequence
+        snapshot_id = self._first_id or 4_000_000_000_000_000_000 + self._sequence
         snapshot = {
             "snapshot-id": snapshot_id,
             "sequence-number": self._sequence,
@@ -121,6 +153,10 @@ class Chain:
 
 def new_table(name: str) -> dict[str, Any]:
     return {"name": name, "schema": SCHEMA, "properties": {"owner": "bench", "write.parquet.compression-codec": "zstd"}}
+
+
+def long_table(snapshots: int) -> str:
+    return f"long_{snapshots}"
 
 
 def own_table(client: int, number: int) -> str:

@@ -53,7 +53,8 @@ def layers(target: str) -> dict[str, float]:
     from django.db import connections
 
     from catalog.identifiers import Identifier
-    from catalog.selectors import tables
+    from catalog.models import Tabular
+    from catalog.selectors import tabulars
     from catalog.selectors.metadata_cache import metadata_cache
     from icekeeper.kernel.sql import fetch_one
     from tenancy.actor import ANONYMOUS
@@ -78,12 +79,16 @@ def layers(target: str) -> dict[str, float]:
         "request, gzip": measure(lambda: ask(target, HTTP_ACCEPT_ENCODING="gzip")),
         "request that no route matches": measure(lambda: ask("/catalog/none")),
         "connection from the pool and back": measure(pooled),
-        "selector": measure(lambda: tables.load_table_for(actor=ANONYMOUS, warehouse_id=warehouse_id, table=table)),
+        "selector": measure(
+            lambda: tabulars.load_tabular_for(
+                actor=ANONYMOUS, warehouse_id=warehouse_id, identifier=table, kind=Tabular.Kind.TABLE
+            )
+        ),
     }
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
     assert seen is not None
     params = [seen.tabular_id, seen.metadata_location, table.path_key, table.name_key, warehouse_id]
-    found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, tables._LOAD, params))
+    found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, tabulars._LOAD, params))
     return found
 
 

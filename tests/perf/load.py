@@ -14,9 +14,14 @@ from tests.perf.connection import Connection
 
 WARM_UP_SECONDS = 0.2
 MOST_TRIES = 200
+NOT_MODIFIED = 304
 
-Requests = Iterator[list[bytes]]
-"""Operations of one client, each the requests it consists of, sent one after the other."""
+Operation = list[bytes] | Callable[[Connection], int]
+"""Requests that are sent one after the other; or what a client does that goes by the answers: it returns how often it
+had to try again, and raises `ConnectionError` when it failed."""
+
+Requests = Iterator[Operation]
+"""Operations of one client."""
 
 
 @dataclass
@@ -110,14 +115,19 @@ def _client(job: Job, index: int, barrier: Barrier, result: Pipe) -> None:
     connection.close()
 
 
-def _perform(connection: Connection, messages: list[bytes], retried: tuple[int, ...]) -> tuple[bool, int]:
-    """Whether every request was answered 2xx in the end, and how often one had to be sent again."""
+def _perform(connection: Connection, operation: Operation, retried: tuple[int, ...]) -> tuple[bool, int]:
+    """Whether every request was answered 2xx or 304 in the end, and how often one had to be sent again."""
+    if callable(operation):
+        try:
+            return True, operation(connection)
+        except ConnectionError:
+            return False, 0
     again = 0
-    for message in messages:
+    for message in operation:
         status, _ = connection.send(message)
         while status in retried and again < MOST_TRIES:
             again += 1
             status, _ = connection.send(message)
-        if status // 100 != 2:
+        if status // 100 != 2 and status != NOT_MODIFIED:
             return False, again
     return True, again

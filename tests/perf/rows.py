@@ -6,14 +6,15 @@ import itertools
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.perf import contents
-from tests.perf.connection import request
+from tests.perf.connection import Connection, request
 from tests.perf.contents import Contents
 from tests.perf.load import Requests
 
 CONFLICT, UNAVAILABLE = 409, 503
+MOST_TRIES = 500
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,11 @@ class Read:
     title: str
     path: str
     method: str = "GET"
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def message(self) -> bytes:
-        return request(self.method, self.path)
+        return request(self.method, self.path, **self.headers)
 
     def operations(self, _client: int) -> Requests:
         return itertools.repeat([self.message])
@@ -52,14 +54,32 @@ def reads(catalog: Contents) -> list[Read]:
         Read("namespaces", f"list {len(contents.NAMESPACES)} namespaces", f"{catalog.prefix}/namespaces"),
         Read("tables", f"list {contents.LISTED_TABLES} tables", tables),
         Read("load", f"loadTable, 10 columns, {contents.HOT_SNAPSHOTS} snapshots", hot),
+        Read("304", "the same, answered 304", hot, headers={"If_None_Match": catalog.etag(hot)}),
         Read("head", "HEAD table", hot, "HEAD"),
     ]
 
 
-def late_read(catalog: Contents, others: int) -> Read:
-    """The same load once other tables hold many snapshots: it should cost what it cost before."""
+def long_reads(catalog: Contents) -> list[Read]:
+    """Tables with long histories, whole and with the referenced snapshots only."""
+    found = []
+    for snapshots in contents.LONG_HISTORIES:
+        path = catalog.table_path(contents.HOT, contents.long_table(snapshots))
+        found.append(Read(f"load-{snapshots}", f"loadTable, {snapshots:,} snapshots", path))
+        found.append(Read(f"refs-{snapshots}", "the same, snapshots=refs", f"{path}?snapshots=refs"))
+    return found
+
+
+def late_reads(catalog: Contents) -> list[Read]:
+    """Once other tables hold many snapshots and there are many tables, these should cost what they cost before."""
     hot = catalog.table_path(contents.HOT, contents.HOT_TABLE)
-    return Read("load-late", f"loadTable, {others:,} snapshots on other tables", hot)
+    tables = f"{catalog.prefix}/namespaces/{contents.LISTED}/tables"
+    many = f"{catalog.prefix}/namespaces/{contents.MANY}/tables?pageToken=&pageSize=1000"
+    return [
+        Read("load-late", "loadTable in the loaded catalog", hot),
+        Read("head-late", "HEAD table in the loaded catalog", hot, "HEAD"),
+        Read("tables-late", f"list {contents.LISTED_TABLES} tables in it", tables),
+        Read("page", f"a page of 1,000 of {contents.MANY_TABLES:,} tables", many),
+    ]
 
 
 def writes(catalog: Contents) -> list[Write]:
@@ -76,18 +96,53 @@ def writes(catalog: Contents) -> list[Write]:
         for name, chain in itertools.cycle(chains):
             yield [_post(catalog.table_path(contents.OWN, name), chain.append())]
 
+    def contended_append(_client: int) -> Requests:
+        return itertools.repeat(_Appender(catalog.table_path(contents.OWN, "appended")))
+
     def create_and_drop(client: int) -> Requests:
         tables = f"{catalog.prefix}/namespaces/{contents.OWN}/tables"
         for number in itertools.count():
             name = f"short_{client}_{secrets.token_hex(4)}_{number}"
             yield [_post(tables, contents.new_table(name)), request("DELETE", f"{tables}/{name}")]
 
+    def transaction(client: int) -> Requests:
+        names = [contents.own_table(client, number) for number in range(contents.OWN_TABLES_EACH)]
+        for number in itertools.count():
+            update = {"action": "set-properties", "updates": {"counter": f"{secrets.token_hex(4)}-{number}"}}
+            changes = [
+                {"identifier": {"namespace": [contents.OWN], "name": name}, "requirements": [], "updates": [update]}
+                for name in names
+            ]
+            yield [_post(f"{catalog.prefix}/transactions/commit", {"table-changes": changes})]
+
+    retried = (CONFLICT, UNAVAILABLE)
     return [
         Write("property", "commit: set one property, own table", own_property),
         Write("append", "commit: append a snapshot, own table", own_append),
         Write("create-drop", "create + drop a table", create_and_drop),
-        Write("contended", "set a property, ONE table, retrying", contended_property, (8,), (CONFLICT, UNAVAILABLE)),
+        Write("transaction", f"transaction over {contents.OWN_TABLES_EACH} tables", transaction),
+        Write("contended", "set a property, ONE table, no retries", contended_property, (2, 8, 32)),
+        Write("contended-retry", "the same, clients retry", contended_property, (8,), retried),
+        Write("contended-append", "append, ONE table, clients retry", contended_append, (2, 8, 32)),
     ]
+
+
+class _Appender:
+    """A client that appends to a table which others write too: refused, it looks again and rebuilds its commit."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, connection: Connection) -> int:
+        for again in range(MOST_TRIES):
+            metadata = connection.call("GET", self._path)["metadata"]
+            body = contents.Chain(metadata, snapshot_id=secrets.randbits(62)).append()
+            status, _ = connection.send(_post(self._path, body))
+            if status // 100 == 2:
+                return again
+            if status not in {CONFLICT, UNAVAILABLE}:
+                raise ConnectionError(f"append answered {status}")
+        raise ConnectionError("an append was refused every time")
 
 
 def _set_properties(catalog: Contents, table: str, path: str) -> Requests:

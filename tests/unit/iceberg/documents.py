@@ -24,6 +24,28 @@ def schema(*columns: dict[str, Any], **more: Any) -> dict[str, Any]:
 ID, DATA, TIME = column(1, "id", "long", required=True), column(2, "data", "string"), column(3, "ts", "timestamp")
 
 
+def nested_type(kind: str, depth: int) -> Any:
+    inner: Any = "int"
+    for level in range(depth):
+        number = 10 + 2 * level
+        if kind == "struct":
+            inner = {"type": "struct", "fields": [column(number, "f", inner)]}
+        elif kind == "list":
+            inner = {"type": "list", "element-id": number, "element": inner, "element-required": False}
+        else:
+            inner = {
+                "type": "map", "key-id": number, "key": "int", "value-id": number + 1, "value": inner,
+                "value-required": False,
+            }  # fmt: skip
+    return inner
+
+
+def one_long_name(length: int, leaves: int) -> dict[str, Any]:
+    """A struct of `leaves` fields whose name they all repeat."""
+    inner = {"type": "struct", "fields": [column(number + 10, str(number)) for number in range(leaves)]}
+    return schema(ID, column(2, "n" * length, inner))
+
+
 def partition(source_id: int, transform: str, name: str, **more: Any) -> dict[str, Any]:
     return {"source-id": source_id, "transform": transform, "name": name, **more}
 

@@ -13,7 +13,7 @@ from catalog.iceberg.schemas import MAX_FIELDS, MAX_NAME_LENGTHS, parse_schema
 from catalog.iceberg.transforms import parse_transform
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors import BadRequest
-from tests.unit.iceberg.documents import ID, NOW, UUID, after, column, schema, table
+from tests.unit.iceberg.documents import NOW, UUID, after, column, one_long_name, schema, table
 
 MEBIBYTE = 2**20
 
@@ -84,12 +84,6 @@ def test_a_long_default_value_takes_little_memory() -> None:
         tracemalloc.stop()
     with pytest.raises(BadRequest, match=r"s.fields\[0\].initial-default: not a default value of type binary"):
         parse_schema(schema(column(1, "b", "binary", **{"initial-default": "abc"})), "s")
-
-
-def one_long_name(length: int, leaves: int) -> dict[str, Any]:
-    """A struct of `leaves` fields whose name they all repeat."""
-    inner = {"type": "struct", "fields": [column(number + 10, str(number)) for number in range(leaves)]}
-    return schema(ID, column(2, "n" * length, inner))
 
 
 def test_names_that_repeat_a_long_one_are_refused_before_they_are_made() -> None:

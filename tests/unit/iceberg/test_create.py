@@ -174,7 +174,7 @@ def test_the_text_for_a_variant_in_version_2() -> None:
         ({"partition_spec": {"fields": [partition(99, "identity", "p")]}}, "Cannot find source column: 99"),
         ({"write_order": {"fields": [sorting(99)]}}, r"write-order.fields\[0\].source-id: Cannot find source column"),
         ({"write_order": {"fields": None}}, "write-order.fields: required field is missing"),
-        ({"format_version": 4}, "Unsupported format version: v4"),
+        ({"format_version": 5}, "Unsupported format version: v5"),
         ({"table_uuid": "x"}, "table-uuid: expected a UUID"),
     ],
 )
@@ -191,7 +191,7 @@ def test_the_requested_version(text: str | None, version: int | None) -> None:
     assert requested_format_version(None) is None
 
 
-@pytest.mark.parametrize("text", ["", "two", "2.0", "-1", "0", "4", "9999", "²"])
+@pytest.mark.parametrize("text", ["", "two", "2.0", "-1", "0", "5", "9999", "²"])
 def test_requested_versions_that_are_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="format-version"):
         requested_format_version({"format-version": text})

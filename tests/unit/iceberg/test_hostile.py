@@ -12,7 +12,7 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors import BadRequest
-from tests.unit.iceberg.documents import NOW, UUID, column, partition, schema, snapshot, sorting, table
+from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, partition, schema, snapshot, sorting, table
 from tests.unit.iceberg.strategies import places
 
 MIDNIGHT = "2020-01-01T00:00:00"
@@ -152,22 +152,6 @@ def test_an_unknown_action_is_named() -> None:
         apply(table(), [LEGAL[0], {"action": "add-view-version"}])
     with pytest.raises(BadRequest, match=r"updates\[0\].action: expected a string, got an array"):
         apply(table(), [{"action": ["add-schema"]}])
-
-
-def nested_type(kind: str, depth: int) -> Any:
-    inner: Any = "int"
-    for level in range(depth):
-        number = 10 + 2 * level
-        if kind == "struct":
-            inner = {"type": "struct", "fields": [column(number, "f", inner)]}
-        elif kind == "list":
-            inner = {"type": "list", "element-id": number, "element": inner, "element-required": False}
-        else:
-            inner = {
-                "type": "map", "key-id": number, "key": "int", "value-id": number + 1, "value": inner,
-                "value-required": False,
-            }  # fmt: skip
-    return inner
 
 
 @pytest.mark.parametrize("kind", ["struct", "list", "map"])

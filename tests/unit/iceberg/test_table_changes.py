@@ -69,9 +69,9 @@ def test_upgrades() -> None:
         after(third, {"action": "upgrade-format-version", "format-version": 2})
 
 
-@pytest.mark.parametrize("version", [0, 4, 99])
+@pytest.mark.parametrize("version", [0, 5, 99])
 def test_versions_that_are_not_supported(version: int) -> None:
-    with pytest.raises(BadRequest, match=rf"Unsupported format version: v{version} \(supported: v1, v2, v3\)"):
+    with pytest.raises(BadRequest, match=rf"Unsupported format version: v{version} \(supported: v1, v2, v3, v4\)"):
         after(table(), {"action": "upgrade-format-version", "format-version": version})
 
 

@@ -42,7 +42,7 @@ FILE = {"snapshot-id": 1, "statistics-path": "s3://p", "file-size-in-bytes": 9}
     [
         ({"format_version": GONE}, "format-version: required field is missing"),
         ({"format_version": "2"}, "format-version: expected a 32-bit integer"),
-        ({"format_version": 4}, "Unsupported format version: v4"),
+        ({"format_version": 5}, "Unsupported format version: v5"),
         ({"format_version": 0}, "Unsupported format version: v0"),
         ({"table_uuid": GONE}, "table-uuid: required field is missing"),
         ({"table_uuid": "x"}, "table-uuid: expected a UUID"),

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from catalog.api import operations
+from catalog.api.base import IcebergView, no_content
+from catalog.api.fields import listed
+from catalog.api.render import load_result
+from catalog.models import Tabular
+from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
+from catalog.services.registration import register_tabular
+from catalog.services.views import create_view, replace_view
+
+VIEW = Tabular.Kind.VIEW
+
+
+class ViewsView(IcebergView):
+    @operations.list_views
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.listing(request, VIEW)
+
+    @operations.create_view
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        created = self.perform(
+            once,
+            lambda: create_view(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                schema=body.get("schema"),
+                view_version=body.get("view-version"),
+                location=body.get("location"),
+                properties=body.get("properties"),
+                once=once,
+            ),
+        )
+        return load_result(created)
+
+
+class ViewView(IcebergView):
+    named_by = "view"
+
+    @operations.load_view
+    def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        loaded = load_tabular_for(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
+        )
+        return load_result(loaded)
+
+    @operations.view_exists
+    def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW)
+        return no_content()
+
+    @operations.replace_view
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        replaced = self.perform(
+            once,
+            lambda: replace_view(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                view=self.identifier,
+                requirements=listed(body.get("requirements") or [], "requirements"),
+                updates=listed(body.get("updates"), "updates"),
+                once=once,
+            ),
+        )
+        return load_result(replaced)
+
+    @operations.drop_view
+    def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.dropping(request, VIEW)
+
+
+class RegisterViewView(IcebergView):
+    @operations.register_view
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        body, once = self.body(request), self.once(request)
+        registered = self.perform(
+            once,
+            lambda: register_tabular(
+                actor=self.actor,
+                warehouse_id=self.warehouse_id,
+                levels=self.levels,
+                name=body.get("name"),
+                metadata_location=body.get("metadata-location"),
+                kind=VIEW,
+                once=once,
+            ),
+        )
+        return load_result(registered)
+
+
+class RenameViewView(IcebergView):
+    @operations.rename_view
+    def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        return self.renaming(request, VIEW)

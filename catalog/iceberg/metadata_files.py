@@ -1,0 +1,80 @@
+"""Names, folders and encoding of metadata files: `<folder>/NNNNN-<uuid>[.gz].metadata.json`.
+
+Java's `TableMetadataParser` and `ViewMetadataParser` write and read the same; readers tell a compressed file by its
+name, this one by its first bytes, so that a file of any name can be registered.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Any, Final
+
+from catalog.iceberg.json_fields import clip
+from icekeeper.kernel.errors import BadRequest
+
+FOLDER: Final = "write.metadata.path"
+CODEC: Final = "write.metadata.compression-codec"
+DELETE_AFTER_COMMIT: Final = "write.metadata.delete-after-commit.enabled"
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 31
+"""zlib's sign for the gzip format with the largest window."""
+_GZIP_LEVEL: Final = 6
+_LONGEST_VERSION: Final = 9
+
+
+def metadata_folder(metadata: dict[str, Any]) -> str:
+    """Where the metadata files of a table or view go, without a trailing slash."""
+    chosen = (metadata.get("properties") or {}).get(FOLDER)
+    return str(chosen).rstrip("/") if chosen else f"{metadata['location'].rstrip('/')}/metadata"
+
+
+def first_metadata_location(metadata: dict[str, Any], file_id: object) -> str:
+    return _location(metadata, 0, file_id)
+
+
+def next_metadata_location(metadata: dict[str, Any], previous: str, file_id: object) -> str:
+    """One version on from `previous` where its name has a version."""
+    digits = previous.rsplit("/", 1)[-1].split("-", 1)[0]
+    has_version = digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_VERSION
+    return _location(metadata, int(digits) + 1 if has_version else 0, file_id)
+
+
+def encode(document: bytes, metadata: dict[str, Any]) -> bytes:
+    """The bytes of the file that says `document`."""
+    return gzip.compress(document, _GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else document
+
+
+def decode(data: bytes, *, limit: int) -> bytes:
+    """The JSON in a metadata file. Raises `BadRequest` for one that unfolds to more than `limit` bytes or is broken."""
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    inflater = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    try:
+        document = inflater.decompress(data, limit + 1)
+    except zlib.error:
+        raise BadRequest("The metadata file is not gzip, although it begins like it") from None
+    if len(document) > limit:
+        raise BadRequest(f"The metadata file unfolds to more than {limit} bytes")
+    if not inflater.eof:
+        raise BadRequest("The metadata file ends in the midst of its gzip stream")
+    return document
+
+
+def deletes_expired_files(metadata: dict[str, Any]) -> bool:
+    """Whether metadata files that fall out of the metadata log are to be deleted after the commit; default: no."""
+    return str((metadata.get("properties") or {}).get(DELETE_AFTER_COMMIT, "")).lower() == "true"
+
+
+def _location(metadata: dict[str, Any], version: int, file_id: object) -> str:
+    ending = ".gz.metadata.json" if _codec(metadata) == "gzip" else ".metadata.json"
+    return f"{metadata_folder(metadata)}/{version:05d}-{file_id}{ending}"
+
+
+def _codec(metadata: dict[str, Any]) -> str:
+    given = (metadata.get("properties") or {}).get(CODEC) or "none"
+    codec = str(given).lower()
+    if codec not in {"none", "gzip"}:
+        raise BadRequest(f"Property {CODEC}: must be none or gzip, not {clip(str(given))!r}")
+    return codec

@@ -1,0 +1,28 @@
+"""What a commit asserts about the view before its updates. Text and rule are those of Java's `AssertViewUUID`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from catalog.iceberg.json_fields import as_list, clip, read_string
+from catalog.iceberg.requirements import requirement_kind
+from catalog.iceberg.views.types import ViewMetadata
+from icekeeper.kernel.errors import CommitFailed
+
+KNOWN_REQUIREMENTS: Final = ("assert-view-uuid",)
+
+
+def check_view_requirements(base: ViewMetadata, requirements: list[Any]) -> None:
+    """Check every requirement against the view as it is now.
+
+    Raises `CommitFailed` (409) with Java's text for the first that does not hold, `BadRequest` for a malformed or
+    unknown one. All are read before any is judged, so a malformed request is never answered as a conflict.
+    """
+    uuids = []
+    for index, document in enumerate(as_list(requirements, "requirements")):
+        requirement_kind(document, index, KNOWN_REQUIREMENTS)
+        uuids.append(read_string(document, "uuid", f"requirements[{index}]"))
+    actual = base["view-uuid"]
+    for uuid in uuids:
+        if uuid.lower() != actual.lower():
+            raise CommitFailed(f"Requirement failed: view UUID does not match: expected {actual} != {clip(uuid)}")

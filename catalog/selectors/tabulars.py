@@ -1,0 +1,182 @@
+"""Reads of tables, views and generic tables: each is one statement, whatever else the catalog holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import no_such_namespace, no_such_tabular, no_such_warehouse
+from catalog.iceberg.metadata_files import decode
+from catalog.identifiers import Identifier, Levels, path_key
+from catalog.models import Tabular
+from catalog.selectors.metadata_cache import Version, metadata_cache
+from catalog.selectors.paging import Page, page_of
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from storage.io.port import ObjectNotFound
+from storage.io.stores import store_for
+from storage.profiles.verification import verifies_metadata_on_load
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+_LOAD = """
+SELECT w.status, w.storage_profile, t.id, t.kind, t.metadata_location,
+       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+  LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+_EXISTS = """
+SELECT w.status, t.id, t.kind
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
+ WHERE w.id = %s
+"""
+
+_VERSION = """
+SELECT w.storage_profile, t.kind, t.metadata_location, m.document
+  FROM storage_warehouse w
+  LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
+  LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+_LIST = """
+SELECT w.status, n.id, n.path, t.id, t.name
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.kind = %s AND t.id > %s
+                                AND t.deleted_at IS NULL
+ WHERE w.id = %s
+ ORDER BY t.id
+ LIMIT %s
+"""
+
+
+LISTING_ACTIONS = {
+    Tabular.Kind.TABLE: Can.LIST_TABLES,
+    Tabular.Kind.VIEW: Can.LIST_VIEWS,
+    Tabular.Kind.GENERIC_TABLE: Can.LIST_GENERIC_TABLES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A table or view as it is answered: where its metadata lies and the exact bytes of it."""
+
+    id: UUID
+    metadata_location: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create."""
+
+    document: bytes
+
+
+def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> Loaded:
+    """The current metadata of a table or view. One statement; the bytes come from memory when they were served before.
+
+    Raises `NoSuchWarehouse`, `NoSuchTable` or `NoSuchView` (also when the namespace is missing, as clients probe).
+    """
+    address = (warehouse_id, identifier.path_key, identifier.name_key)
+    seen, document = metadata_cache.last_seen(address)
+    known = (seen.tabular_id, seen.metadata_location) if seen else (None, None)
+    row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
+    if row is None or row[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    _, storage_profile, tabular_id, found_kind, metadata_location, stored = row
+    if tabular_id is None or found_kind != kind:
+        raise no_such_tabular(kind, identifier)
+    tabular_id = as_uuid(tabular_id)
+    require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
+    current = Version(tabular_id, metadata_location)
+    profile = _profile(storage_profile)
+    if verifies_metadata_on_load(profile):
+        store_for(profile).require_exists(metadata_location)
+    if document is None or current != seen:
+        document = read_document(profile, current, stored)
+        metadata_cache.put(current, document, address=address)
+    return Loaded(tabular_id, metadata_location, document)
+
+
+def read_document(profile: dict[str, Any], version: Version, stored: Any) -> bytes:
+    """The bytes of a metadata file: `stored` from the database, from memory or the object store where that is null."""
+    if stored is not None:
+        return bytes(stored)
+    cached = metadata_cache.get(version)
+    if cached is not None:
+        return cached
+    return _read_file(profile, version.metadata_location)
+
+
+def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> Loaded:
+    """What a table or view was when its metadata lay at `location`; if that file is gone, what it is now.
+
+    Raises `ObjectNotFound` (404) when neither is there any more.
+    """
+    row = fetch_one("default", _VERSION, [tabular_id, warehouse_id])
+    if row is None:
+        raise no_such_warehouse(warehouse_id)
+    storage_profile, kind, current_location, stored = row
+    if kind is not None:
+        require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id)
+    if current_location != location:
+        try:
+            return Loaded(tabular_id, location, _read_file(_profile(storage_profile), location))
+        except ObjectNotFound:
+            if kind is None:
+                raise
+    document = read_document(_profile(storage_profile), Version(tabular_id, current_location), stored)
+    return Loaded(tabular_id, current_location, document)
+
+
+def _profile(stored: Any) -> dict[str, Any]:
+    """A storage profile as a dict; SQLite keeps JSON as text."""
+    profile: dict[str, Any] = stored if isinstance(stored, dict) else read_stored_json(stored)
+    return profile
+
+
+def _read_file(profile: dict[str, Any], location: str) -> bytes:
+    limit = settings.ICEKEEPER.metadata_file_limit
+    return decode(store_for(profile).get(location, limit=limit), limit=limit)
+
+
+def require_tabular_exists(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind) -> UUID:
+    """The id of a tabular. Raises as `load_tabular_for`."""
+    row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
+    if row is None or row[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    if row[1] is None or row[2] != kind:
+        raise no_such_tabular(kind, identifier)
+    tabular_id = as_uuid(row[1])
+    require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
+    return tabular_id
+
+
+def list_tabulars_for(
+    *, actor: Actor, warehouse_id: UUID, levels: Levels, kind: Tabular.Kind, page: Page
+) -> tuple[list[Identifier], str | None]:
+    """Those of `kind` right in a namespace, in order of creation, and the token of the next page (None: no more)."""
+    after = page.after_id()
+    rows = fetch_all(settings.READ_DATABASE, _LIST, [path_key(levels), kind.value, after, warehouse_id, page.sql_limit])
+    if not rows or rows[0][0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    namespace_id, path = rows[0][1], rows[0][2]
+    if namespace_id is None:
+        raise no_such_namespace(levels)
+    require(actor, LISTING_ACTIONS[kind], Securable.Type.NAMESPACE, as_uuid(namespace_id))
+    stored_levels = tuple(path.split("\x1f"))
+    found = [(row[3], Identifier(stored_levels, row[4])) for row in rows if row[3] is not None]
+    return page_of(found, page)

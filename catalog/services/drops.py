@@ -1,0 +1,90 @@
+"""Tables, views and generic tables that go."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from catalog.errors import Protected, no_such_tabular, noun
+from catalog.identifiers import Identifier
+from catalog.models import LocationClaim, Tabular
+from catalog.selectors.tabulars import Loaded
+from catalog.selectors.targets import CurrentTabular, find_target, find_target_of_commit
+from catalog.services.contention import attempts
+from catalog.services.outcomes import RequestKey, keep_outcome
+from icekeeper.kernel.write_transaction import write_transaction
+from tasks.queue.models import Task
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import remove_securable
+from tenancy.models import Securable
+
+
+def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, once: RequestKey | None = None) -> Loaded:
+    """Forget a table and leave all its files to whoever asked; what it last was is the answer.
+
+    Also in a soft-delete warehouse it goes at once. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409)
+    when it is committed to all the time.
+    """
+    for _ in attempts(table):
+        target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
+        current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
+        last = Loaded(current.id, current.metadata_location, document)
+        with write_transaction():
+            row = _lock_named(current, table)
+            if row is None:
+                raise no_such_tabular(Tabular.Kind.TABLE, table)
+            if row.protected:
+                raise Protected(f"Table is protected: {table}")
+            if row.metadata_location == last.metadata_location:
+                _delete(row)
+                keep_outcome(once, last)
+                return last
+    raise AssertionError("attempts() ends with an error")
+
+
+def drop_tabular(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    identifier: Identifier,
+    kind: Tabular.Kind,
+    purge: bool,
+    force: bool = False,
+    once: RequestKey | None = None,
+) -> None:
+    """Forget it: its row is gone on return. With `purge` a task that deletes its files is queued with it.
+
+    Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
+    """
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    current = target.tabular_for(actor, Can.DROP, kind)
+    with write_transaction():
+        row = _lock_named(current, identifier)
+        if row is None:
+            raise no_such_tabular(kind, identifier)
+        if row.protected and not force:
+            raise Protected(f"{noun(kind)} is protected: {identifier}")
+        if purge:
+            claims = LocationClaim.objects.filter(tabular=row).values_list("location", flat=True)
+            Task.objects.create(
+                queue=Task.Queue.TABULAR_PURGE,
+                warehouse_id=warehouse_id,
+                entity_id=row.pk,
+                payload={"tabular_location": row.location, "former_locations": list(claims)},
+            )
+        _delete(row)
+        keep_outcome(once)
+
+
+def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
+    """By its name as well: one that was renamed in the meantime is another table to the caller."""
+    named = Tabular.objects.filter(
+        namespace_id=current.namespace_id, name_key=identifier.name_key, deleted_at__isnull=True
+    )
+    return named.select_for_update().filter(pk=current.id).first()
+
+
+def _delete(row: Tabular) -> None:
+    tabular_id = row.pk
+    row.delete()
+    remove_securable(Securable.Type(row.kind), tabular_id)

@@ -1,0 +1,157 @@
+"""Idempotency-Key: a request that a client sends again is not done again, and gets the same answer.
+
+The outcome is a row of the transaction that does the work, unique by warehouse and key. So a crash leaves both or
+neither, and of two requests with one key only one can commit: the other rolls back and answers with what it finds.
+A refusal that the same request would meet again is kept as well; one that time may cure (5xx, contention) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError
+
+from catalog.models import Outcome
+from catalog.selectors.tabulars import Loaded, StagedTable, load_version
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.json_text import read_stored_json, write_json
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+
+DELETED_AT_ONCE = 1000
+
+T = TypeVar("T")
+
+
+class KeyReused(BadRequest):
+    wire_type, is_final = "IdempotencyKeyReused", False
+
+
+class AlreadyDone(Conflict):
+    """Somebody committed the same request first; this transaction must not."""
+
+    wire_type, is_final = "RequestInProgress", False
+
+
+class RefusedBefore(CatalogError):
+    """The refusal that the first of several equal requests met."""
+
+    def __init__(self, status: int, wire_type: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.wire_type = status, wire_type  # type: ignore[misc]  # of the first refusal, not of a class
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """A client's Idempotency-Key, and the SHA-256 of everything that the request is."""
+
+    warehouse_id: UUID
+    key: UUID
+    fingerprint: bytes
+
+
+def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
+    """What `act` returns, which keeps its outcome under `request`; or what it returned when it was done before.
+
+    Raises what `act` raises or raised, and `KeyReused` (400) when the key came with another request.
+    """
+    done = _find(actor, request)
+    if done is not None:
+        return cast("T", done[0])
+    try:
+        return act()
+    except AlreadyDone:
+        return cast("T", _found(actor, request))
+    except CatalogError as error:
+        if not error.is_final:
+            raise
+        # What refused this one may be that the same request succeeded a moment ago: then that is the answer.
+        try:
+            with write_transaction():
+                _insert(request, error.status, {"type": error.wire_type, "message": error.message})
+        except AlreadyDone:
+            return cast("T", _found(actor, request))
+        raise
+
+
+def keep_outcome(request: RequestKey | None, result: object = None) -> None:
+    """Write into the caller's transaction what the request came to: see `answer_of`. Nothing without a key.
+
+    Raises `AlreadyDone` when somebody else committed it first: the caller's transaction must be rolled back.
+    """
+    if request is not None:
+        _insert(request, 200, answer_of(result))
+
+
+def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
+    """As `keep_outcome`, for what changed nothing and so had no transaction."""
+    if request is not None:
+        with write_transaction():
+            keep_outcome(request, result)
+
+
+def answer_of(result: object) -> dict[str, Any]:
+    """What `result` can be made of again: a version of a tabular, a staged table, a JSON object, or nothing."""
+    match result:
+        case Loaded():
+            return {"tabular": str(result.id), "metadata-location": result.metadata_location}
+        case StagedTable():
+            return {"staged": result.document.decode()}
+        case dict():
+            return {"body": result}
+        case None:
+            return {}
+    raise TypeError(f"no outcome can be kept of {type(result).__name__}")
+
+
+def delete_old_outcomes() -> int:
+    """Forget outcomes beyond their lifetime, the oldest first, at most `DELETED_AT_ONCE`; returns how many."""
+    conf = settings.ICEKEEPER.idempotency
+    before = now() - timedelta(seconds=conf.lifetime + conf.grace_period)
+    oldest = Outcome.objects.filter(created_at__lt=before).order_by("created_at").values("pk")[:DELETED_AT_ONCE]
+    deleted, _ = Outcome.objects.filter(pk__in=list(oldest.values_list("pk", flat=True))).delete()
+    return deleted
+
+
+def _insert(request: RequestKey, status: int, answer: dict[str, Any]) -> None:
+    try:
+        Outcome.objects.create(
+            warehouse_id=request.warehouse_id,
+            key=request.key,
+            fingerprint=request.fingerprint,
+            status=status,
+            answer=write_json(answer).decode(),
+            created_at=now(),
+        )
+    except IntegrityError:
+        raise AlreadyDone("The same request was done already") from None
+
+
+def _found(actor: Actor, request: RequestKey) -> Any:
+    done = _find(actor, request)
+    if done is None:
+        raise AlreadyDone("The same request is being done; try again")
+    return done[0]
+
+
+def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
+    outcome = Outcome.objects.filter(warehouse_id=request.warehouse_id, key=request.key).first()
+    if outcome is None:
+        return None
+    if bytes(outcome.fingerprint) != request.fingerprint:
+        raise KeyReused("The Idempotency-Key was used for another request before")
+    answer = read_stored_json(outcome.answer.encode())
+    if outcome.status >= 400:  # noqa: PLR2004
+        raise RefusedBefore(outcome.status, answer["type"], answer["message"])
+    if "tabular" in answer:
+        tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
+        return (load_version(actor=actor, warehouse_id=request.warehouse_id, tabular_id=tabular_id, location=location),)
+    if "staged" in answer:
+        return (StagedTable(answer["staged"].encode()),)
+    return (answer.get("body"),)

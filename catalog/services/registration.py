@@ -1,0 +1,92 @@
+"""Tables and views made of a metadata file that lies in the warehouse already."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import already_exists
+from catalog.iceberg.metadata_files import decode
+from catalog.iceberg.validation import read_table_metadata
+from catalog.iceberg.views.validation import read_view_metadata
+from catalog.identifiers import Identifier, Levels
+from catalog.models import Tabular
+from catalog.selectors.tabulars import Loaded
+from catalog.selectors.targets import Target, find_target
+from catalog.services.creation import require_format_version
+from catalog.services.insertion import NewTabular, insert_tabular
+from catalog.services.outcomes import RequestKey
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import read_json, write_json
+from icekeeper.kernel.names import require_name
+from storage.io.stores import store_for
+from storage.profiles.location import location_inside
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+
+_CREATE = {Tabular.Kind.TABLE: Can.CREATE_TABLE, Tabular.Kind.VIEW: Can.CREATE_VIEW}
+
+
+def register_tabular(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    name: object,
+    metadata_location: object,
+    kind: Tabular.Kind,
+    overwrite: bool = False,
+    once: RequestKey | None = None,
+) -> Loaded:
+    """Make a table or view of its metadata file. Keeps its UUID; copies nothing.
+
+    With `overwrite` one of that name and kind makes way for it, in the same transaction; its files stay. Raises
+    `NoSuchNamespace`, `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, and what `read_registered` raises.
+    """
+    identifier = Identifier(levels, require_name(name, f"{kind} name"))
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    namespace_id = target.namespace_for(actor, _CREATE[kind])
+    replaced = None
+    if target.current is not None:
+        if not overwrite or target.current.kind != kind:
+            raise already_exists(target.current.kind, kind, identifier)
+        replaced = target.tabular_for(actor, Can.DROP, kind)
+    metadata, stored, is_verbatim = read_registered(target, kind, metadata_location)
+    new = NewTabular(
+        target,
+        namespace_id,
+        kind,
+        metadata,
+        str(metadata_location),
+        stored,
+        is_verbatim=is_verbatim,
+        replaced=replaced,
+    )
+    return insert_tabular(new, once=once)
+
+
+def read_registered(
+    target: Target, kind: Tabular.Kind, metadata_location: object
+) -> tuple[dict[str, Any], bytes, bool]:
+    """What a metadata file of the warehouse says, the bytes to keep of it, and whether these are the file's own.
+
+    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is none, `FormatVersionNotAllowed`.
+    """
+    location_inside(metadata_location, base=target.warehouse_location)
+    limit = settings.ICEKEEPER.metadata_file_limit
+    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
+    document = read_json(found)
+    metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
+    # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
+    is_verbatim = metadata == document
+    return metadata, found if is_verbatim else write_json(metadata), is_verbatim
+
+
+def _read_table(target: Target, document: object) -> dict[str, Any]:
+    metadata = read_table_metadata(document)
+    require_format_version(target, metadata["format-version"])
+    if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
+        return metadata | {"table-uuid": str(new_id())}
+    return metadata

@@ -1,0 +1,74 @@
+"""Tables, views and generic tables under another name."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from catalog.errors import already_exists, no_such_namespace, no_such_tabular, noun
+from catalog.identifiers import Identifier
+from catalog.models import Namespace, Tabular
+from catalog.selectors.targets import find_target
+from catalog.services.outcomes import RequestKey, keep_outcome
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.database_errors import is_foreign_key_violation
+from icekeeper.kernel.errors import AlreadyExists
+from icekeeper.kernel.names import require_name
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import move_securable
+from tenancy.models import Securable
+
+_CREATE = {
+    Tabular.Kind.TABLE: Can.CREATE_TABLE,
+    Tabular.Kind.VIEW: Can.CREATE_VIEW,
+    Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
+}
+
+
+def rename_tabular(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    source: Identifier,
+    destination: Identifier,
+    kind: Tabular.Kind,
+    once: RequestKey | None = None,
+) -> None:
+    """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
+
+    Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination's, `AlreadyExists` when
+    anything has the name there.
+    """
+    origin = find_target(warehouse_id=warehouse_id, identifier=source)
+    tabular = origin.tabular_for(actor, Can.RENAME, kind)
+    require_name(destination.name, f"{noun(kind).lower()} name")
+    goal = find_target(warehouse_id=warehouse_id, identifier=destination)
+    namespace_id = goal.namespace_for(actor, _CREATE[kind])
+    if goal.current is not None and goal.current.id != tabular.id:
+        raise _name_taken(goal.current.kind, kind, source, destination)
+    try:
+        with write_transaction():
+            if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
+                raise no_such_namespace(destination.levels)
+            renamed = Tabular.objects.filter(
+                pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key, deleted_at__isnull=True
+            ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
+            if not renamed:
+                raise no_such_tabular(kind, source)
+            if namespace_id != tabular.namespace_id:
+                parent = (Securable.Type.NAMESPACE, namespace_id)
+                move_securable(Securable.Type(kind.value), tabular.id, parent=parent)
+            keep_outcome(once)
+    except IntegrityError as error:
+        if is_foreign_key_violation(error):
+            raise no_such_namespace(destination.levels) from None
+        raise _name_taken(kind, kind, source, destination) from None
+
+
+def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:
+    if found == kind:
+        return already_exists(found, kind, destination)
+    return AlreadyExists(f"Cannot rename {source} to {destination}. {noun(found)} already exists")

@@ -1,0 +1,92 @@
+"""Views: created, replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from catalog.errors import already_exists
+from catalog.iceberg.views.create import create_view_metadata
+from catalog.iceberg.views.requirements import check_view_requirements
+from catalog.iceberg.views.updates import apply_view_updates
+from catalog.identifiers import Identifier, Levels
+from catalog.models import Tabular
+from catalog.selectors.tabulars import Loaded
+from catalog.selectors.targets import find_target, find_target_of_commit
+from catalog.services.contention import attempts, turns_at
+from catalog.services.insertion import make_tabular
+from catalog.services.locations import chosen_location
+from catalog.services.outcomes import RequestKey, keep_unchanged
+from catalog.services.revisions import revise, write_revisions
+from icekeeper.kernel import deadline
+from icekeeper.kernel.clock import now_ms
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.names import require_name
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+
+VIEW = Tabular.Kind.VIEW
+
+
+def create_view(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    name: object,
+    schema: object,
+    view_version: object,
+    location: object,
+    properties: object,
+    once: RequestKey | None = None,
+) -> Loaded:
+    """Make a view; the arguments are those of CreateViewRequest.
+
+    Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
+    """
+    identifier = Identifier(levels, require_name(name, "view name"))
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    namespace_id = target.namespace_for(actor, Can.CREATE_VIEW)
+    if target.current is not None:
+        raise already_exists(target.current.kind, VIEW, identifier)
+    view_uuid = new_id()
+    metadata = create_view_metadata(
+        schema=schema,
+        view_version=view_version,
+        location=chosen_location(target, location, view_uuid),
+        properties=properties,
+        view_uuid=str(view_uuid),
+    )
+    return make_tabular(target, namespace_id, VIEW, metadata, once=once)
+
+
+def replace_view(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    view: Identifier,
+    requirements: list[Any],
+    updates: list[Any],
+    once: RequestKey | None = None,
+) -> Loaded:
+    """Apply `updates` if all `requirements` hold on the newest metadata. No net change writes nothing.
+
+    Raises `NoSuchView`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown` (500)
+    when the database was lost in the act.
+    """
+    with turns_at([(warehouse_id, view.path_key, view.name_key)]):
+        for _ in attempts(view):
+            target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
+            current = target.tabular_for(actor, Can.COMMIT, VIEW)
+            base = read_stored_json(before)
+            check_view_requirements(base, requirements)
+            change = apply_view_updates(base, updates, now_ms=now_ms(), between_updates=deadline.remaining)
+            if not change.changed:
+                unchanged = Loaded(current.id, current.metadata_location, before)
+                keep_unchanged(once, unchanged)
+                return unchanged
+            revision = revise(target, current, base, change.metadata)
+            if write_revisions(target, [revision], once=once, result=revision.result):
+                return revision.result
+    raise AssertionError("attempts() ends with an error")

@@ -1,0 +1,232 @@
+"""Idempotency-Key: a request that is sent again is not done again and gets the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+
+from catalog.models import Namespace, Outcome, Tabular
+from catalog.services import outcomes
+from catalog.services.outcomes import delete_old_outcomes
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from tests.catalog_fixtures import SCHEMA
+from tests.wsgi_client import Answer, ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Files = Callable[[], list[str]]
+SET_A = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
+SET_B = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "2"}}]}
+T = "/namespaces/ns/tables/t"
+
+
+@pytest.fixture
+def key() -> str:
+    return str(new_id())
+
+
+def same(first: Answer, second: Answer) -> bool:
+    assert (first.status, first.body) == (second.status, second.body)
+    assert first.headers.get("ETag") == second.headers.get("ETag")
+    return True
+
+
+def operations() -> dict[str, Callable[[ApiClient, str], Answer]]:
+    """Every operation that changes something, by name; each can be done once in a catalog with the table `t`."""
+    here = {"namespace": ["ns"], "name": "t"}
+    return {
+        "createNamespace": lambda c, k: c.post("/namespaces", {"namespace": ["n"]}, idempotency_key=k),
+        "updateProperties": lambda c, k: c.post(
+            "/namespaces/ns/properties", {"updates": {"a": "b"}, "removals": ["c"]}, idempotency_key=k
+        ),
+        "dropNamespace": lambda c, k: c.delete("/namespaces/empty", idempotency_key=k),
+        "createTable": lambda c, k: c.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=k),
+        "stageTable": lambda c, k: c.post(
+            "/namespaces/ns/tables", {"name": "u", "schema": SCHEMA, "stage-create": True}, idempotency_key=k
+        ),
+        "updateTable": lambda c, k: c.post(T, SET_A, idempotency_key=k),
+        "updateTableWithNothing": lambda c, k: c.post(T, {"requirements": [], "updates": []}, idempotency_key=k),
+        "commitTransaction": lambda c, k: c.post(
+            "/transactions/commit", {"table-changes": [{"identifier": here, **SET_A}]}, idempotency_key=k
+        ),
+        "renameTable": lambda c, k: c.post(
+            "/tables/rename", {"source": here, "destination": here | {"name": "w"}}, idempotency_key=k
+        ),
+        "unregisterTable": lambda c, k: c.post(f"{T}/unregister", idempotency_key=k),
+        "dropTable": lambda c, k: c.delete(T, idempotency_key=k),
+    }
+
+
+@pytest.mark.parametrize("name", operations())
+def test_sent_again_it_is_not_done_again(
+    name: str, catalog: ApiClient, make_table: MakeTable, files: Files, key: str
+) -> None:
+    make_table()
+    catalog.post("/namespaces", {"namespace": ["empty"]})
+    operate = operations()[name]
+    first = operate(catalog, key)
+    assert first.status in {200, 204}, first.body
+    rows, stored = set(Tabular.objects.values_list("pk", "metadata_location")), files()
+    assert same(first, operate(catalog, key))
+    assert set(Tabular.objects.values_list("pk", "metadata_location")) == rows
+    assert files() == stored
+    assert Outcome.objects.count() == 1
+
+
+def test_a_registered_table_is_not_registered_again(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
+    location = make_table()["metadata-location"]
+    catalog.delete(T)
+    body = {"name": "r", "metadata-location": location}
+    first = catalog.post("/namespaces/ns/register", body, idempotency_key=key)
+    assert first.status == 200
+    assert same(first, catalog.post("/namespaces/ns/register", body, idempotency_key=key))
+    assert Tabular.objects.count() == 1
+
+
+def test_what_others_did_in_between_stays(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
+    make_table()
+    first = catalog.post(T, SET_A, idempotency_key=key)
+    later = catalog.post(T, SET_B)
+    assert later.status == 200
+    assert same(first, catalog.post(T, SET_A, idempotency_key=key))
+    assert catalog.get(T).json()["metadata"]["properties"]["a"] == "2"
+
+
+def test_the_answer_is_the_newest_version_when_that_file_is_gone(
+    catalog: ApiClient, make_table: MakeTable, key: str, storage_root: Any
+) -> None:
+    make_table()
+    first = catalog.post(T, SET_A, idempotency_key=key).json()
+    later = catalog.post(T, SET_B).json()
+    (storage_root.parent / first["metadata-location"].removeprefix("file://")).unlink()
+    assert catalog.post(T, SET_A, idempotency_key=key).json() == later
+
+
+def test_a_dropped_table_that_was_made_again_is_not_dropped_again(
+    catalog: ApiClient, make_table: MakeTable, key: str
+) -> None:
+    make_table()
+    assert catalog.delete(T, idempotency_key=key).status == 204
+    make_table()
+    assert catalog.delete(T, idempotency_key=key).status == 204
+    assert catalog.head(T).status == 204
+
+
+def test_a_refusal_is_given_again(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
+    make_table()
+    body = {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "b", "snapshot-id": 1}], "updates": []}
+    refusal = (409, "CommitFailedException", "Requirement failed: branch or tag b is missing, expected 1")
+    assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
+    assert Outcome.objects.get().status == 409
+    assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
+    missing = str(new_id())
+    assert catalog.delete("/namespaces/ns/tables/no", idempotency_key=missing).refused(404, "NoSuchTableException")
+    make_table("no")
+    assert catalog.delete("/namespaces/ns/tables/no", idempotency_key=missing).refused(404, "NoSuchTableException")
+    assert catalog.head("/namespaces/ns/tables/no").status == 204
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda c, k: c.post(T, SET_B, idempotency_key=k),
+        lambda c, k: c.post("/namespaces/ns/tables/other", SET_A, idempotency_key=k),
+        lambda c, k: c.delete(T, idempotency_key=k),
+        lambda c, k: c.post("/namespaces", {"namespace": ["n"]}, idempotency_key=k),
+        lambda c, k: c.delete("/namespaces/ns/tables/other?purgeRequested=true", idempotency_key=k),
+    ],
+)
+def test_a_key_stands_for_one_request(other: Any, catalog: ApiClient, make_table: MakeTable, key: str) -> None:
+    make_table()
+    make_table("other")
+    assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+    before = set(Tabular.objects.values_list("pk", "metadata_location"))
+    assert other(catalog, key).refused(400, "IdempotencyKeyReused")
+    assert set(Tabular.objects.values_list("pk", "metadata_location")) == before
+    assert Namespace.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "wire_type"),
+    [
+        ("", "InvalidIdempotencyKey"),
+        ("1", "InvalidIdempotencyKey"),
+        ("x" * 36, "InvalidIdempotencyKey"),
+        ("{01a1ff95-e3cc-7831-a59b-b91c90243b4f}", "InvalidIdempotencyKey"),
+        ("01a1ff95-e3cc-7831-a59b-b91c90243b4f,01a1ff95-e3cc-7831-a59b-b91c90243b4f", "DuplicateIdempotencyKey"),
+    ],
+)
+def test_a_malformed_key_does_nothing(given: str, wire_type: str, catalog: ApiClient, make_table: MakeTable) -> None:
+    before = make_table()
+    assert catalog.post(T, SET_A, idempotency_key=given).refused(400, wire_type)
+    assert catalog.get(T).json() == before
+
+
+def test_any_uuid_is_a_key_and_case_does_not_matter(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table()
+    given = str(uuid4())
+    first = catalog.post(T, SET_A, idempotency_key=given)
+    assert same(first, catalog.post(T, SET_A, idempotency_key=given.upper()))
+
+
+def test_the_slower_of_two_equal_requests_undoes_itself(
+    catalog: ApiClient, make_table: MakeTable, files: Files, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both looked for an outcome before either was there: the key's uniqueness decides, in the transaction itself."""
+    make_table()
+    first = catalog.post(T, SET_A, idempotency_key=key)
+    other = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=str(new_id()))
+    assert other.status == 200
+    stored = files()
+    find, looks = outcomes._find, iter([None])
+    monkeypatch.setattr(outcomes, "_find", lambda *args: next(looks, find(*args)))
+    assert same(first, catalog.post(T, SET_A, idempotency_key=key))
+    assert files() == stored, "what the slower one wrote is taken away"
+
+
+def test_contention_is_not_remembered(
+    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from catalog.services import commits, contention
+
+    make_table()
+    with monkeypatch.context() as contended:
+        contended.setattr(contention, "ATTEMPTS", 2)
+        contended.setattr(commits, "write_revisions", lambda *args, **options: False)
+        assert catalog.post(T, SET_A, idempotency_key=key).refused(409, "CommitFailedException", "try again")
+    assert not Outcome.objects.exists()
+    assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+
+
+def test_outcomes_are_forgotten_after_their_lifetime(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
+    make_table()
+    catalog.post(T, SET_A, idempotency_key=key)
+    catalog.post(T, SET_B, idempotency_key=str(new_id()))
+    conf = settings.ICEKEEPER.idempotency
+    old = now() - timedelta(seconds=conf.lifetime + conf.grace_period + 1)
+    Outcome.objects.filter(key=key).update(created_at=old)
+    assert delete_old_outcomes() == 1
+    assert Outcome.objects.count() == 1
+    assert delete_old_outcomes() == 0
+
+
+def test_switched_off_the_header_means_nothing(
+    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table()
+    off = settings.ICEKEEPER.idempotency.model_copy(update={"enabled": False})
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"idempotency": off}))
+    assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+    assert not Outcome.objects.exists()
+    assert "idempotency-key-lifetime" not in call("GET", "/catalog/v1/config?warehouse=wh").json()
+
+
+def test_the_lifetime_is_advertised(catalog: ApiClient) -> None:
+    assert call("GET", "/catalog/v1/config?warehouse=wh").json()["idempotency-key-lifetime"] == "PT30M"

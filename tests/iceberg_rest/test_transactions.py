@@ -1,0 +1,182 @@
+"""POST /transactions/commit: several tables, all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import IntegrityError
+
+from catalog.models import LocationClaim, Tabular
+from catalog.services import commits, revisions
+from tests.catalog_fixtures import snapshot
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Files = Callable[[], list[str]]
+
+
+def named(name: str, *, namespace: str = "ns") -> dict[str, Any]:
+    return {"namespace": [namespace], "name": name}
+
+
+def setting(name: str, value: str, *requirements: dict[str, Any]) -> dict[str, Any]:
+    update = {"action": "set-properties", "updates": {"p": value}}
+    return {"identifier": named(name), "requirements": list(requirements), "updates": [update]}
+
+
+def commit(catalog: ApiClient, *changes: Any) -> Answer:
+    return catalog.post("/transactions/commit", {"table-changes": list(changes)})
+
+
+def properties(catalog: ApiClient, *names: str) -> list[str | None]:
+    loaded = [catalog.get(f"/namespaces/ns/tables/{name}").json() for name in names]
+    return [each["metadata"]["properties"].get("p") for each in loaded]
+
+
+def test_all_tables_change_at_once(catalog: ApiClient, make_table: MakeTable) -> None:
+    made = {name: make_table(name) for name in ("a", "b", "c")}
+    at = made["a"]["metadata"]["last-updated-ms"]
+    append = [
+        {"action": "add-snapshot", "snapshot": snapshot(7, at=at)},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 7},
+    ]
+    held = {"type": "assert-table-uuid", "uuid": made["b"]["metadata"]["table-uuid"]}
+    answer = commit(
+        catalog,
+        setting("b", "2", held),
+        setting("a", "1"),
+        {"identifier": named("c"), "requirements": [], "updates": append},
+    )
+    assert (answer.status, answer.body) == (204, b"")
+    assert properties(catalog, "a", "b") == ["1", "2"]
+    assert catalog.get("/namespaces/ns/tables/c").json()["metadata"]["current-snapshot-id"] == 7
+    for name in made:
+        log = catalog.get(f"/namespaces/ns/tables/{name}").json()["metadata"]["metadata-log"]
+        assert [entry["metadata-file"] for entry in log] == [made[name]["metadata-location"]]
+
+
+def test_one_refused_requirement_refuses_all(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+    make_table("a")
+    make_table("b")
+    before = files()
+    wrong = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 5}
+    answer = commit(catalog, setting("a", "1"), setting("b", "2", wrong))
+    assert answer.refused(409, "CommitFailedException", "Requirement failed: branch or tag main is missing, expected 5")
+    assert properties(catalog, "a", "b") == [None, None]
+    assert files() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "wire_type"),
+    [
+        (None, 400, "BadRequestException"),
+        ("x", 400, "BadRequestException"),
+        ([1], 400, "BadRequestException"),
+        ([{"requirements": [], "updates": []}], 400, "TableIdentifierRequiredForCommitTransaction"),
+        ([{"identifier": "a", "requirements": [], "updates": []}], 400, "BadRequestException"),
+        ([{"identifier": named("a"), "requirements": []}], 400, "BadRequestException"),
+        ([{"identifier": named("a"), "updates": []}], 400, "BadRequestException"),
+        ([setting("a", "1"), setting("no", "2")], 404, "NoSuchTableException"),
+        ([setting("a", "1"), setting("A", "2")], 400, "TableIdentifiersNotUnique"),
+        ([setting("a", "1"), setting("b", "2", {"type": "assert-create"})], 409, "CommitFailedException"),
+        ([setting("a", "1"), setting("new", "2", {"type": "assert-create"})], 404, "NoSuchTableException"),
+        ([setting("a", "1"), {**setting("b", "2"), "updates": [{"action": "no"}]}], 400, "BadRequestException"),
+        ([setting("a", "1"), setting("b", "2", {"type": "no"})], 400, "BadRequestException"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    changes: Any, status: int, wire_type: str, catalog: ApiClient, make_table: MakeTable, files: Files
+) -> None:
+    make_table("a")
+    make_table("b")
+    before = files()
+    assert catalog.post("/transactions/commit", {"table-changes": changes}).refused(status, wire_type)
+    assert properties(catalog, "a", "b") == [None, None]
+    assert files() == before
+
+
+def test_nothing_to_do_is_done(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:
+    made = make_table("a")
+    before = files()
+    assert commit(catalog).status == 204
+    assert commit(catalog, {"identifier": named("a"), "requirements": [], "updates": []}).status == 204
+    assert catalog.get("/namespaces/ns/tables/a").json() == made
+    assert files() == before
+
+
+def test_a_table_that_was_changed_in_between_is_judged_anew(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else commits to `b` after the transaction has read it: `a` must not move before `b` can."""
+    make_table("a")
+    make_table("b")
+    write, times = commits.write_revisions, []
+
+    def interrupted(*args: Any, **options: Any) -> bool:
+        if not times:
+            times.append(1)
+            monkeypatch.setattr(commits, "write_revisions", write)
+            other = {"action": "set-properties", "updates": {"other": "x"}}
+            done = catalog.post("/namespaces/ns/tables/b", {"requirements": [], "updates": [other]})
+            assert done.status == 200
+        return write(*args, **options)
+
+    monkeypatch.setattr(commits, "write_revisions", interrupted)
+    # The in-process turn of `b` is held by the transaction, as another process would not know.
+    monkeypatch.setattr("catalog.services.contention._turns", {})
+    monkeypatch.setattr(commits, "turns_at", lambda addresses: _no_turn())
+    assert commit(catalog, setting("a", "1"), setting("b", "2")).status == 204
+    assert properties(catalog, "a", "b") == ["1", "2"]
+    b = catalog.get("/namespaces/ns/tables/b").json()["metadata"]
+    assert b["properties"] == {"other": "x", "p": "2"}
+    assert len(b["metadata-log"]) == 2
+    assert len(catalog.get("/namespaces/ns/tables/a").json()["metadata"]["metadata-log"]) == 1
+    assert len(files()) == 2 + 1 + 2, "the file of the first try for each table was taken away"
+
+
+class _no_turn:  # noqa: N801 - stands in for a function
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_database_error_takes_all_files_away(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table("a")
+    make_table("b")
+    before, move = files(), revisions.move_pointer
+    calls: list[int] = []
+
+    def failing(*args: Any) -> bool:
+        calls.append(1)
+        if len(calls) == 2:
+            raise IntegrityError("planted")
+        return move(*args)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(revisions, "move_pointer", failing)
+        assert commit(catalog, setting("a", "1"), setting("b", "2")).status == 500
+    assert properties(catalog, "a", "b") == [None, None]
+    assert files() == before
+
+
+def test_a_transaction_may_move_tables(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
+    made = {name: make_table(name)["metadata"] for name in ("a", "b")}
+    moves = [
+        {
+            "identifier": named(name),
+            "requirements": [],
+            "updates": [{"action": "set-location", "location": f"{warehouse.location}/moved/{name}"}],
+        }
+        for name in made
+    ]
+    assert commit(catalog, *moves).status == 204
+    assert set(LocationClaim.objects.values_list("location", flat=True)) == {each["location"] for each in made.values()}
+    inside = {**moves[0], "updates": [{"action": "set-location", "location": f"{warehouse.location}/moved/b/x"}]}
+    assert commit(catalog, setting("b", "1"), inside).refused(409, "LocationAlreadyTaken")
+    assert properties(catalog, "b") == [None]
+    assert {row.location for row in Tabular.objects.all()} == {f"{warehouse.location}/moved/{name}" for name in made}

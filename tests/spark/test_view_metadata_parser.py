@@ -1,0 +1,264 @@
+"""The view engine against Java's own: what we write Java reads, what Java refuses we refuse, and the same updates lead
+to the same view."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from catalog.iceberg.views.create import create_view_metadata
+from catalog.iceberg.views.requirements import check_view_requirements
+from catalog.iceberg.views.types import ViewMetadata
+from catalog.iceberg.views.updates import apply_view_updates
+from catalog.iceberg.views.validation import read_view_metadata
+from icekeeper.kernel.errors import BadRequest, CommitFailed
+from tests.unit.iceberg.strategies import START_MS, damaged
+from tests.unit.iceberg.views.documents import sql, version, view
+from tests.unit.iceberg.views.strategies import (
+    ViewCommit,
+    versions,
+    view_commits,
+    view_histories,
+    view_metadata,
+    view_requests,
+)
+
+IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
+
+
+def examples(number: int) -> settings:
+    return settings(
+        max_examples=number * 10 if IS_LONG else number,
+        derandomize=not IS_LONG,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+STRICTER = [
+    "Unsupported format version",  # 0 or less
+    "view-uuid: expected a UUID",
+    "location must not be empty",
+    "version-id: -1 means the last one added",
+    "schema-id: there is no schema",
+    r"default-namespace\[.*\]: expected a string",  # Java makes "null" of null and "7" of 7
+]
+"""Refusals of a file that Java does not share: each protects a later commit or another reader."""
+
+STRICTER_UPDATES = [
+    "uuid: expected a UUID",
+    "location must not be empty",
+    "must have at least one representation",
+    "Found unsupported view representations",  # Java's server fails later, when it writes them
+    r"default-namespace\[.*\]: expected a string",
+]
+JAVA_FAILS = ["no schema has been added", "no current version id has been set"]
+"""Java does not let -1 stand for what was there already."""
+
+
+class Java:
+    """Iceberg's classes behind Spark's gateway."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.iceberg = spark._jvm.org.apache.iceberg
+
+    def read(self, document: ViewMetadata) -> Any:
+        """`ViewMetadataParser.fromJson`; what it looks up by id only when asked is asked for."""
+        metadata = self.iceberg.view.ViewMetadataParser.fromJson(json.dumps(document))
+        metadata.versionsById()
+        metadata.schema()
+        return metadata
+
+    def refusal(self, document: ViewMetadata) -> str | None:
+        try:
+            self.read(document)
+        except (Py4JError, PySparkException) as refusal:
+            return str(refusal)
+        return None
+
+    def written(self, metadata: Any) -> dict[str, Any]:
+        return dict(json.loads(self.iceberg.view.ViewMetadataParser.toJson(metadata)))
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the builder makes of a create request, which Java's server gives the version id 1."""
+        body = {
+            "name": "v",
+            "location": request["location"],
+            "schema": request["schema"],
+            "view-version": {**request["view_version"], "version-id": 1},
+            "properties": request["properties"],
+        }
+        parsed = self.iceberg.rest.requests.CreateViewRequestParser.fromJson(json.dumps(body))
+        builder = self.iceberg.view.ViewMetadata.builder()
+        builder.assignUUID(request["view_uuid"]).setLocation(parsed.location()).setProperties(parsed.properties())
+        return self.written(builder.setCurrentVersion(parsed.viewVersion(), parsed.schema()).build())
+
+    def commit(self, base: ViewMetadata, updates: list[Any]) -> Any:
+        """`ViewMetadata.Builder` as the server drives it."""
+        request = json.dumps({"requirements": [], "updates": updates})
+        builder = self.iceberg.view.ViewMetadata.buildFrom(self.read(base))
+        for update in self.iceberg.rest.requests.UpdateTableRequestParser.fromJson(request).updates():
+            update.applyTo(builder)
+        return builder.build()
+
+
+def refusal_of_commit(java: Java, base: ViewMetadata, updates: list[Any]) -> str | None:
+    try:
+        java.commit(base, updates)
+    except (Py4JError, PySparkException) as refusal:
+        return str(refusal)
+    return None
+
+
+def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, Any]:
+    """The document with versions by id, as Java puts the current one first when others expire; and schemas by what
+    Java and we write alike."""
+    parts = {name: metadata[name] for name in ("view-uuid", "format-version", "location", "current-version-id")}
+    parts["properties"] = metadata.get("properties", {})
+    parts["versions"] = {document["version-id"]: document for document in metadata["versions"]}
+    parts["schemas"] = {
+        schema["schema-id"]: [
+            (field["id"], field["name"], field["required"], field.get("doc")) for field in schema["fields"]
+        ]
+        for schema in metadata["schemas"]
+    }
+    if with_log:
+        parts["version-log"] = metadata["version-log"]
+    return parts
+
+
+def logged_ids(metadata: dict[str, Any]) -> list[int]:
+    """The version log; Java enters a version once more when a request only leaves it and comes back."""
+    ids = [entry["version-id"] for entry in metadata["version-log"]]
+    return [version_id for index, version_id in enumerate(ids) if index == 0 or ids[index - 1] != version_id]
+
+
+@examples(300)
+@given(document=view_metadata())
+def test_java_reads_what_the_engine_writes(spark: SparkSession, document: ViewMetadata) -> None:
+    java = Java(spark)
+    assert comparable(java.written(java.read(document))) == comparable(document)
+
+
+@examples(500)
+@given(damage=damaged(view_metadata()))
+def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tuple[str, ViewMetadata]) -> None:
+    what, document = damage
+    java = Java(spark)
+    theirs = java.refusal(document)
+    try:
+        ours = read_view_metadata(document)
+    except BadRequest as refusal:
+        if theirs is None:
+            is_known = any(re.search(known, refusal.message) for known in STRICTER)
+            assert is_known, f"{what}: only we refuse it: {refusal.message}"  # noqa: PT017
+    else:
+        assert theirs is None, f"{what}: Java refuses it: {theirs}"
+        assert java.refusal(ours) is None
+
+
+@examples(150)
+@given(request=view_requests())
+def test_the_same_request_creates_the_same_view(spark: SparkSession, request: dict[str, Any]) -> None:
+    assert comparable(Java(spark).create(request)) == comparable(create_view_metadata(**request))
+
+
+@examples(200)
+@given(history=view_histories())
+def test_the_same_updates_lead_to_the_same_view(
+    spark: SparkSession, history: tuple[ViewMetadata, list[ViewCommit]]
+) -> None:
+    java = Java(spark)
+    for commit in history[1]:
+        ours = commit.change.metadata
+        theirs = java.written(java.commit(commit.base, commit.updates))
+        # Java counts what changes nothing as a change, and then lets old versions expire
+        if commit.change.changed:
+            assert comparable(theirs, with_log=False) == comparable(ours, with_log=False)
+            assert logged_ids(theirs) == logged_ids(ours)
+
+
+@examples(200)
+@given(data=st.data())
+def test_the_same_replaces_are_refused(spark: SparkSession, data: st.DataObject) -> None:
+    base = data.draw(view_metadata())
+    document = data.draw(versions())
+    document["schema-id"] = data.draw(st.sampled_from([-1, 0, 1, 2]))
+    document["representations"] += data.draw(st.sampled_from([[], document["representations"][:1]]))
+    chosen = data.draw(st.sampled_from([-1, document["version-id"], 1]))
+    assert_same_judgement(
+        Java(spark),
+        base,
+        [
+            {"action": "add-view-version", "view-version": document},
+            {"action": "set-current-view-version", "view-version-id": chosen},
+        ],
+    )
+
+
+@examples(200)
+@given(data=st.data())
+def test_the_same_damaged_updates_are_refused(spark: SparkSession, data: st.DataObject) -> None:
+    base = data.draw(view_metadata())
+    commits = view_commits(base).filter(lambda commit: commit.updates)
+    damage = data.draw(damaged(commits.map(lambda commit: {"updates": commit.updates})))
+    updates = damage[1].get("updates")
+    if isinstance(updates, list):
+        assert_same_judgement(Java(spark), base, updates)
+
+
+def assert_same_judgement(java: Java, base: ViewMetadata, updates: list[Any]) -> None:
+    theirs = refusal_of_commit(java, base, updates)
+    try:
+        apply_view_updates(base, updates, now_ms=START_MS)
+    except BadRequest as refusal:
+        if theirs is None:
+            is_known = any(re.search(known, refusal.message) for known in STRICTER_UPDATES)
+            assert is_known, f"only we refuse it: {refusal.message}"  # noqa: PT017
+    else:
+        assert theirs is None or any(known in theirs for known in JAVA_FAILS), f"only Java refuses it: {theirs}"
+
+
+def test_the_texts_of_refusals_are_java_s(spark: SparkSession) -> None:
+    base = view(versions=[version(1, sql("a"), sql("b", "trino"))])
+    for document in (version(2, sql("a", "TRINO"), sql("b", "trino")), version(2, sql("c", "trino"))):
+        updates = [
+            {"action": "add-view-version", "view-version": document},
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ]
+        with pytest.raises(BadRequest) as raised:
+            apply_view_updates(base, updates, now_ms=START_MS)
+        ours = raised.value.message.removeprefix("updates[0] (add-view-version): ")
+        # a set of Java has no order
+        theirs = (refusal_of_commit(Java(spark), base, updates) or "").replace("[trino, spark]", "[spark, trino]")
+        assert ours in theirs
+
+
+def test_the_same_requirements_fail(spark: SparkSession) -> None:
+    java = Java(spark)
+    base = view()
+    for uuid in (base["view-uuid"].upper(), "00000000-0000-4000-8000-000000000000"):
+        requirement = {"type": "assert-view-uuid", "uuid": uuid}
+        request = json.dumps({"requirements": [requirement], "updates": []})
+        parsed = java.iceberg.rest.requests.UpdateTableRequestParser.fromJson(request)
+        theirs = ours = ""
+        try:
+            parsed.requirements()[0].validate(java.read(base))
+        except (Py4JError, PySparkException) as failure:
+            theirs = str(failure)
+        try:
+            check_view_requirements(base, [requirement])
+        except CommitFailed as failure:
+            ours = failure.message
+        assert bool(theirs) == bool(ours)
+        assert ours in theirs

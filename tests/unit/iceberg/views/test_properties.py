@@ -1,0 +1,273 @@
+"""What holds for every view whatever its history: rules of the spec, nothing lost, readable by pyiceberg."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.view.metadata import ViewMetadata as PyIcebergView
+
+from catalog.iceberg.schemas import parse_schema
+from catalog.iceberg.views.create import create_view_metadata
+from catalog.iceberg.views.properties import history_size
+from catalog.iceberg.views.types import ViewMetadata
+from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
+from catalog.iceberg.views.validation import read_view_metadata
+from catalog.iceberg.views.versions import sql_dialects, version_identity
+from icekeeper.kernel.errors import BadRequest
+from tests.unit.iceberg.strategies import START_MS, damaged
+from tests.unit.iceberg.views import strategies as given_a
+
+pytestmark = pytest.mark.timeout(3_600)  # for the long run
+EXAMPLES = 2_000 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 200
+bounded = settings(
+    max_examples=EXAMPLES,
+    derandomize=os.environ.get("ICEKEEPER_TEST_LONG") != "1",
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+def by_id(metadata: ViewMetadata) -> dict[int, Any]:
+    return {version["version-id"]: version for version in metadata["versions"]}
+
+
+def assert_sound(metadata: ViewMetadata) -> None:
+    versions = by_id(metadata)
+    assert len(versions) == len(metadata["versions"])
+    schema_ids = [schema["schema-id"] for schema in metadata["schemas"]]
+    assert len(set(schema_ids)) == len(schema_ids)
+    assert {version["schema-id"] for version in versions.values()} <= set(schema_ids)
+    assert metadata["current-version-id"] in versions
+    logged = [entry["version-id"] for entry in metadata["version-log"]]
+    assert logged[-1] == metadata["current-version-id"]
+    assert set(logged) <= set(versions)
+    assert len({version_identity(version) for version in versions.values()}) == len(versions)
+    assert len({parse_schema(schema, "").identity for schema in metadata["schemas"]}) == len(schema_ids)
+    assert metadata["format-version"] == 1
+    assert all(version["representations"] for version in versions.values())
+    assert all(len(sql_dialects(version)) == len(version["representations"]) for version in versions.values())
+
+
+@bounded
+@given(given_a.view_histories())
+def test_every_history_keeps_the_rules(history: tuple[ViewMetadata, list[given_a.ViewCommit]]) -> None:
+    created, commits = history
+    assert_sound(created)
+    for commit in commits:
+        base, metadata = commit.base, commit.change.metadata
+        assert_sound(metadata)
+        assert read_view_metadata(metadata) == metadata
+        assert metadata["view-uuid"] == created["view-uuid"]
+        assert metadata["schemas"][: len(base["schemas"])] == base["schemas"]
+        if not commit.change.changed:
+            assert metadata is base
+            continue
+        before, after = by_id(base), by_id(metadata)
+        added = after.keys() - before.keys()
+        # what stays is what it was, in its order, and what is new comes after it with a higher id
+        assert [version_id for version_id in before if version_id in after] == list(after)[: len(after) - len(added)]
+        assert all(after[version_id] == before[version_id] for version_id in after.keys() & before.keys())
+        assert all(version_id > max(before) for version_id in added)
+        size = max(history_size(metadata["properties"]), len(added | {metadata["current-version-id"]}))
+        assert len(after) <= size
+        assert len(after) == size or not before.keys() - after.keys()
+        if metadata["current-version-id"] == base["current-version-id"]:
+            assert metadata["version-log"] == base["version-log"][-len(metadata["version-log"]) :]
+        else:
+            current = after[metadata["current-version-id"]]
+            since_ms = current["timestamp-ms"] if current["version-id"] in added else commit.now_ms
+            assert metadata["version-log"][-1]["timestamp-ms"] == since_ms
+
+
+@bounded
+@given(st.data())
+def test_a_commit_never_touches_its_base(data: st.DataObject) -> None:
+    base = data.draw(given_a.view_metadata())
+    before = copy.deepcopy(base)
+    commit = data.draw(given_a.view_commits(base))
+    sent = copy.deepcopy(commit.updates)
+    again = apply_view_updates(base, commit.updates, now_ms=commit.now_ms)
+    assert base == before
+    assert commit.updates == sent
+    assert again == commit.change
+
+
+@bounded
+@given(st.data())
+def test_a_commit_sent_again_makes_no_further_version(data: st.DataObject) -> None:
+    """What it added is there: the second time it finds that, whatever has expired besides."""
+    commit = data.draw(given_a.view_commits(data.draw(given_a.view_metadata())))
+    additions = [update for update in commit.updates if update["action"] in {"add-schema", "add-view-version"}]
+    stays = given_a.during(commit.base, additions)
+    assert given_a.during(stays, additions) == stays
+
+
+@bounded
+@given(given_a.view_metadata(), st.integers(0, 2**41))
+def test_saying_again_what_is_already_so_changes_nothing(metadata: ViewMetadata, now_ms: int) -> None:
+    updates: list[dict[str, Any]] = [
+        {"action": "assign-uuid", "uuid": metadata["view-uuid"].upper()},
+        {"action": "upgrade-format-version", "format-version": 1},
+        {"action": "set-location", "location": metadata["location"] + "/"},
+        {"action": "set-properties", "updates": metadata["properties"]},
+        {"action": "remove-properties", "removals": ["never set"]},
+        *({"action": "add-schema", "schema": schema} for schema in metadata["schemas"]),
+        *({"action": "add-view-version", "view-version": version} for version in metadata["versions"]),
+        {"action": "set-current-view-version", "view-version-id": metadata["current-version-id"]},
+    ]
+    change = apply_view_updates(metadata, updates, now_ms=now_ms)
+    assert not change.changed
+    assert change.metadata is metadata
+
+
+@bounded
+@given(st.data())
+def test_unknown_fields_survive_wherever_they_stand(data: st.DataObject) -> None:
+    metadata = data.draw(given_a.view_metadata())
+    marked = with_marks(metadata)
+    commit = data.draw(given_a.view_commits(metadata))
+    ours = apply_view_updates(read_view_metadata(marked), commit.updates, now_ms=commit.now_ms).metadata
+    assert without_marks(ours) == commit.change.metadata
+    assert list(ours) == [*commit.change.metadata, "x-mark"]
+    known = [*metadata["schemas"], *metadata["versions"]]
+    assert all("x-mark" in found for found in [*ours["schemas"], *ours["versions"]] if without_marks(found) in known)
+
+
+def with_marks(value: Any) -> Any:
+    """The document with an unknown field in every object but maps of texts."""
+    if isinstance(value, list):
+        return [with_marks(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    marked = {name: part if name in {"properties", "summary"} else with_marks(part) for name, part in value.items()}
+    return {**marked, "x-mark": [None]}
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_marks(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: without_marks(part) for name, part in value.items() if name != "x-mark"}
+
+
+@bounded
+@given(given_a.view_metadata(readers="java and pyiceberg"))
+def test_pyiceberg_reads_the_same(metadata: ViewMetadata) -> None:
+    view = PyIcebergView.model_validate(copy.deepcopy(metadata))
+    assert view.view_uuid == metadata["view-uuid"]
+    assert view.current_version_id == metadata["current-version-id"]
+    assert view.properties == metadata["properties"]
+    assert [
+        (version.version_id, version.timestamp_ms, version.schema_id, version.default_catalog,
+         list(version.default_namespace), version.summary)
+        for version in view.versions
+    ] == [
+        (version["version-id"], version["timestamp-ms"], version["schema-id"], version.get("default-catalog"),
+         version["default-namespace"], version["summary"])
+        for version in metadata["versions"]
+    ]  # fmt: skip
+    assert [
+        [(found.root.type, found.root.sql, found.root.dialect) for found in version.representations]
+        for version in view.versions
+    ] == [
+        [(entry["type"], entry["sql"], entry["dialect"]) for entry in version["representations"]]
+        for version in metadata["versions"]
+    ]
+    assert [(entry.version_id, entry.timestamp_ms) for entry in view.version_log] == [
+        (entry["version-id"], entry["timestamp-ms"]) for entry in metadata["version-log"]
+    ]
+    assert [schema.schema_id for schema in view.schemas] == [schema["schema-id"] for schema in metadata["schemas"]]
+
+
+@bounded
+@given(given_a.view_requests())
+def test_create_keeps_what_was_sent(request: dict[str, Any]) -> None:
+    sent = copy.deepcopy(request)
+    metadata = create_view_metadata(**request)
+    assert request == sent
+    assert_sound(metadata)
+    assert metadata["versions"] == [{**sent["view_version"], "version-id": 1, "schema-id": 0}]
+    assert metadata["schemas"] == [{**sent["schema"], "schema-id": 0}]
+    assert metadata["version-log"] == [{"timestamp-ms": sent["view_version"]["timestamp-ms"], "version-id": 1}]
+    assert metadata["properties"] == sent["properties"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+UPDATE_FIELDS = [
+    "uuid", "format-version", "schema", "location", "updates", "removals", "view-version", "view-version-id",
+]  # fmt: skip
+
+
+@bounded
+@given(
+    given_a.view_metadata(),
+    st.lists(
+        st.fixed_dictionaries({"action": st.sampled_from(sorted(VIEW_HANDLERS))}).flatmap(
+            lambda update: st.dictionaries(st.sampled_from(UPDATE_FIELDS), JSON).map(lambda rest: {**update, **rest})
+        ),
+        max_size=3,
+    ),
+)
+def test_nonsense_is_refused_and_changes_nothing(base: ViewMetadata, updates: list[dict[str, Any]]) -> None:
+    before = copy.deepcopy(base)
+    try:
+        change = apply_view_updates(base, updates, now_ms=START_MS)
+    except BadRequest:
+        pass
+    else:
+        assert_sound(change.metadata)
+    assert base == before
+
+
+@bounded
+@given(st.data())
+def test_a_damaged_update_is_refused_or_leaves_a_sound_view(data: st.DataObject) -> None:
+    base = data.draw(given_a.view_metadata())
+    before = copy.deepcopy(base)
+    commits = given_a.view_commits(base).filter(lambda commit: commit.updates)
+    damage = data.draw(damaged(commits.map(lambda commit: {"updates": commit.updates})))
+    try:
+        change = apply_view_updates(base, damage[1].get("updates"), now_ms=START_MS)
+    except BadRequest as refusal:
+        if not refusal.message.startswith(("updates", "Cannot replace view due to loss of view dialects")):
+            raise
+    else:
+        assert_sound(change.metadata)
+        assert read_view_metadata(change.metadata) == change.metadata
+    assert base == before
+
+
+@bounded
+@given(damaged(given_a.view_metadata()))
+def test_a_damaged_document_is_refused_or_can_be_worked_with(damage: tuple[str, ViewMetadata]) -> None:
+    document = damage[1]
+    before = copy.deepcopy(document)
+    try:
+        metadata = read_view_metadata(document)
+    except BadRequest:
+        return
+    finally:
+        assert document == before
+    assert read_view_metadata(metadata) == metadata
+    updates: list[Any] = [
+        {"action": "set-properties", "updates": {"touched": "yes"}},
+        {"action": "add-schema", "schema": {"type": "struct", "fields": []}},
+    ]
+    assert apply_view_updates(metadata, updates, now_ms=START_MS).changed
+
+
+@pytest.mark.parametrize("document", [None, True, 1, "x", [], [{}], {}, {"format-version": 1}])
+def test_what_is_no_metadata_is_refused(document: Any) -> None:
+    with pytest.raises(BadRequest):
+        read_view_metadata(document)

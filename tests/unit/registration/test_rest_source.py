@@ -1,0 +1,343 @@
+"""Reading another catalog that is busy, odd or hostile: a server of this process answers as each test says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from catalog.models import Tabular
+from catalog.services.bulk_registration import Listed
+from icekeeper.kernel.errors import BadRequest
+from management.registration.rest_client import Access, RestClient
+from management.registration.rest_source import RestCatalog
+from management.registration.secrets import read_headers, read_one_line, read_secret
+from management.registration.source import Choice, ListedNamespace, SourceFailed, SourceUnreachable, Unreadable
+
+Answer = tuple[int, dict[str, str], bytes]
+CONFIG = {"defaults": {"prefix": "default"}, "overrides": {"prefix": "wh%7C1"}}
+TABLE = Tabular.Kind.TABLE
+VIEW = Tabular.Kind.VIEW
+
+
+class Scripted(ThreadingHTTPServer):
+    """Answers `METHOD path` from `answers`, a list being used up one by one; keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, Any] = {}
+        self.asked: list[tuple[str, dict[str, str], dict[str, list[str]], bytes]] = []
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/catalog"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has read enough hangs up; whatever else goes wrong here shows in what the client gets."""
+
+    def paths(self) -> list[str]:
+        return [path for path, *_ in self.asked]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Scripted
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer("GET")
+
+    def do_POST(self) -> None:
+        self._answer("POST")
+
+    def _answer(self, method: str) -> None:
+        parts = urlsplit(self.path)
+        key = f"{method} {parts.path.removeprefix('/catalog/v1')}"
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        query = parse_qs(parts.query, keep_blank_values=True)
+        self.server.asked.append((key, dict(self.headers), query, body))
+        answer = self.server.answers.get(key, (404, {}, b"{}"))
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        if callable(answer):
+            answer = answer(query)
+        status, headers, content = answer if isinstance(answer, tuple) else (200, {}, json.dumps(answer).encode())
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def other() -> Iterator[Scripted]:
+    with Scripted() as server:
+        server.answers["GET /config"] = CONFIG
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def source(other: Scripted) -> Iterator[Callable[..., RestCatalog]]:
+    clients = []
+
+    def make(*chosen: tuple[str, ...], access: Access | None = None, limit: int = 1_000_000) -> RestCatalog:
+        client = RestClient(other.uri, access=access or Access(), connections=2, backoff=0.0, limit=limit)
+        clients.append(client)
+        return RestCatalog(client, warehouse="main", choice=Choice(list(chosen)))
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def at(path: str) -> str:
+    return f"GET /wh%7C1/namespaces{path}"
+
+
+def described(items: Any) -> list[Any]:
+    """Items in a short form."""
+    found: list[Any] = []
+    for item in items:
+        match item:
+            case ListedNamespace():
+                found.append((item.levels, item.properties))
+            case Listed():
+                found.append((item.kind.value, item.levels, item.name))
+            case Unreadable():
+                found.append((item.where, item.error.message))
+    return found
+
+
+def test_pages_branches_and_views(other: Scripted, source: Any) -> None:
+    def namespaces(query: dict[str, list[str]]) -> dict[str, Any]:
+        if query.get("parent") == ["a"]:
+            return {"namespaces": [["a", "x.y"]]}
+        if query.get("parent"):
+            return {"namespaces": []}
+        if query["pageToken"] == ["two"]:
+            return {"namespaces": [["c/d"]], "next-page-token": ""}
+        return {"namespaces": [["a"], ["gone"]], "next-page-token": "two"}
+
+    other.answers |= {
+        at(""): namespaces,
+        at("/a"): {"namespace": ["a"], "properties": {"k": "v"}},
+        at("/a%1Fx.y"): {"namespace": ["a", "x.y"], "properties": None},
+        at("/c%2Fd"): {"namespace": ["c/d"]},
+        at("/a/tables"): [
+            {"identifiers": [{"namespace": ["a"], "name": "t1"}], "next-page-token": "more"},
+            {"identifiers": [{"namespace": ["a"], "name": "t2"}], "next-page-token": None},
+        ],
+        at("/a/views"): {"identifiers": [{"namespace": ["a"], "name": "v"}]},
+        at("/c%2Fd/tables"): {"identifiers": [{"namespace": ["c/d"], "name": "t/3"}]},
+    }
+    assert described(source().items()) == [
+        (("a",), {"k": "v"}),
+        ("table", ("a",), "t1"),
+        ("table", ("a",), "t2"),
+        ("view", ("a",), "v"),
+        (("a", "x.y"), None),
+        (("c/d",), None),
+        ("table", ("c/d",), "t/3"),
+    ]
+    assert other.asked[0][2] == {"warehouse": ["main"]}
+    assert [query["pageToken"] for path, _, query, _ in other.asked if path == at("/a/tables")] == [[""], ["more"]]
+    assert {query["pageSize"][0] for path, _, query, _ in other.asked if path.endswith("/tables")} == {"500"}
+
+
+def test_views_are_not_asked_for_where_there_are_none(other: Scripted, source: Any) -> None:
+    other.answers |= {
+        "GET /config": CONFIG | {"endpoints": ["GET /v1/{prefix}/namespaces"]},
+        at(""): {"namespaces": [["a"]]},
+        at("/a"): {"properties": {}},
+    }
+    assert described(source().items()) == [(("a",), {})]
+    assert not any(path.endswith("/views") for path in other.paths())
+
+
+def test_the_separator_of_the_other_catalog(other: Scripted, source: Any) -> None:
+    settings = {"prefix": "", "namespace-separator": "%2E"}
+    other.answers |= {"GET /config": {"overrides": settings}, "GET /namespaces/a.b": {"properties": {}}}
+    other.answers |= {"GET /namespaces/a": {"properties": {}}}
+    assert described(source(("a", "b")).items()) == [(("a",), {}), (("a", "b"), {})]
+
+
+def test_where_a_table_lies(other: Scripted, source: Any) -> None:
+    catalog = source()
+    catalog._configure()
+    table = Listed(TABLE, ("a", "b"), "t+ /%", None)
+    other.answers[at("/a%1Fb/tables/t%2B%20%2F%25")] = {"metadata-location": "s3://b/m.json", "metadata": {}}
+    assert catalog.locate(table).metadata_location == "s3://b/m.json"
+    assert other.asked[-1][2] == {"snapshots": ["refs"]}
+    assert catalog.locate(Listed(TABLE, ("a",), "gone", None)) is None
+    other.answers[at("/a/views/v")] = {"metadata-location": None}
+    with pytest.raises(SourceFailed, match=r"names no metadata-location of a\.v"):
+        catalog.locate(Listed(VIEW, ("a",), "v", None))
+
+
+def test_a_busy_catalog_is_asked_again(other: Scripted, source: Any) -> None:
+    busy: list[Any] = [(429, {"Retry-After": "0"}, b""), (503, {}, b""), (500, {}, b""), (502, {}, b"")]
+    other.answers |= {at(""): [*busy, {"namespaces": []}]}
+    assert described(source().items()) == []
+    assert other.paths().count(at("")) == 5
+
+
+def test_a_part_that_fails_is_told_and_the_rest_goes_on(other: Scripted, source: Any) -> None:
+    other.answers |= {
+        at(""): {"namespaces": [["a"], ["b"], ["c"]]},
+        at("/a"): (403, {}, b'{"error": {"message": "no"}}'),
+        at("/a/tables"): {"identifiers": [{"namespace": ["a"], "name": "never asked for"}]},
+        at("/b"): {"properties": {}},
+        at("/b/tables"): (503, {}, b""),
+        at("/c"): {"properties": {}},
+        at("/c/tables"): {"identifiers": [{"namespace": ["c"], "name": "t"}]},
+    }
+    uri = other.uri
+    assert described(source().items()) == [
+        ("namespace a", f"{uri}/v1/wh%7C1/namespaces/a answered 403"),
+        (("b",), {}),
+        ("namespace b, its tables", f"{uri}/v1/wh%7C1/namespaces/b/tables answered 503"),
+        (("c",), {}),
+        ("table", ("c",), "t"),
+    ]
+    assert other.paths().count(at("/b/tables")) == 6
+    assert at("/a/tables") not in other.paths()
+
+
+def test_hostile_names_never_stand_in_a_path(other: Scripted, source: Any) -> None:
+    deep = [["a", "b", "c", "d", "e", "f"]]
+    odd: list[Any] = [["."], [".."], ["x\x1b"], [""], [], [7], "text", None, {"a": 1}, ["n" * 300], ["not", "below"]]
+    other.answers |= {
+        at(""): lambda query: {"namespaces": [["a"], *odd] if "parent" not in query else deep},
+        at("/a"): {"properties": {}},
+        at("/a/tables"): {"identifiers": [{"namespace": ["a"], "name": ".."}, {"name": "a\x00"}, "text", {"name": 1}]},
+    }
+    found = described(source().items())
+    assert found[0] == (("a",), {})
+    assert [where for where, _ in found[1:5]] == ["namespace a, its tables"] * 4
+    assert {where for where, _ in found[5:]} == {"the first level, a namespace in it"}
+    assert set(other.paths()) == {"GET /config", at(""), at("/a"), at("/a/tables"), at("/a/views")}
+
+
+def test_a_catalog_that_does_not_know_parent_is_not_walked_for_ever(other: Scripted, source: Any) -> None:
+    other.answers |= {at(""): lambda _: {"namespaces": [["a"]]}, at("/a"): {"properties": {}}}
+    assert described(source().items()) == [(("a",), {})]
+
+
+def test_pages_that_do_not_end(other: Scripted, source: Any) -> None:
+    for following in ("same", 7):
+        other.answers[at("")] = lambda _, following=following: {"namespaces": [], "next-page-token": following}
+        assert described(source().items()) == [("the first level", "The other catalog's pages do not end")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((404, {}, b"{}"), "does not have this warehouse"),
+        ((401, {}, b"{}"), "does not let us in"),
+        ((403, {}, b"{}"), "answered 403"),
+        ((302, {"Location": "http://127.0.0.1:1/"}, b""), "redirects elsewhere"),
+        ((200, {}, b"<html>"), "answered with no JSON"),
+        ((200, {}, b"[1]"), "answered with no JSON object"),
+        ((200, {}, b'{"a": "' + b"x" * 2_000_000 + b'"}'), "more than 1000000 bytes"),
+        ((200, {}, b'{"overrides": {"prefix": "../.."}}'), "prefix"),
+        ((200, {}, b'{"overrides": {"prefix": "a?b"}}'), "prefix"),
+    ],
+)
+def test_a_configuration_that_is_of_no_use(other: Scripted, source: Any, answer: Answer, message: str) -> None:
+    other.answers["GET /config"] = answer
+    with pytest.raises(SourceFailed, match=message):
+        list(source().items())
+    assert other.paths() == ["GET /config"]
+
+
+def test_nobody_listens() -> None:
+    client = RestClient("http://127.0.0.1:1/catalog", access=Access(), connections=1, backoff=0.0, limit=1000)
+    with pytest.raises(SourceUnreachable, match="cannot be reached: ConnectionError"):
+        client.get("v1/config")
+    client.close()
+
+
+def test_a_token_and_headers_go_with_every_request(
+    other: Scripted, source: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    other.answers[at("")] = {"namespaces": []}
+    list(source(access=Access(token="t0k3n", headers={"X-Realm": "POLARIS"})).items())
+    assert {headers["Authorization"] for _, headers, _, _ in other.asked} == {"Bearer t0k3n"}
+    assert {headers["X-Realm"] for _, headers, _, _ in other.asked} == {"POLARIS"}
+    other.asked.clear()
+    list(source().items())
+    assert not any("Authorization" in headers for _, headers, _, _ in other.asked)
+
+
+def test_a_credential_buys_a_token_and_another_when_it_expired(other: Scripted, source: Any) -> None:
+    other.answers |= {
+        "POST /oauth/tokens": [{"access_token": "first"}, {"access_token": "second"}],
+        "GET /config": [(401, {}, b"{}"), CONFIG],
+        at(""): {"namespaces": []},
+    }
+    list(source(access=Access(credential="root:s3cr:t", scope="PRINCIPAL_ROLE:ALL")).items())
+    assert other.paths() == ["POST /oauth/tokens", "GET /config", "POST /oauth/tokens", "GET /config", at("")]
+    assert [headers.get("Authorization") for _, headers, _, _ in other.asked] == [
+        None, "Bearer first", None, "Bearer second", "Bearer second",
+    ]  # fmt: skip
+    assert parse_qs(other.asked[0][3].decode()) == {
+        "grant_type": ["client_credentials"],
+        "client_id": ["root"],
+        "client_secret": ["s3cr:t"],
+        "scope": ["PRINCIPAL_ROLE:ALL"],
+    }
+
+
+def test_a_credential_that_buys_nothing(other: Scripted, source: Any) -> None:
+    refusals: list[Any] = [(400, {}, b'{"error": "s3cret is wrong"}'), {"token": "x"}, (401, {}, b"")]
+    other.answers["POST /oauth/tokens"] = list(refusals)
+    for _ in refusals:
+        with pytest.raises(SourceUnreachable) as refused:
+            list(source(access=Access(credential="id:s3cret")).items())
+        assert "s3cret" not in refused.value.message
+    assert set(other.paths()) == {"POST /oauth/tokens"}
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "ftp://host", "http://", "https://user:secret@host/catalog", "http://host/?a=b", "http://host/#x"]
+)
+def test_addresses_that_are_refused(uri: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        RestClient(uri, access=Access(), connections=1, limit=1000)
+    assert "secret" not in refused.value.message
+    with pytest.raises(BadRequest):
+        RestClient("http://host", access=Access(credential="a:b", oauth2_uri=uri or "x"), connections=1, limit=1000)
+
+
+def test_secrets_and_headers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "secret"
+    path.write_text("  a token\n")
+    monkeypatch.setenv("HEADERS", "X-One: 1\n\n  x-two:  2 3  ")
+    assert read_secret(None) is None
+    assert read_one_line(f"file:{path}") == "a token"
+    assert read_headers("env:HEADERS") == {"X-One": "1", "x-two": "2 3"}
+    assert read_headers(None) == {}
+    path.write_bytes(b"\xff")
+    for place in ("token", "env:", "env:NOT_SET_ANYWHERE", "file:", f"file:{tmp_path}", f"file:{path}"):
+        with pytest.raises(BadRequest):
+            read_secret(place)
+    for text in ("no colon", ": value", "X: a\n b: c d\nbad header: 1", "X-É: 1", "X: é"):
+        monkeypatch.setenv("HEADERS", text)
+        with pytest.raises(BadRequest, match="must hold lines such as"):
+            read_headers("env:HEADERS")
