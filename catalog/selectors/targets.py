@@ -63,6 +63,10 @@ class Target:
     namespace_id: UUID | None
     current: CurrentTabular | None
 
+    def has(self, kind: Tabular.Kind) -> bool:
+        """Whether one of `kind` has the name now."""
+        return self.current is not None and self.current.kind == kind
+
     def namespace_for(self, actor: Actor, action: Can) -> UUID:
         """The namespace, when it is there and `actor` may do `action` in it."""
         if self.namespace_id is None:

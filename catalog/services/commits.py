@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from catalog.errors import already_exists
 from catalog.iceberg.requirements import check_requirements, guarded_snapshots, requires_create
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
@@ -52,8 +53,10 @@ def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, onc
     with turns_at([(warehouse_id, table.path_key, table.name_key)]):
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
-            if requires_create(changes.requirements) and target.current is None:
+            if requires_create(changes.requirements) and not target.has(Tabular.Kind.TABLE):
                 check_requirements(None, changes.requirements)
+                if target.current is not None:
+                    raise already_exists(target.current.kind, Tabular.Kind.TABLE, table)
                 return finish_staged_create(actor=actor, target=target, updates=changes.updates, once=once)
             revision = _revise_table(actor, target, before, changes)
             if isinstance(revision, Loaded):

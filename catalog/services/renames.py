@@ -69,6 +69,6 @@ def rename_tabular(
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:
-    if found == kind:
+    if found == kind == Tabular.Kind.TABLE:
         return already_exists(found, kind, destination)
     return AlreadyExists(f"Cannot rename {source} to {destination}. {noun(found)} already exists")

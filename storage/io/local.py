@@ -16,7 +16,7 @@ from pathlib import Path
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import InvalidLocation
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreUnavailable
-from storage.profiles.local import local_path, normalize_location
+from storage.profiles.local import local_path, normalize_location, written_path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}
@@ -65,7 +65,7 @@ class LocalStore(ObjectStore):
     def require_exists(self, location: str) -> None:
         deadline.remaining()
         with self._refusals(location):
-            os.lstat(location.removeprefix("file://"))
+            os.lstat(written_path(location))
 
     def delete(self, location: str) -> None:
         *folders, name = self._names(location)

@@ -97,6 +97,17 @@ def test_a_metadata_file_that_is_gone_is_noticed(catalog: ApiClient, make_table:
     assert catalog.head(T).status == 204
 
 
+def test_a_location_in_the_short_spelling_is_found(catalog: ApiClient, namespace: str, warehouse: Any) -> None:
+    from tests.catalog_fixtures import SCHEMA
+
+    location = warehouse.location.replace("file://", "file:") + "/chosen"
+    made = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": location}).json()
+    assert made["metadata-location"].startswith(f"{location}/metadata/")
+    assert catalog.get(T).json() == made
+    Path(made["metadata-location"].removeprefix("file:")).unlink()
+    assert catalog.get(T).refused(404, "NotFoundException")
+
+
 def test_a_warehouse_may_do_without_that_look(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
     made = make_table()
     warehouse.storage_profile |= {"verify-metadata-on-load": False}

@@ -121,7 +121,13 @@ def test_views_and_tables_share_one_name_space(catalog: ApiClient, make_view: Ma
     assert catalog.post("/tables/rename", {"source": here, "destination": there}).refused(404, "NoSuchTableException")
     assert Tabular.objects.count() == 2
     commit = {"requirements": [{"type": "assert-create"}], "updates": []}
-    assert catalog.post("/namespaces/ns/tables/v", commit).status in {404, 409}
+    assert catalog.post("/namespaces/ns/tables/v", commit).refused(
+        409, "AlreadyExistsException", "View with same name already exists: ns.v"
+    )
+    make_view("w")
+    assert catalog.post("/views/rename", {"source": here, "destination": here | {"name": "w"}}).refused(
+        409, "AlreadyExistsException", "Cannot rename ns.v to ns.w. View already exists"
+    )
 
 
 def test_a_replaced_view_has_both_versions(catalog: ApiClient, make_view: MakeView) -> None:
