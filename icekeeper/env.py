@@ -33,7 +33,8 @@ from pydantic.fields import FieldInfo
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DAY = 86400.0
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
 _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -80,6 +81,8 @@ def _database_url(value: object) -> object:
 
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
+BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
+"""At most a hundred years: one that a clock can wait for and dates can be counted back by."""
 StringList = Annotated[list[str], BeforeValidator(_list)]
 
 
@@ -156,6 +159,9 @@ class Settings(BaseModel):
     )
     health_check_frequency_seconds: Annotated[int, Field(ge=1)] = Field(
         10, description="/health asks the database at most this often"
+    )
+    endpoint_stat_flush_interval: BoundedDuration = Field(
+        30.0, description="How often a server process writes its endpoint statistics to the database"
     )
     pagination_size_default: Annotated[int, Field(ge=1)] = Field(
         100, description="Page size when a client sends an empty pageToken"
@@ -235,6 +241,18 @@ class Settings(BaseModel):
     metadata_cache_bytes: Annotated[int, Field(ge=0)] = Field(
         67_108_864, description="Memory a process spends on table metadata it has served"
     )
+    metrics_report_retention: BoundedDuration = Field(
+        7 * DAY, description="How long metrics reports of engines are kept whole (manage.py prune_metrics)"
+    )
+    metrics_reports_per_day: Annotated[int, Field(ge=0)] = Field(
+        1000, description="Metrics reports of a table that are kept whole on one UTC day; more are only counted"
+    )
+    metrics_day_retention: BoundedDuration = Field(
+        400 * DAY, description="How long the daily sums of metrics reports are kept (manage.py prune_metrics)"
+    )
+    endpoint_stat_retention: BoundedDuration = Field(
+        400 * DAY, description="How long endpoint statistics are kept (manage.py prune_metrics)"
+    )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
 
     @model_validator(mode="after")
@@ -264,6 +282,10 @@ OWN_FIELDS = frozenset(
         "metadata_inline_limit",
         "metadata_file_limit",
         "metadata_cache_bytes",
+        "metrics_report_retention",
+        "metrics_reports_per_day",
+        "metrics_day_retention",
+        "endpoint_stat_retention",
         "server",
     }
 )
@@ -388,4 +410,6 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return f"`{value:g}s`" if isinstance(value, float) else f"`{value}`"
+    if isinstance(value, float):
+        return f"`{value / DAY:g}d`" if value % DAY == 0 else f"`{value:g}s`"
+    return f"`{value}`"

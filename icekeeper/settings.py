@@ -70,6 +70,10 @@ API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
 # Outermost first. Request id, body limit, deadline and log line are no middleware: icekeeper.http.application has them.
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
+# Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
+API_OBSERVERS = ["management.statistics.counter.count_request"]
+# Called in each server process when it begins to serve; what they return is called when it ends.
+SERVER_COMPANIONS = ["management.statistics.flusher.start_flushing"]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "icekeeper.http.compression.compress_answers",

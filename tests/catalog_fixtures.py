@@ -23,6 +23,39 @@ SCHEMA = {
         {"id": 1, "name": "name", "type": "string", "required": False},
     ],
 }
+SCAN_REPORT: dict[str, Any] = {
+    "report-type": "scan-report",
+    "table-name": "demo.ns.t",
+    "snapshot-id": 7_123_456_789_012_345_678,
+    "filter": {"type": "gt", "term": "id", "value": "(1-digit-int)"},
+    "schema-id": 0,
+    "projected-field-ids": [1, 2],
+    "projected-field-names": ["id", "name"],
+    "metrics": {
+        "total-planning-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": 26_442_351_160},
+        "result-data-files": {"unit": "count", "value": 4},
+        "result-delete-files": {"unit": "count", "value": 1},
+        "scanned-data-manifests": {"unit": "count", "value": 2},
+        "skipped-data-manifests": {"unit": "count", "value": 3},
+        "total-file-size-in-bytes": {"unit": "bytes", "value": 4096},
+    },
+    "metadata": {"engine-name": "spark", "engine-version": "4.1.4"},
+}
+COMMIT_REPORT: dict[str, Any] = {
+    "report-type": "commit-report",
+    "table-name": "demo.ns.t",
+    "snapshot-id": 7_123_456_789_012_345_679,
+    "sequence-number": 2,
+    "operation": "append",
+    "metrics": {
+        "total-duration": {"count": 1, "time-unit": "milliseconds", "total-duration": 12},
+        "attempts": {"unit": "count", "value": 2},
+        "added-data-files": {"unit": "count", "value": 5},
+        "added-records": {"unit": "count", "value": 500},
+        "added-files-size-bytes": {"unit": "bytes", "value": 5000},
+    },
+}
+"""Reports in the form of Iceberg's Java library, with some of its metrics."""
 
 
 @pytest.fixture

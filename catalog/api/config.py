@@ -53,6 +53,7 @@ class ConfigView(IcebergView):
             argument=request.GET.get("warehouse"),
             project_id=requested_project_id(header),
         )
+        request.META["icekeeper.warehouse"] = str(warehouse_id)
         answer: dict[str, Any] = {
             "defaults": {
                 "prefix": str(warehouse_id),

@@ -304,7 +304,8 @@ report_metrics = extend_schema(
     operation_id="reportMetrics",
     tags=CATALOG,
     summary="Report what a scan or a commit did",
-    description="Reports are checked and acknowledged; nothing reads them yet.",
+    description="Kept for some days and added up for each table and UTC day. Fields and metrics that this server does "
+    "not know are taken as they are.",
     parameters=_OF_TABLE,
     request=shapes.ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),

@@ -15,6 +15,7 @@ from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
 from catalog.services.commits import TableChanges, commit_table, commit_transaction
 from catalog.services.creation import create_table
 from catalog.services.drops import unregister_table
+from catalog.services.metrics import report_metrics
 from catalog.services.registration import register_tabular
 from icekeeper.kernel.errors import BadRequest
 
@@ -139,14 +140,11 @@ class TransactionView(IcebergView):
 
 
 class TableMetricsView(IcebergView):
-    """Reports are checked and acknowledged; nothing reads them yet."""
-
     @operations.report_metrics
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        report = self.body(request)
-        if report.get("report-type") not in ("scan-report", "commit-report"):
-            raise BadRequest("report-type: must be scan-report or commit-report")
-        require_tabular_exists(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE)
+        report_metrics(
+            actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, document=self.body(request)
+        )
         return no_content()
 
 

@@ -2,9 +2,20 @@
 
 from catalog.models.location_claim import LocationClaim
 from catalog.models.metadata import TabularMetadata
+from catalog.models.metrics_day import MetricsDay
+from catalog.models.metrics_report import MetricsReport
 from catalog.models.namespace import Namespace
 from catalog.models.outcome import Outcome
 from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
 
-__all__ = ["LocationClaim", "Namespace", "Outcome", "Snapshot", "Tabular", "TabularMetadata"]
+__all__ = [
+    "LocationClaim",
+    "MetricsDay",
+    "MetricsReport",
+    "Namespace",
+    "Outcome",
+    "Snapshot",
+    "Tabular",
+    "TabularMetadata",
+]

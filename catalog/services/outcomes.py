@@ -18,13 +18,12 @@ from django.db import IntegrityError
 
 from catalog.models import Outcome
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
+from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
-
-DELETED_AT_ONCE = 1000
 
 T = TypeVar("T")
 
@@ -111,12 +110,10 @@ def answer_of(result: object) -> dict[str, Any]:
 
 
 def delete_old_outcomes() -> int:
-    """Forget outcomes beyond their lifetime, the oldest first, at most `DELETED_AT_ONCE`; returns how many."""
+    """Forget outcomes beyond their lifetime and the grace period; returns how many."""
     conf = settings.ICEKEEPER.idempotency
     before = now() - timedelta(seconds=conf.lifetime + conf.grace_period)
-    oldest = Outcome.objects.filter(created_at__lt=before).order_by("created_at").values("pk")[:DELETED_AT_ONCE]
-    deleted, _ = Outcome.objects.filter(pk__in=list(oldest.values_list("pk", flat=True))).delete()
-    return deleted
+    return delete_in_batches(Outcome.objects.filter(created_at__lt=before))
 
 
 def _insert(request: RequestKey, status: int, answer: dict[str, Any]) -> None:

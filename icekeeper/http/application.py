@@ -29,7 +29,8 @@ class Application:
 
     It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
     `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
-    may not run, `icekeeper.refusal`. Authentication sets `icekeeper.user`, the actor's id for the log line.
+    may not run, `icekeeper.refusal`. Authentication sets `icekeeper.user`, the actor's id for the log line; a view sets
+    `icekeeper.warehouse`, the id of the warehouse that the request is about, when the path does not name it.
     """
 
     def __init__(self) -> None:

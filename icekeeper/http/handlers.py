@@ -60,6 +60,8 @@ class PageHandler(EdgeHandler):
 class ApiHandler(EdgeHandler):
     """The APIs: `settings.API_MIDDLEWARE` (plain callables, no hooks), and the JSON envelope for every error.
 
+    `settings.API_OBSERVERS` see every request with its answer, after the log line.
+
     A refusal that was decided before Django (`environ["icekeeper.refusal"]`) is answered from the innermost place, so
     that it carries the same headers as any other answer, those for browsers included.
     """
@@ -75,12 +77,16 @@ class ApiHandler(EdgeHandler):
             except MiddlewareNotUsed:
                 continue
         self._middleware_chain = handle
+        self._observers = [import_string(path) for path in settings.API_OBSERVERS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Without Django's per-thread urlconf and its second log line for errors, which nothing here reads."""
         response = self._middleware_chain(request)
         _when_closed(response, request.close)
-        return self._complete(request, response)
+        response = self._complete(request, response)
+        for observe in self._observers:
+            _when_closed(response, partial(observe, request, response))
+        return response
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
         refusal = request.META.get("icekeeper.refusal")

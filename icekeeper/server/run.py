@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +71,14 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 
 
 class Server(BaseApplication):  # type: ignore[misc]
-    """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound."""
+    """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound.
 
-    def __init__(self, conf: Settings, when_bound: Callable[[], None]) -> None:
-        self.conf, self.when_bound = conf, when_bound
+    `companions` are names of functions that each process calls when it begins to serve; what they return is called at
+    its end.
+    """
+
+    def __init__(self, conf: Settings, when_bound: Callable[[], None], companions: Sequence[str] = ()) -> None:
+        self.conf, self.when_bound, self.companions = conf, when_bound, companions
         server = conf.server
         self.limits = Limits(
             queue_timeout=server.queue_timeout,
@@ -118,7 +122,8 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "preload_app": True,
         "pre_fork": _before_fork,
         "child_exit": lambda arbiter, worker: arbiter.app.board.release(worker.slot),
-        "worker_exit": lambda _arbiter, _worker: _close_databases(),
+        "post_worker_init": _start_companions,
+        "worker_exit": _end_process,
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
         "limit_request_fields": MOST_FIELDS,
@@ -140,12 +145,23 @@ def _before_fork(arbiter: Any, worker: Any) -> None:
     gc.freeze()  # what lives now is shared; the collector would write to it in every worker
 
 
+def _start_companions(worker: Any) -> None:
+    """After the fork: a thread lives in the process that started it only."""
+    worker.companions = [import_string(path)() for path in worker.app.companions]
+
+
+def _end_process(_arbiter: Any, worker: Any) -> None:
+    for end in worker.companions:
+        end()
+    _close_databases()
+
+
 def run_server(conf: Settings, when_bound: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
 
     `when_bound` is called once when connections can be made. Raises OSError when the port cannot be bound.
     """
-    server = Server(conf, when_bound)
+    server = Server(conf, when_bound, settings.SERVER_COMPANIONS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any
 
@@ -60,6 +61,9 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     slot: int
     """This worker's place on the load board, given by the arbiter before the fork."""
+
+    companions: Sequence[Callable[[], None]] = ()
+    """What ends the threads that live beside the requests, once they were started (icekeeper.server.run)."""
 
     def init_process(self) -> None:
         self.queue_timeout: float = self.app.limits.queue_timeout

@@ -22,6 +22,7 @@ class Can(StrEnum):
     LIST_GENERIC_TABLES = "list_generic_tables"
     LIST_NAMESPACES = "list_namespaces"
     # several
+    GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
     DELETE = "delete"
     # table, view, generic table

@@ -20,8 +20,9 @@ from django.db import connection
 
 from catalog.selectors import tabulars, targets
 from catalog.selectors.metadata_cache import MetadataCache
+from catalog.services import metrics
 from storage.io.local import LocalStore
-from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
 from tests.wsgi_client import Answer, ApiClient, call
 
 pytestmark = pytest.mark.django_db
@@ -106,7 +107,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
         "tables.commit_snapshot": lambda: commit(append),
         "tables.commit_nothing": lambda: commit([]),
-        "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", {"report-type": "scan-report"}),
+        "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", SCAN_REPORT),
         "tables.load_refs": lambda: catalog.get("/namespaces/ns/tables/t?snapshots=refs"),
         "tables.load_not_modified": lambda: call(
             "GET", f"{catalog.base}/namespaces/ns/tables/t", headers={"if-none-match": "*"}
@@ -149,7 +150,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
 def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table()
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (tabulars, targets):
+    for module in (tabulars, targets, metrics):
         monkeypatch.setattr(module, "metadata_cache", cold)
     counted: dict[str, dict[str, int]] = {}
     for name, operate in operations(catalog, table).items():
@@ -174,3 +175,4 @@ def test_the_record_keeps_the_promises_of_the_design() -> None:
             assert counted[name]["store.put_new"] == 1
             assert set(counted[name]) == {"statements", "store.put_new"}
     assert json.loads(RECORD.read_text())["postgresql"]["tables.commit_snapshot"]["statements"] <= 2
+    assert json.loads(RECORD.read_text())["postgresql"]["tables.metrics"] == {"statements": 1}

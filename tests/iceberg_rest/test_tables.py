@@ -441,16 +441,6 @@ def test_a_protected_table_is_not_dropped(catalog: ApiClient, make_table: MakeTa
     assert catalog.delete("/namespaces/ns/tables/t?force=true").status == 204
 
 
-def test_metrics_are_checked_and_acknowledged(catalog: ApiClient, make_table: MakeTable) -> None:
-    make_table()
-    target = "/namespaces/ns/tables/t/metrics"
-    assert catalog.post(target, {"report-type": "scan-report", "table-name": "t"}).status == 204
-    for kind in ("gossip", [], {}, None, 7):
-        assert catalog.post(target, {"report-type": kind}).refused(400, "BadRequestException")
-    missing = catalog.post("/namespaces/ns/tables/no/metrics", {"report-type": "scan-report"})
-    assert missing.refused(404, "NoSuchTableException")
-
-
 def test_metadata_above_the_inline_limit_is_read_from_the_store(
     catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

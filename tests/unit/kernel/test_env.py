@@ -34,6 +34,15 @@ def test_bad_durations_name_the_variable_and_what_it_takes(text: str) -> None:
     assert problem.startswith(f"LAKEKEEPER__MAX_REQUEST_TIME got {text!r}") or "greater than 0" in problem
 
 
+def test_retention_is_written_in_days_and_stays_within_a_calendar() -> None:
+    described = {each.variable: each.default for each in Settings.describe()}
+    assert described["ICEKEEPER__METRICS_REPORT_RETENTION"] == "`7d`"
+    assert described["LAKEKEEPER__MAX_REQUEST_TIME"] == "`30s`"
+    assert read_settings({"ICEKEEPER__METRICS_DAY_RETENTION": "36500d"})[0].metrics_day_retention == 36500 * 86400
+    with pytest.raises(SettingsError, match="ICEKEEPER__METRICS_DAY_RETENTION got '36501d'"):
+        read_settings({"ICEKEEPER__METRICS_DAY_RETENTION": "36501d"})
+
+
 @pytest.mark.parametrize("text", ['["a", "b"]', "[a,b]", "[a, b]", "a,b", " a , b ", "['a','b']", "a,,b,"])
 def test_lists(text: str) -> None:
     assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == ["a", "b"]

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from catalog.services.metrics import delete_old_reports
+from management.services.endpoint_statistics import delete_old_statistics
+from tenancy.actor import INTERNAL
+
+
+class Command(BaseCommand):
+    help = (
+        "Delete metrics reports, their daily sums and endpoint statistics that are older than "
+        "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and ICEKEEPER__ENDPOINT_STAT_RETENTION "
+        "keep them. May be run at any time, beside servers and beside itself."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        reports, days = delete_old_reports(actor=INTERNAL)
+        statistics = delete_old_statistics(actor=INTERNAL)
+        self.stdout.write(
+            f"Deleted {reports} metrics reports and {days} daily sums, and {statistics} endpoint statistics."
+        )

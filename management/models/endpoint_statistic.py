@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from django.db import models
+
+NO_WAREHOUSE: Final = UUID(int=0)
+"""Stands for none, so that one unique constraint and one upsert serve every row; no warehouse has this id."""
+
+
+class EndpointStatistic(models.Model):
+    """How often an endpoint was called in one hour of UTC with one outcome, for a project and, mostly, a warehouse.
+
+    `endpoint` is `METHOD /route/{pattern}`. `hour` is the beginning of the hour; `created_at` and `updated_at` are the
+    first and the last call in it, the latter null as long as there was one only. A warehouse that was deleted keeps
+    its history, so `warehouse_id` is no foreign key.
+    """
+
+    project = models.ForeignKey("tenancy.Project", on_delete=models.CASCADE, related_name="+", db_index=False)
+    warehouse_id = models.UUIDField(default=NO_WAREHOUSE)
+    endpoint = models.CharField(max_length=255)
+    status = models.PositiveSmallIntegerField()
+    hour = models.DateTimeField()
+    count = models.BigIntegerField()
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "hour", "warehouse_id", "endpoint", "status"], name="endpoint_statistic_once_an_hour"
+            )
+        ]
+        indexes = [models.Index(fields=["hour"], name="endpoint_statistic_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint} {self.status}"

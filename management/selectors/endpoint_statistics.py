@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import OuterRef, Subquery
+
+from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from management.models import EndpointStatistic
+from management.models.endpoint_statistic import NO_WAREHOUSE
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Project, Securable
+
+MOST_ENTRIES: Final = 100_000
+"""Of one answer, some 30 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` up to and without `end`: windows side by side share no hour and leave none out."""
+
+    start: datetime
+    end: datetime
+
+
+def list_endpoint_statistics_for(
+    *,
+    actor: Actor,
+    project: Project,
+    warehouse_id: UUID | None,
+    status_codes: Sequence[int] | None,
+    window: Window,
+) -> Sequence[Mapping[str, Any]]:
+    """What was called in the hours that begin in `window`, by hour, endpoint, status code and warehouse.
+
+    `warehouse_id` is None for everything in the project and `NO_WAREHOUSE` for what no warehouse was named in. Each
+    entry has the fields of `EndpointStatistic` and `warehouse_name`, None when there is no such warehouse (any more).
+    Raises `NoSuchWarehouse`, and `BadRequest` when there are more than `MOST_ENTRIES`.
+    """
+    if warehouse_id in {None, NO_WAREHOUSE}:
+        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
+    elif Warehouse.objects.filter(pk=warehouse_id, project=project).exists():
+        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id)
+    else:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+    found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
+        project=project, hour__gte=window.start, hour__lt=window.end
+    )
+    if warehouse_id is not None:
+        found = found.filter(warehouse_id=warehouse_id)
+    if status_codes is not None:
+        found = found.filter(status__in=status_codes)
+    name = Warehouse.objects.filter(pk=OuterRef("warehouse_id")).values("name")[:1]
+    entries = list(
+        found.annotate(warehouse_name=Subquery(name))
+        .order_by("hour", "endpoint", "status", "warehouse_id")
+        .values("hour", "endpoint", "status", "warehouse_id", "warehouse_name", "count", "created_at", "updated_at")[
+            : MOST_ENTRIES + 1
+        ]
+    )
+    if len(entries) > MOST_ENTRIES:
+        raise BadRequest(f"The window holds more than {MOST_ENTRIES} entries: ask for a shorter one")
+    return entries

@@ -1,0 +1,133 @@
+"""Endpoint statistics: what server processes counted, written down by hour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypedDict
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from icekeeper.kernel.batches import BATCH, delete_in_batches
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.write_transaction import write_transaction
+from management.models import EndpointStatistic
+from management.models.endpoint_statistic import NO_WAREHOUSE
+from management.statistics.counter import SECONDS_AN_HOUR, Call, Tally
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.models import Project
+from tenancy.selectors.projects import MalformedProjectId, requested_project_id
+
+_CONVERTER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
+
+_ADD = """
+INSERT INTO management_endpointstatistic AS s
+       (project_id, warehouse_id, endpoint, status, hour, count, created_at, updated_at)
+SELECT r.project_id, r.warehouse_id, r.endpoint, r.status, r.hour, r.count, r.created_at, r.updated_at
+  FROM jsonb_to_recordset(%s::jsonb) AS r(project_id text, warehouse_id uuid, endpoint text, status smallint,
+       hour timestamptz, count bigint, created_at timestamptz, updated_at timestamptz)
+ ORDER BY r.project_id, r.hour, r.warehouse_id, r.endpoint, r.status
+    ON CONFLICT (project_id, hour, warehouse_id, endpoint, status) DO UPDATE SET
+       count = s.count + excluded.count,
+       created_at = least(s.created_at, excluded.created_at),
+       updated_at = greatest(s.created_at, s.updated_at, excluded.created_at, excluded.updated_at)
+"""
+"""Rows are locked in one order, so that processes that write at once wait for each other and never in a circle."""
+
+
+class _Key(NamedTuple):
+    project_id: str
+    hour: datetime
+    warehouse_id: UUID
+    endpoint: str
+    status: int
+
+
+class _Sum(TypedDict):
+    count: int
+    created_at: datetime
+    updated_at: datetime | None
+
+
+def record_calls(calls: Mapping[Call, Tally]) -> None:
+    """Add what a process counted to the hours, all or nothing; on PostgreSQL one statement adds.
+
+    A call for a warehouse counts for the warehouse's project, whatever the request said. One for a warehouse that does
+    not exist counts for the request's project; when that does not exist either, the call belongs to nobody.
+    """
+    rows = _rows(calls)
+    if not rows:
+        return
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD, [write_json([{**key._asdict(), **row} for key, row in rows.items()]).decode()])
+    else:
+        _add_one_by_one(rows)
+
+
+def delete_old_statistics(*, actor: Actor, batch: int = BATCH) -> int:
+    """Delete the hours that are older than the settings keep them; how many rows there were."""
+    oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
+    return delete_in_batches(EndpointStatistic.objects.filter(hour__lt=oldest), batch=batch)
+
+
+def endpoint_name(method: str, route: str) -> str:
+    """`GET /catalog/v1/{prefix}/namespaces` for the route `catalog/v1/<segment:prefix>/namespaces`."""
+    path = _CONVERTER.sub(r"{\1}", route)
+    return f"{method} /{path}"
+
+
+def _rows(calls: Mapping[Call, Tally]) -> dict[_Key, _Sum]:
+    """The rows to add."""
+    named = {warehouse_id for call in calls if (warehouse_id := _warehouse_id(call)) is not None}
+    project_of = dict(Warehouse.objects.filter(pk__in=named).values_list("pk", "project_id"))
+    projects = set(Project.objects.values_list("pk", flat=True))
+    rows: dict[_Key, _Sum] = {}
+    for call, tally in calls.items():
+        warehouse_id = _warehouse_id(call)
+        if warehouse_id is None or warehouse_id not in project_of:
+            warehouse_id, project_id = NO_WAREHOUSE, _project_id(call.project)
+        else:
+            project_id = project_of[warehouse_id]
+        if project_id is None or project_id not in projects:
+            continue
+        hour = datetime.fromtimestamp(call.hour * SECONDS_AN_HOUR, UTC)
+        key = _Key(project_id, hour, warehouse_id, endpoint_name(call.method, call.route), call.status)
+        first, last = datetime.fromtimestamp(tally.first, UTC), datetime.fromtimestamp(tally.last, UTC)
+        new = _Sum(count=tally.count, created_at=first, updated_at=last if tally.count > 1 else None)
+        rows[key] = _sum(rows[key], new) if key in rows else new
+    return rows
+
+
+def _warehouse_id(call: Call) -> UUID | None:
+    return parse_id(call.warehouse) if call.warehouse is not None else None
+
+
+def _project_id(given: str | None) -> str | None:
+    try:
+        return requested_project_id(given)
+    except MalformedProjectId:
+        return None
+
+
+def _sum(one: _Sum, other: _Sum) -> _Sum:
+    calls = [at for row in (one, other) for at in (row["created_at"], row["updated_at"]) if at is not None]
+    return _Sum(count=one["count"] + other["count"], created_at=min(calls), updated_at=max(calls))
+
+
+def _add_one_by_one(rows: dict[_Key, _Sum]) -> None:
+    with write_transaction():
+        for key, new in rows.items():
+            same = EndpointStatistic.objects.filter(**key._asdict())
+            known = same.values_list("count", "created_at", "updated_at").first()
+            if known is None:
+                EndpointStatistic.objects.create(**key._asdict(), **new)
+            else:
+                count, created_at, updated_at = known
+                same.update(**_sum(_Sum(count=count, created_at=created_at, updated_at=updated_at), new))
