@@ -70,6 +70,8 @@ def namespace(catalog: Catalog) -> Iterator[str]:
 def _drop(catalog: Catalog, namespace: tuple[str, ...]) -> None:
     for child in catalog.list_namespaces(namespace):
         _drop(catalog, child)
+    for view in catalog.list_views(namespace):
+        catalog.drop_view(view)
     for table in catalog.list_tables(namespace):
         catalog.drop_table(table)
     catalog.drop_namespace(namespace)

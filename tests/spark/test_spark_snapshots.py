@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -14,9 +13,10 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.catalog import Catalog
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-Sql = Callable[[str], list[Row]]
+from tests.spark.statements import Sql, one
+
 FOUR_DAYS = 4 * 24 * 3600
 
 
@@ -37,22 +37,13 @@ def snapshots(sql: Sql) -> list[int]:
     return [row[0] for row in sql("SELECT snapshot_id FROM ns.events.snapshots ORDER BY committed_at, snapshot_id")]
 
 
-def one(rows: list[Row]) -> Row:
-    (row,) = rows
-    return row
-
-
 def test_metadata_tables(events: Sql) -> None:
     counts = {
-        name: one(events(f"SELECT count(*) FROM ns.events.{name}"))[0]
-        for name in ("snapshots", "history", "files", "data_files", "delete_files", "manifests", "all_data_files",
-                     "all_manifests", "entries", "refs", "metadata_log_entries", "partitions", "position_deletes")
+        "snapshots": 4, "history": 4, "files": 4, "data_files": 4, "delete_files": 0, "manifests": 4, "entries": 4,
+        "refs": 1, "metadata_log_entries": 5, "partitions": 1, "position_deletes": 0, "all_data_files": 4,
+        "all_delete_files": 0, "all_files": 4, "all_manifests": 10, "all_entries": 4,
     }  # fmt: skip
-    assert counts == {
-        "snapshots": 4, "history": 4, "files": 4, "data_files": 4, "delete_files": 0, "manifests": 4,
-        "all_data_files": 4, "all_manifests": 10, "entries": 4, "refs": 1, "metadata_log_entries": 5, "partitions": 1,
-        "position_deletes": 0,
-    }  # fmt: skip
+    assert {name: one(events(f"SELECT count(*) FROM ns.events.{name}"))[0] for name in counts} == counts
     summary = one(events("SELECT operation, summary['added-records'] FROM ns.events.snapshots ORDER BY 1 LIMIT 1"))
     assert summary[:] == ("append", "1")
     assert events("SELECT is_current_ancestor FROM ns.events.history WHERE NOT is_current_ancestor") == []

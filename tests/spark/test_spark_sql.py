@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlparse
@@ -13,9 +12,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog import Catalog
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-Sql = Callable[[str], list[Row]]
+from tests.spark.statements import Sql
 
 
 @pytest.fixture
