@@ -30,8 +30,28 @@ class NamespaceProtected(Conflict):
     wire_type = "NamespaceProtected"
 
 
+class ChildNamespaceProtected(Conflict):
+    wire_type = "ChildNamespaceProtected"
+
+
+class ChildTabularProtected(Conflict):
+    wire_type = "ChildTabularProtected"
+
+
+class NamespaceDeleteNotAllowed(BadRequest):
+    wire_type = "NamespaceDeleteNotAllowed"
+
+
+class NamespaceHasRunningTabularExpirations(Conflict):
+    wire_type, is_final = "NamespaceHasRunningTabularExpirations", False
+
+
 class WarehouseNotEmpty(Conflict):
     wire_type = "WarehouseNotEmpty"
+
+
+class WarehouseHasUnfinishedTasks(Conflict):
+    wire_type = "WarehouseHasUnfinishedTasks"
 
 
 class WarehouseProtected(Conflict):
@@ -69,6 +89,10 @@ def no_such_namespace(levels: Levels) -> NoSuchNamespace:
 
 def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
     return _NO_SUCH[kind](f"{noun(kind)} does not exist: {identifier}")
+
+
+def location_taken(location: str) -> LocationAlreadyTaken:
+    return LocationAlreadyTaken(f"Location is already taken by another table or view: {location}")
 
 
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:

@@ -47,7 +47,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     original = psycopg.Cursor.execute
     with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
         patched.setattr(psycopg.Cursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete", "require_exists"):
+        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
             patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
         yield seen
 
@@ -68,6 +68,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
     here = {"namespace": ["ns"], "name": "u"}
+    at_location = {"name": "l", "location": f"{table['metadata']['location']}-chosen", **columns}
     staged = {"name": "v", "stage-create": True, **columns}
 
     def commit(updates: list[Any]) -> Answer:
@@ -89,17 +90,19 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.load_again": lambda: catalog.get("/namespaces/ns/tables/t"),
         "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
         "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
+        "tables.create_at_location": lambda: catalog.post("/namespaces/n/tables", at_location),
         "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", staged),
         "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
         "tables.commit_snapshot": lambda: commit(append),
         "tables.commit_nothing": lambda: commit([]),
         "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", {"report-type": "scan-report"}),
         "tables.rename": lambda: catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "w"}}),
-        "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/w"),
-        "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true"),
+        "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/t"),
+        "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/w?purgeRequested=true"),
         "tables.register": lambda: catalog.post(
             "/namespaces/ns/register", {"name": "r", "metadata-location": table["metadata-location"]}
         ),
+        "namespaces.drop_recursively": lambda: catalog.delete("/namespaces/n?recursive=true&purge=true"),
     }  # fmt: skip
 
 
