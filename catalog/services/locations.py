@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet, UUIDField
+from django.db.models import F, QuerySet, UUIDField, Value
 from django.db.models.functions import Cast
 
 from catalog.errors import location_taken
@@ -56,7 +56,7 @@ def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[tuple[st
 
     Without a lock it is a first look only.
     """
-    nobody = Cast(None, UUIDField())
+    nobody = Cast(Value(None), UUIDField())
     tabulars = Tabular.objects.filter(warehouse_id=warehouse_id).annotate(by_task=nobody)
     claims = LocationClaim.objects.filter(warehouse_id=warehouse_id).annotate(by_task=F("task_id"))
     return _overlaps(location, base, tabulars, claims, "by_task")
