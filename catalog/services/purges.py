@@ -35,6 +35,8 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
                 store.delete_below(location, keep_going)
             except InvalidLocation as refusal:
                 _leave(lease, location, refusal.message)
+            else:
+                logger.info("files are deleted", extra=_about(lease, location))
     with write_transaction():
         LocationClaim.objects.filter(task_id=lease.task_id).delete()
         lease.finish()
@@ -62,7 +64,8 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
 
 
 def _leave(lease: Lease, location: str, reason: str) -> None:
-    logger.error(
-        "files are left: %s", reason,
-        extra={"task": str(lease.task_id), "warehouse": str(lease.warehouse_id), "location": location},
-    )  # fmt: skip
+    logger.error("files are left: %s", reason, extra=_about(lease, location))
+
+
+def _about(lease: Lease, location: str) -> dict[str, str]:
+    return {"task": str(lease.task_id), "warehouse": str(lease.warehouse_id), "location": location}

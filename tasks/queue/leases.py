@@ -152,7 +152,7 @@ def _lease(asked_at: float, row: Row | None) -> Lease | None:
     if row is None:
         return None
     task_id, queue, warehouse_id, entity_id, payload, attempt = row
-    if isinstance(payload, str):  # SQLite keeps JSON as text
+    if connection.vendor == "sqlite":  # which keeps JSON as text
         payload = read_stored_json(payload.encode())
     content = payload if isinstance(payload, dict) else {}
     return Lease(as_uuid(task_id), queue, as_uuid(warehouse_id), as_uuid(entity_id), content, attempt, asked_at)

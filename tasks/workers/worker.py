@@ -99,7 +99,6 @@ class Worker:
             self._fail(lease, error.message, about)
         except Exception as error:
             logger.exception("task failed unexpectedly", extra=about)
-            close_old_connections()
             self._fail(lease, f"{type(error).__name__}: {error}", about)
         else:
             logger.info("task done", extra=about | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
