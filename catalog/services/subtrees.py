@@ -74,7 +74,7 @@ def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
     namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
     subtree = namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
     found = sorted(subtree.select_for_update().order_by("id"), key=lambda namespace: len(namespace.levels))
-    if not key or not found or found[0].path_key != key:
+    if not found or found[0].path_key != key:
         raise no_such_namespace(levels)
     return found
 
