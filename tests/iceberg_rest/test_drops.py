@@ -391,6 +391,36 @@ def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, make_ta
     assert state() == before
 
 
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files, steps: int
+) -> None:
+    """It goes to sleep at any step; meanwhile another one does the rest, and a new table lies in the same place."""
+    place = f"{warehouse.location}/ns/t"
+    folder = folder_of(make_table(location=place))
+    for name in ("data", "more"):
+        (folder / name).mkdir()
+        (folder / name / "x").write_text("x")
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    lease, done = leased(), 0
+
+    def keep_going() -> None:
+        nonlocal done
+        done += 1
+        if done == steps:
+            Task.objects.update(leased_until=now() - timedelta(seconds=1))
+            make_table(location=place)
+            lease.extended_at -= 1000
+        lease.keep()
+
+    with pytest.raises(LeaseLost):
+        purge(lease, keep_going)
+    assert done == steps
+    assert not Task.objects.exists()
+    assert catalog.get(T).status == 200
+    assert len(files()) == 1
+
+
 def test_a_purge_without_its_warehouse_ends(warehouse: Warehouse) -> None:
     Task.objects.create(
         queue=PURGE, warehouse_id=new_id(), entity_id=new_id(), payload={"tabular_location": "file:///"}
