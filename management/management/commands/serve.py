@@ -12,7 +12,6 @@ from django.db import connection
 from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from icekeeper.server.run import run_server
-from tasks.workers.worker import run_worker
 
 logger = logging.getLogger("icekeeper.server")
 
@@ -51,9 +50,8 @@ class Command(BaseCommand):
         logger.warning("authentication is OFF: whoever reaches this port may do anything")
         conf = settings.ICEKEEPER
         has_worker = connection.vendor == "sqlite" if options["worker"] is None else options["worker"]
-        worker = Companion("the worker", lambda parent: run_worker(parent=parent)) if has_worker else None
         try:
-            run_server(conf, self._announce, worker)
+            run_server(conf, self._announce, Companion("the worker", _work) if has_worker else None)
         except OSError as error:
             reason = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
             raise CommandError(
@@ -75,6 +73,13 @@ class Command(BaseCommand):
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _work(parent: int) -> None:
+    """Runs in the worker's process."""
+    from tasks.workers.worker import run_worker
+
+    run_worker(parent=parent)
 
 
 def _reachable(bind_ip: str) -> str:
