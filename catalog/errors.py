@@ -30,8 +30,28 @@ class NamespaceProtected(Conflict):
     wire_type = "NamespaceProtected"
 
 
+class ChildNamespaceProtected(Conflict):
+    wire_type = "ChildNamespaceProtected"
+
+
+class ChildTabularProtected(Conflict):
+    wire_type = "ChildTabularProtected"
+
+
+class NamespaceDeleteNotAllowed(BadRequest):
+    wire_type = "NamespaceDeleteNotAllowed"
+
+
+class NamespaceHasRunningTabularExpirations(Conflict):
+    wire_type, is_final = "NamespaceHasRunningTabularExpirations", False
+
+
 class WarehouseNotEmpty(Conflict):
     wire_type = "WarehouseNotEmpty"
+
+
+class WarehouseHasUnfinishedTasks(Conflict):
+    wire_type = "WarehouseHasUnfinishedTasks"
 
 
 class WarehouseProtected(Conflict):
@@ -81,6 +101,10 @@ def no_such_id(kind: str, object_id: object) -> CatalogError:
     """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
     refusal = NoSuchNamespace if kind == "namespace" else _NO_SUCH[kind]
     return refusal(f"{noun(kind)} does not exist: {object_id}")
+
+
+def location_taken(location: str) -> LocationAlreadyTaken:
+    return LocationAlreadyTaken(f"Location is already taken by another table or view: {location}")
 
 
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:

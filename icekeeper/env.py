@@ -185,6 +185,8 @@ class Settings(BaseModel):
         default_factory=IdempotencySettings, description="Requests that clients send again"
     )
 
+    task_poll_interval: Duration = Field(10.0, description="How often a worker that has nothing to do looks for work")
+
     # --- database -----------------------------------------------------------------------------------------------
     pg_database_url_write: DatabaseUrl | None = Field(
         None, description="PostgreSQL (15 or newer) for everything; without it the embedded SQLite is used"

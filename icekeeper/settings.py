@@ -72,8 +72,14 @@ _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
 API_OBSERVERS = ["management.statistics.counter.count_request"]
+# Services that the worker calls every minute, with the actor alone.
+HOUSEKEEPING = [
+    "catalog.services.outcomes.delete_old_outcomes",
+    "catalog.services.metrics.delete_old_reports",
+    "management.services.endpoint_statistics.delete_old_statistics",
+]
 # Called in each server process when it begins to serve; what they return is called when it ends.
-SERVER_COMPANIONS = ["management.statistics.flusher.start_flushing"]
+SERVER_ATTENDANTS = ["management.statistics.flusher.start_flushing"]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "icekeeper.http.compression.compress_answers",

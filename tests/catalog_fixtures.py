@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
+from tasks.queue.models import Task
+from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
@@ -80,6 +83,29 @@ def warehouse(bootstrapped: None, storage_root: Path) -> Warehouse:
         name="wh",
         storage_profile={"type": "local", "path": str(storage_root / "wh")},
     )
+
+
+@pytest.fixture
+def soft_delete(warehouse: Warehouse) -> int:
+    """The warehouse keeps what is dropped; for how many seconds."""
+    Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 3600})
+    return 3600
+
+
+@pytest.fixture
+def do_tasks() -> Callable[[], int]:
+    """Does every task that is queued, due or not; how many there were."""
+
+    def do() -> int:
+        worker = Worker(poll_interval=60)
+        done = 0
+        while Task.objects.exists():
+            assert done < 1000
+            Task.objects.update(scheduled_for=now())
+            done += worker.work()
+        return done
+
+    return do
 
 
 @pytest.fixture

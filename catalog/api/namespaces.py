@@ -9,6 +9,7 @@ from catalog.api.base import IcebergView, json_answer, no_content
 from catalog.api.fields import query_flag
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
 from catalog.services.namespaces import create_namespace, drop_namespace, update_namespace_properties
+from catalog.services.subtrees import drop_subtree
 from icekeeper.kernel.errors import NoSuchNamespace
 from icekeeper.kernel.raw_path import decode_segment, split_levels
 
@@ -77,10 +78,17 @@ class NamespaceView(IcebergView):
     @operations.drop_namespace
     def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
         once = self.once(request)
-        self.perform(
-            once,
-            lambda: drop_namespace(actor=self.actor, warehouse_id=self.warehouse_id, levels=self.levels, once=once),
-        )
+        force, purge = query_flag(request, "force"), query_flag(request, "purge")
+        is_recursive = query_flag(request, "recursive")
+
+        def drop() -> None:
+            actor, warehouse_id, levels = self.actor, self.warehouse_id, self.levels
+            if is_recursive:
+                drop_subtree(actor=actor, warehouse_id=warehouse_id, levels=levels, purge=purge, force=force, once=once)
+            else:
+                drop_namespace(actor=actor, warehouse_id=warehouse_id, levels=levels, force=force, once=once)
+
+        self.perform(once, drop)
         return no_content()
 
 

@@ -57,7 +57,12 @@ _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Sent again with the same key, the same request is not done again and gets the same answer",
 )
-_FORCE: Final = OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected")
+_FORCE: Final = OpenApiParameter(
+    "force",
+    OpenApiTypes.BOOL,
+    default=False,
+    description="Also when it is protected; and for good, also in a soft-delete warehouse",
+)
 _REFERENCED_BY: Final = OpenApiParameter(
     "referenced-by",
     OpenApiTypes.STR,
@@ -163,10 +168,35 @@ namespace_exists = extend_schema(
 drop_namespace = extend_schema(
     operation_id="dropNamespace",
     tags=CATALOG,
-    summary="Forget an empty namespace",
-    parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
+    summary="Forget an empty namespace, or one with everything in it",
+    parameters=[
+        *_IN_NAMESPACE,
+        OpenApiParameter(
+            "recursive",
+            OpenApiTypes.BOOL,
+            default=False,
+            description="Also when it is not empty: what lies in it goes for good. In a soft-delete warehouse only "
+            "with `force`",
+        ),
+        OpenApiParameter(
+            "purge",
+            OpenApiTypes.BOOL,
+            default=False,
+            description="With `recursive`: also delete the files of what goes, by tasks that are queued",
+        ),
+        OpenApiParameter(
+            "force", OpenApiTypes.BOOL, default=False, description="Also when it, or something in it, is protected"
+        ),
+        _IDEMPOTENCY_KEY,
+    ],
     responses=_answers(
-        done("Dropped"), {404: _NO_NAMESPACE, 409: "`NamespaceNotEmptyException`, `NamespaceProtected`"}
+        done("Dropped"),
+        {
+            400: "`NamespaceDeleteNotAllowed`: recursive, in a soft-delete warehouse, without `force`",
+            404: _NO_NAMESPACE,
+            409: "`NamespaceNotEmptyException`, `NamespaceProtected`, `ChildNamespaceProtected`, "
+            "`ChildTabularProtected`, `NamespaceHasRunningTabularExpirations`",
+        },
     ),
 )
 update_namespace_properties = extend_schema(
@@ -201,7 +231,13 @@ create_table = extend_schema(
     request=shapes.CreateTableRequest,
     responses=_answers(
         {200: shapes.LoadTableResult},
-        {400: _LOCATION, 404: _NO_NAMESPACE, 409: f"{_TAKEN}; `LocationAlreadyTaken`", 413: _TOO_LARGE, 503: _STORE},
+        {
+            400: f"{_LOCATION}; `InvalidLocation`: the chosen location is not empty",
+            404: _NO_NAMESPACE,
+            409: f"{_TAKEN}; `LocationAlreadyTaken`",
+            413: _TOO_LARGE,
+            503: f"{_STORE}; `SlowDownException`: files of a dropped table are still being deleted at the location",
+        },
     ),
 )
 register_table = extend_schema(

@@ -15,6 +15,7 @@ from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
 from catalog.services.locations import spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
+from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import CommitFailed
@@ -43,7 +44,8 @@ def create_table(
 ) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
-    Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
+    A location that the client chooses must be empty. Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`,
+    `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files of a dropped table are deleted there.
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -61,6 +63,8 @@ def create_table(
         format_version=_format_version(target, requested_format_version(properties)),
         now_ms=now_ms(),
     )
+    if location is not None:
+        require_vacant(target, metadata["location"])
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
     staged = StagedTable(write_json(metadata))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from catalog.errors import Protected, no_such_tabular, noun
+from catalog.errors import Protected, no_such_tabular, no_such_warehouse, noun
 from catalog.identifiers import Identifier
-from catalog.models import LocationClaim, Tabular
+from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, find_target, find_target_of_commit
 from catalog.services.contention import attempts
+from catalog.services.locations import lock_warehouse
 from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.retirement import hide, retire
 from icekeeper.kernel.write_transaction import write_transaction
-from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.securables import remove_securable
-from tenancy.models import Securable
 
 
 def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, once: RequestKey | None = None) -> Loaded:
@@ -36,7 +35,7 @@ def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, onc
             if row.protected:
                 raise Protected(f"Table is protected: {table}")
             if row.metadata_location == last.metadata_location:
-                _delete(row)
+                retire([row], purge=False)
                 keep_outcome(once, last)
                 return last
     raise AssertionError("attempts() ends with an error")
@@ -52,27 +51,26 @@ def drop_tabular(
     force: bool = False,
     once: RequestKey | None = None,
 ) -> None:
-    """Forget it: its row is gone on return. With `purge` a task that deletes its files is queued with it.
+    """Forget it: nobody finds it any more on return.
 
-    Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
+    In a soft-delete warehouse its row is kept until it expires, unless `force`. With `purge` its files are deleted by a
+    task after the row. Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
     """
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     current = target.tabular_for(actor, Can.DROP, kind)
     with write_transaction():
+        warehouse = lock_warehouse(warehouse_id)  # its rules as they are now
+        if warehouse is None:
+            raise no_such_warehouse(warehouse_id)
         row = _lock_named(current, identifier)
         if row is None:
             raise no_such_tabular(kind, identifier)
         if row.protected and not force:
             raise Protected(f"{noun(kind)} is protected: {identifier}")
-        if purge:
-            claims = LocationClaim.objects.filter(tabular=row).values_list("location", flat=True)
-            Task.objects.create(
-                queue=Task.Queue.TABULAR_PURGE,
-                warehouse_id=warehouse_id,
-                entity_id=row.pk,
-                payload={"tabular_location": row.location, "former_locations": list(claims)},
-            )
-        _delete(row)
+        if warehouse.has_soft_delete and not force:
+            hide(row, warehouse=warehouse, purge=purge)
+        else:
+            retire([row], purge=purge)
         keep_outcome(once)
 
 
@@ -82,9 +80,3 @@ def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | No
         namespace_id=current.namespace_id, name_key=identifier.name_key, deleted_at__isnull=True
     )
     return named.select_for_update().filter(pk=current.id).first()
-
-
-def _delete(row: Tabular) -> None:
-    tabular_id = row.pk
-    row.delete()
-    remove_securable(Securable.Type(row.kind), tabular_id)

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from catalog.errors import LocationAlreadyTaken
+from django.db.models import F, QuerySet, UUIDField, Value
+from django.db.models.functions import Cast
+
+from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.targets import Target
@@ -50,25 +53,53 @@ def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
     tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
     claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
     if tabulars.union(claims).exists():
-        raise LocationAlreadyTaken(f"Location is in the folder of a table or view: {location}")
+        raise location_taken(location)
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` unless only `owner` lies at, above or below."""
-    around = [location, *parents(location, base=warehouse.location)]
-    below = f"{location}/"
-    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk).exclude(pk=owner).values_list("location")
-    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk).values_list("location")
+    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk).exclude(pk=owner)
+    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk)
     others = claims.exclude(tabular_id=owner) | claims.filter(tabular_id__isnull=True)
-    found = tabulars.filter(location__in=around).union(
-        tabulars.filter(location__startswith=below),
-        others.filter(location__in=around),
-        others.filter(location__startswith=below),
-        all=True,
+    if _overlaps(location, warehouse.location, tabulars, others):
+        raise location_taken(location)
+
+
+def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:
+    """Under the lock of `warehouse`: whether a tabular, soft-deleted ones included, lies or lay at, above or below."""
+    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk)
+    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk, tabular_id__isnull=False)
+    return bool(_overlaps(location, warehouse.location, tabulars, claims))
+
+
+def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[tuple[str, UUID | None]]:
+    """Who is at, above or below a location of the warehouse at `base`: where, and the purge task if it is one.
+
+    Without a lock it is a first look only.
+    """
+    nobody = Cast(Value(None), UUIDField())
+    tabulars = Tabular.objects.filter(warehouse_id=warehouse_id).annotate(by_task=nobody)
+    claims = LocationClaim.objects.filter(warehouse_id=warehouse_id).annotate(by_task=F("task_id"))
+    return _overlaps(location, base, tabulars, claims, "by_task")
+
+
+def _overlaps(location: str, base: str, tabulars: QuerySet[Any], claims: QuerySet[Any], *more: str) -> list[Any]:
+    """The rows at, above or below `location`: their own location first, then the columns `more`."""
+    around = [location, *parents(location, base=base)]
+    below = f"{location}/"
+    chosen = [rows.values_list("location", *more) for rows in (tabulars, claims)]
+    found = (
+        chosen[0]
+        .filter(location__in=around)
+        .union(
+            chosen[0].filter(location__startswith=below),
+            chosen[1].filter(location__in=around),
+            chosen[1].filter(location__startswith=below),
+            all=True,
+        )
     )
     # SQLite's LIKE, which looks for the prefix there, does not tell A from a.
-    if any(taken in around or taken.startswith(below) for (taken,) in found):
-        raise LocationAlreadyTaken(f"Location is already taken by another table or view: {location}")
+    return [row for row in found if row[0] in around or row[0].startswith(below)]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:

@@ -186,7 +186,10 @@ def _without_managed(properties: dict[str, str]) -> dict[str, str]:
 def drop_namespace(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False, once: RequestKey | None = None
 ) -> None:
-    """Forget an empty namespace. Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`."""
+    """Forget an empty namespace; what was soft-deleted in it and can be restored counts.
+
+    Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
+    """
     try:
         with write_transaction():
             namespace = _locked(actor, Can.DELETE, warehouse_id, levels)

@@ -112,7 +112,7 @@ def answer_of(result: object) -> dict[str, Any]:
     raise TypeError(f"no outcome can be kept of {type(result).__name__}")
 
 
-def delete_old_outcomes() -> int:
+def delete_old_outcomes(*, actor: Actor) -> int:
     """Forget outcomes beyond their lifetime and the grace period; returns how many."""
     conf = settings.ICEKEEPER.idempotency
     before = now() - timedelta(seconds=conf.lifetime + conf.grace_period)

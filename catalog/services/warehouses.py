@@ -7,10 +7,11 @@ from uuid import UUID
 from django.db import IntegrityError
 from django.db.models import RestrictedError
 
-from catalog.errors import WarehouseNotEmpty, WarehouseProtected, no_such_warehouse
+from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected, no_such_warehouse
 from catalog.models import Namespace
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
+from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -19,7 +20,10 @@ from tenancy.models import Securable
 
 
 def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
-    """Forget an empty warehouse; its files stay. Raises `WarehouseNotEmpty`, `WarehouseProtected` unless `force`."""
+    """Forget an empty warehouse; its files stay.
+
+    Raises `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409), `WarehouseProtected` (409) unless `force`.
+    """
     try:
         with write_transaction():
             warehouse = Warehouse.objects.select_for_update().filter(pk=warehouse_id).first()
@@ -30,6 +34,10 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.filter(warehouse_id=warehouse_id).exists():
                 raise WarehouseNotEmpty(f"Warehouse is not empty: {warehouse.name}")
+            if has_tasks(warehouse_id):
+                raise WarehouseHasUnfinishedTasks(
+                    f"Files of dropped tables are still to be deleted in {warehouse.name}"
+                )
             warehouse.delete()
             remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
     except (RestrictedError, IntegrityError):

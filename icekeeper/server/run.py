@@ -7,6 +7,7 @@ import logging
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
 from icekeeper.env import ServerSettings, Settings
+from icekeeper.server.companion import Companion
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.worker import RequestWorker
 
@@ -60,7 +62,10 @@ class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
 
 
 class GracefulArbiter(Arbiter):  # type: ignore[misc]
-    """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else."""
+    """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else.
+
+    Beside its workers it tends to the companion of the server, if there is one.
+    """
 
     def start(self) -> None:
         self.LISTENERS = [self.app.listener]
@@ -69,16 +74,40 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
     def handle_int(self) -> None:
         self.handle_term()
 
+    def manage_workers(self) -> None:
+        super().manage_workers()
+        if self.app.companion is not None:
+            self.app.companion.tend(self.LISTENERS)
+
+    def reap_workers(self) -> None:
+        if self.app.companion is not None and self.LISTENERS:  # they are closed first when the server stops
+            self.app.companion.reap()
+        super().reap_workers()
+
+    def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
+        until = monotonic() + self.cfg.graceful_timeout
+        if self.app.companion is not None:
+            self.app.companion.ask_to_stop()
+        super().stop(graceful)
+        if self.app.companion is not None:
+            self.app.companion.wait(until)
+
 
 class Server(BaseApplication):  # type: ignore[misc]
     """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound.
 
-    `companions` are names of functions that each process calls when it begins to serve; what they return is called at
-    its end.
+    `companion` is a process that lives as long as the server; `attendants` are names of functions that each process
+    calls when it begins to serve; what they return is called at its end.
     """
 
-    def __init__(self, conf: Settings, when_bound: Callable[[], None], companions: Sequence[str] = ()) -> None:
-        self.conf, self.when_bound, self.companions = conf, when_bound, companions
+    def __init__(
+        self,
+        conf: Settings,
+        when_bound: Callable[[], None],
+        companion: Companion | None = None,
+        attendants: Sequence[str] = (),
+    ) -> None:
+        self.conf, self.when_bound, self.companion, self.attendants = conf, when_bound, companion, attendants
         server = conf.server
         self.limits = Limits(
             queue_timeout=server.queue_timeout,
@@ -122,7 +151,7 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "preload_app": True,
         "pre_fork": _before_fork,
         "child_exit": lambda arbiter, worker: arbiter.app.board.release(worker.slot),
-        "post_worker_init": _start_companions,
+        "post_worker_init": _start_attendants,
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
@@ -145,23 +174,24 @@ def _before_fork(arbiter: Any, worker: Any) -> None:
     gc.freeze()  # what lives now is shared; the collector would write to it in every worker
 
 
-def _start_companions(worker: Any) -> None:
+def _start_attendants(worker: Any) -> None:
     """After the fork: a thread lives in the process that started it only."""
-    worker.companions = [import_string(path)() for path in worker.app.companions]
+    worker.attendants = [import_string(path)() for path in worker.app.attendants]
 
 
 def _end_process(_arbiter: Any, worker: Any) -> None:
-    for end in worker.companions:
+    for end in worker.attendants:
         end()
     _close_databases()
 
 
-def run_server(conf: Settings, when_bound: Callable[[], None]) -> None:
+def run_server(conf: Settings, when_bound: Callable[[], None], companion: Companion | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
 
-    `when_bound` is called once when connections can be made. Raises OSError when the port cannot be bound.
+    `when_bound` is called once when connections can be made; `companion` lives as long as the server does. Raises
+    OSError when the port cannot be bound.
     """
-    server = Server(conf, when_bound, settings.SERVER_COMPANIONS)
+    server = Server(conf, when_bound, companion, settings.SERVER_ATTENDANTS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

@@ -62,7 +62,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     slot: int
     """This worker's place on the load board, given by the arbiter before the fork."""
 
-    companions: Sequence[Callable[[], None]] = ()
+    attendants: Sequence[Callable[[], None]] = ()
     """What ends the threads that live beside the requests, once they were started (icekeeper.server.run)."""
 
     def init_process(self) -> None:

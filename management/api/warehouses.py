@@ -40,7 +40,12 @@ class LocalStorageProfile(KebabSerializer):
 
 
 class DeleteProfile(KebabSerializer):
-    type = serializers.ChoiceField(["hard"])
+    """What a drop does: `hard` forgets a table at once, `soft` keeps it for some time, hidden."""
+
+    type = serializers.ChoiceField(["hard", "soft"])
+    expiration_seconds = serializers.IntegerField(
+        required=False, min_value=0, help_text="`soft` only, and required there: how long a dropped table is kept"
+    )
 
 
 @extend_schema_field(LocalStorageProfile)
@@ -182,7 +187,10 @@ class WarehouseView(APIView):
             WAREHOUSE_ID,
             OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
         ],
-        responses=answers(done("Deleted"), {404: NO_WAREHOUSE, 409: "`WarehouseNotEmpty`, `WarehouseProtected`"}),
+        responses=answers(
+            done("Deleted"),
+            {404: NO_WAREHOUSE, 409: "`WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks`, `WarehouseProtected`"},
+        ),
     )
     def delete(self, request: Request, warehouse_id: str) -> Response:
         force = request.GET.get("force", "false").lower()

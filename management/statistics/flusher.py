@@ -16,7 +16,7 @@ logger = logging.getLogger("icekeeper.statistics")
 
 
 def start_flushing() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`SERVER_COMPANIONS`); what is returned ends it, after a last write."""
+    """Begin, in a process that serves requests (`SERVER_ATTENDANTS`); what is returned ends it, after a last write."""
     flusher = Flusher(call_counter, interval=settings.ICEKEEPER.endpoint_stat_flush_interval)
     flusher.start()
     return flusher.stop

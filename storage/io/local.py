@@ -9,17 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import InvalidLocation
+from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreUnavailable
 from storage.profiles.local import local_path, normalize_location, written_path
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}
 
 
 class LocalStore(ObjectStore):
@@ -72,6 +70,39 @@ class LocalStore(ObjectStore):
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
             os.unlink(name, dir_fd=folder)
 
+    def is_empty(self, location: str) -> bool:
+        deadline.remaining()
+        *folders, name = self._names(location)
+        try:
+            with self._refusals(location), self._folder(folders) as parent:
+                try:
+                    folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
+                except OSError as error:
+                    if error.errno in LINK_ERRORS:  # a file or a link
+                        return False
+                    raise
+                try:
+                    return not holds_files(folder, deadline.remaining)
+                finally:
+                    os.close(folder)
+        except ObjectNotFound:
+            return True
+
+    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
+        *folders, name = self._names(location)
+        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as parent:
+            is_gone = False
+            while not is_gone:  # somebody may be writing there still
+                keep_going()
+                folder = os.open(name, OPEN_FOLDER, dir_fd=parent)
+                try:
+                    empty_folder(folder, keep_going)
+                finally:
+                    os.close(folder)
+                keep_going()
+                is_gone = remove_folder(name, parent=parent)
+            os.fsync(parent)
+
     def make_folder(self, location: str) -> None:
         deadline.remaining()
         with self._refusals(location), self._folder(self._names(location), create=True):
@@ -94,14 +125,14 @@ class LocalStore(ObjectStore):
         try:
             for name in names:
                 try:
-                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                    deeper = os.open(name, OPEN_FOLDER, dir_fd=folder)
                 except FileNotFoundError:
                     if not create:
                         raise
                     with suppress(FileExistsError):
                         os.mkdir(name, 0o755, dir_fd=folder)
                         os.fsync(folder)
-                    deeper = os.open(name, _FOLDER, dir_fd=folder)
+                    deeper = os.open(name, OPEN_FOLDER, dir_fd=folder)
                 os.close(folder)
                 folder = deeper
             yield folder
@@ -117,7 +148,7 @@ class LocalStore(ObjectStore):
         except (IsADirectoryError, NotADirectoryError) as error:
             raise InvalidLocation(f"Location {location} leads through a link or names a folder") from error
         except OSError as error:
-            if error.errno in _LINK_ERRORS:
+            if error.errno in LINK_ERRORS:
                 raise InvalidLocation(f"Location {location} leads through a symbolic link") from None
             if error.errno == errno.ENAMETOOLONG:
                 raise InvalidLocation(f"Location {location[:200]}… is too long for the file system") from None

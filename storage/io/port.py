@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from icekeeper.kernel.errors import CatalogError, Conflict, NotFound
 
@@ -28,7 +29,7 @@ class StoreUnavailable(CatalogError):
 class ObjectStore(ABC):
     """Locations are complete (`file:///…`, later `s3://…`) and were checked to lie in the warehouse.
 
-    Each call but `delete` asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails.
+    Each call but deletions asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails.
     """
 
     @abstractmethod
@@ -46,6 +47,18 @@ class ObjectStore(ABC):
     @abstractmethod
     def delete(self, location: str) -> None:
         """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
+
+    @abstractmethod
+    def is_empty(self, location: str) -> bool:
+        """Whether there is no object at the location or below it; folders without objects are nothing."""
+
+    @abstractmethod
+    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
+        """Delete every object below the location, and nothing else; what was deleted before is fine.
+
+        `keep_going` is called before each step; what it raises ends the deletion there. Raises `InvalidLocation` when
+        the location itself is no folder.
+        """
 
     @abstractmethod
     def make_folder(self, location: str) -> None:

@@ -38,3 +38,7 @@ class Warehouse(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def has_soft_delete(self) -> bool:
+        return bool(self.delete_profile["type"] == "soft")

@@ -24,6 +24,8 @@ ALLOWED_UNLESS_CHOSEN = (1, 2, 3)
 """Version 4 is not finished, so a warehouse must ask for it."""
 
 MAX_NAME_BYTES = 128
+LONGEST_EXPIRATION_SECONDS = 3_155_760_000
+"""A hundred years."""
 
 
 class WarehouseExists(Conflict):
@@ -48,7 +50,7 @@ def create_warehouse(
     """Make a warehouse in `project`; its folder is there on return.
 
     Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) when its location is in, around or equal
-    to another warehouse's, `BadRequest` for a wrong name, profile or format policy.
+    to another warehouse's, `BadRequest` for a wrong name, profile, delete profile or format policy.
     """
     require(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
     name = _checked_name(name)
@@ -103,10 +105,14 @@ def _checked_name(name: object) -> str:
 
 
 def _delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
-    profile = profile or {"type": "hard"}
-    if profile != {"type": "hard"}:
-        raise BadRequest("delete-profile: this version has only {'type': 'hard'}")
-    return profile
+    if not profile or profile == {"type": "hard"}:
+        return {"type": "hard"}
+    if profile.get("type") != "soft" or profile.keys() != {"type", "expiration-seconds"}:
+        raise BadRequest('delete-profile: must be {"type": "hard"} or {"type": "soft", "expiration-seconds": ...}')
+    seconds = profile["expiration-seconds"]
+    if type(seconds) is not int or not 0 <= seconds <= LONGEST_EXPIRATION_SECONDS:
+        raise BadRequest(f"delete-profile: expiration-seconds must be a number from 0 to {LONGEST_EXPIRATION_SECONDS}")
+    return {"type": "soft", "expiration-seconds": seconds}
 
 
 def _format_policy(allowed: list[int] | None, default: int | None) -> tuple[list[int], int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tenancy.models import Securable
 
 Ref = tuple[Securable.Type, object]
@@ -28,6 +30,11 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
     own_id = securable_id(securable_type, object_id)
     parent_path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(*parent))
     Securable.objects.filter(pk=own_id).update(parent_id=securable_id(*parent), path=f"{parent_path}{own_id}/")
+
+
+def remove_securables(refs: Iterable[Ref]) -> None:
+    """Remove several objects that are not above one another."""
+    Securable.objects.filter(pk__in=[securable_id(*ref) for ref in refs]).delete()
 
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> None:

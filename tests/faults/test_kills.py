@@ -2,7 +2,7 @@
 
 Each case runs in a forked process that dies by itself, without any clean-up, at its n-th line of our code; n grows
 until the process lives to answer. After every death the catalog is read again, on another connection. A plain commit is
-killed at every line, the other writes at every third one, and at every line too with ICEKEEPER_TEST_LONG=1.
+killed at every line, the other writes at every third or ninth one, and at every line too with ICEKEEPER_TEST_LONG=1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,8 +23,10 @@ from django.db import connection, connections
 
 from catalog.models import GenericTable, LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tasks.queue.models import Task
+from tasks.workers.worker import Worker
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA, chosen, snapshot
 from tests.wsgi_client import ApiClient
@@ -36,6 +39,8 @@ ROOMS = tuple(
         "catalog/services",
         "catalog/selectors/targets.py",
         "storage/io",
+        "tasks/queue",
+        "tasks/workers",
         "tenancy/authz/securables.py",
         "icekeeper/kernel/sql.py",
         "icekeeper/kernel/write_transaction.py",
@@ -46,7 +51,7 @@ ROOMS = tuple(
     )
 )
 DIED, ANSWERED = 9, 0
-STRIDE = 1 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 3
+STRIDE, WIDE_STRIDE = (1, 1) if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else (3, 9)
 LAST_LINE, LAST_STEPS = 2_000, 12
 
 
@@ -144,12 +149,13 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
                 loaded = catalog.get(f"/namespaces/{space}/tables/{identifier['name']}")
                 assert loaded.status == 200, loaded.body
                 found[identifier["name"]] = loaded.json()
-        rows = list(Tabular.objects.all())
-        assert {row.name for row in rows} == set(found)
+        kept = set(Tabular.objects.values_list("pk", flat=True))  # soft-deleted ones too
         assert set(Securable.objects.filter(type="table").values_list("object_id", flat=True)) == {
-            str(row.pk) for row in rows
+            str(key) for key in kept
         }
-        assert set(TabularMetadata.objects.values_list("tabular_id", flat=True)) == {row.pk for row in rows}
+        assert set(TabularMetadata.objects.values_list("tabular_id", flat=True)) == kept
+        rows = list(Tabular.objects.filter(deleted_at=None))
+        assert {row.name for row in rows} == set(found)
         assert set(Securable.objects.filter(type="namespace").values_list("object_id", flat=True)) == {
             str(key) for key in Namespace.objects.values_list("pk", flat=True)
         }
@@ -213,7 +219,9 @@ def test_commit(catalog: ApiClient, make_table: Any, state: Any) -> None:
     assert deaths_after > 3
 
 
-def kill_at_line_after_line(act: Callable[[int], Callable[[], Any]], check: Callable[[int], bool]) -> None:
+def kill_at_line_after_line(
+    act: Callable[[int], Callable[[], Any]], check: Callable[[int], bool], stride: int = STRIDE
+) -> None:
     """Kill `act(line)` at one line after the other until it lives to answer.
 
     `check(line)` judges what is there and says whether it is the new state: some deaths must leave the old one, some
@@ -228,10 +236,10 @@ def kill_at_line_after_line(act: Callable[[int], Callable[[], Any]], check: Call
         deaths[is_new] += not has_lived
         return has_lived
 
-    first_to_live = next((line for line in range(1, LAST_LINE, STRIDE) if lives(line)), None)
+    first_to_live = next((line for line in range(1, LAST_LINE, stride) if lives(line)), None)
     assert first_to_live is not None, "the process never lived to answer"
     for line in range(max(1, first_to_live - LAST_STEPS), first_to_live):  # around the commit every line counts
-        if line % STRIDE != 1 % STRIDE:
+        if line % stride != 1 % stride:
             lives(line)
     assert deaths[False] > 10
     assert deaths[True] > 0
@@ -344,12 +352,21 @@ def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state:
     kill_at_line_after_line(act, check)
 
 
+def places_are_held(*, by_tasks: int) -> bool:
+    """Exactly the purges that are queued hold places, each its own."""
+    tasks = Task.objects.filter(queue="tabular_purge")
+    held = LocationClaim.objects.filter(tabular=None).values_list("task_id", "location")
+    assert sorted(held) == sorted((task.pk, task.payload["tabular_location"]) for task in tasks)
+    return len(held) == by_tasks
+
+
 def test_drop_with_purge(catalog: ApiClient, make_table: Any, state: Any) -> None:
     make_table()
 
     def act(_: int) -> Callable[[], Any]:
         if not Tabular.objects.exists():
             Task.objects.all().delete()
+            LocationClaim.objects.all().delete()
             make_table()
         return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
 
@@ -357,6 +374,150 @@ def test_drop_with_purge(catalog: ApiClient, make_table: Any, state: Any) -> Non
         # The table is there and nothing is queued, or it is gone and its purge is queued.
         is_gone = "t" not in state()
         assert is_gone is Task.objects.exists()
+        assert places_are_held(by_tasks=int(is_gone))
+        return is_gone
+
+    kill_at_line_after_line(act, check)
+
+
+def test_soft_drop(catalog: ApiClient, make_table: Any, soft_delete: int, state: Any) -> None:
+    make_table()
+
+    def act(_: int) -> Callable[[], Any]:
+        if "t" not in state():
+            make_table()
+        return lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true")
+
+    dropped = 0
+
+    def check(_: int) -> bool:
+        nonlocal dropped
+        is_hidden = "t" not in state()
+        dropped += is_hidden
+        hidden = set(Tabular.objects.exclude(deleted_at=None).values_list("pk", flat=True))
+        assert len(hidden) == dropped
+        assert set(Task.objects.values_list("queue", "entity_id")) == {("soft_deletion", key) for key in hidden}
+        return is_hidden
+
+    kill_at_line_after_line(act, check)
+
+
+class Done:
+    status, body = 204, b""
+
+
+def next_worker() -> Callable[[], Any]:
+    """Does the one task there is, in the place of a worker that died."""
+    Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
+    Task.objects.update(scheduled_for=now())
+
+    def act() -> Any:
+        assert Worker(poll_interval=60).work()
+        return Done
+
+    return act
+
+
+def test_expiration(catalog: ApiClient, make_table: Any, soft_delete: int, state: Any) -> None:
+    make_table("other")
+
+    def act(_: int) -> Callable[[], Any]:
+        if not Tabular.objects.filter(name="t").exists():
+            Task.objects.all().delete()
+            LocationClaim.objects.all().delete()
+            make_table()
+            assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+        return next_worker()
+
+    def check(_: int) -> bool:
+        # The row waits and so does the task, or the row is gone and its purge is queued.
+        assert set(state()) == {"other"}
+        is_gone = not Tabular.objects.filter(name="t").exists()
+        assert Task.objects.get().queue == ("tabular_purge" if is_gone else "soft_deletion")
+        assert places_are_held(by_tasks=int(is_gone))
+        return is_gone
+
+    kill_at_line_after_line(act, check)
+
+
+def test_purge(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
+    living = Path(make_table("living", location=f"file://{storage_root}/wh/t2")["metadata-location"][len("file://") :])
+    folder = storage_root / "wh" / "t"
+
+    def act(_: int) -> Callable[[], Any]:
+        if not Task.objects.exists():
+            make_table(location=f"file://{folder}")
+            assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+        for file in ("data/x.parquet", "metadata/left"):  # as much to do for the next one
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text("x")
+        for file in folder.rglob("*.metadata.json"):
+            file.unlink()
+        return next_worker()
+
+    def check(_: int) -> bool:
+        # What is left of the files is the task's, or there is nothing left.
+        assert set(state()) == {"living"}
+        assert living.exists()
+        is_done = not Task.objects.exists()
+        assert places_are_held(by_tasks=int(not is_done))
+        assert not (is_done and folder.exists())
+        return is_done
+
+    kill_at_line_after_line(act, check)
+
+
+def test_create_in_the_place_of_a_purge(catalog: ApiClient, make_table: Any, state: Any, storage_root: Path) -> None:
+    folder = storage_root / "wh" / "t"
+    body = {"name": "t", "schema": SCHEMA, "location": f"file://{folder}"}
+
+    def act(_: int) -> Callable[[], Any]:
+        Task.objects.filter(status="running").update(leased_until=now() - timedelta(seconds=1))
+        if not Task.objects.exists():
+            if not Tabular.objects.exists():
+                for orphan in folder.rglob("*.metadata.json"):  # of one that died before its table was there
+                    orphan.unlink()
+                make_table(location=body["location"])
+            (folder / "data").mkdir(parents=True)
+            (folder / "data" / "x.parquet").write_text("x")
+            assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+        return lambda: catalog.post("/namespaces/ns/tables", body)
+
+    def check(_: int) -> bool:
+        # The new table alone with its own file, or none, and then old files only as long as their task is there.
+        is_there = "t" in state()
+        is_purged = not Task.objects.exists()
+        assert places_are_held(by_tasks=int(not is_purged))
+        assert is_purged or not is_there
+        if is_purged:
+            assert not (folder / "data").exists()
+        if is_there:
+            assert len(list(folder.rglob("*.json"))) == 1
+        return is_there
+
+    kill_at_line_after_line(act, check, WIDE_STRIDE)
+
+
+def test_recursive_drop(catalog: ApiClient, make_table: Any, state: Any) -> None:
+    make_table("other")
+
+    def act(_: int) -> Callable[[], Any]:
+        if catalog.head("/namespaces/gone").status == 404:
+            Task.objects.all().delete()
+            LocationClaim.objects.all().delete()
+            for levels in (["gone"], ["gone", "inner"]):
+                assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+                target = "/namespaces/" + "%1F".join(levels) + "/tables"
+                assert catalog.post(target, {"name": "-".join(levels), "schema": SCHEMA}).status == 200
+            assert Tabular.objects.filter(name="gone-inner").update(deleted_at=now())
+        return lambda: catalog.delete("/namespaces/gone?recursive=true&purge=true")
+
+    def check(_: int) -> bool:
+        is_gone = "gone" not in state()
+        assert Namespace.objects.count() == (1 if is_gone else 3)
+        assert Tabular.objects.count() == (1 if is_gone else 3)
+        assert Task.objects.count() == (2 if is_gone else 0)
+        assert places_are_held(by_tasks=2 if is_gone else 0)
         return is_gone
 
     kill_at_line_after_line(act, check)

@@ -48,7 +48,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     original = psycopg.Cursor.execute
     with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
         patched.setattr(psycopg.Cursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete", "require_exists"):
+        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
             patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
         yield seen
 
@@ -84,6 +84,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "properties": {},
     }
     generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
+    at_location = {"name": "l", "location": f"{table['metadata']['location']}-chosen", **columns}
     staged = {"name": "v", "stage-create": True, **columns}
 
     def commit(updates: list[Any]) -> Answer:
@@ -110,6 +111,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "tables.credentials": lambda: catalog.get("/namespaces/ns/tables/t/credentials"),
         "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
         "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
+        "tables.create_at_location": lambda: catalog.post("/namespaces/n/tables", at_location),
         "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", staged),
         "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
         "tables.commit_snapshot": lambda: commit(append),
@@ -146,8 +148,8 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         ),
         "views.drop": lambda: catalog.delete("/namespaces/ns/views/view"),
         "tables.rename": lambda: catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "w"}}),
-        "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/w"),
-        "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/t?purgeRequested=true"),
+        "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/t"),
+        "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/w?purgeRequested=true"),
         "tables.register": lambda: catalog.post(
             "/namespaces/ns/register", {"name": "r", "metadata-location": table["metadata-location"]}
         ),
@@ -161,6 +163,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
             "/generic-tables/rename", {"source": here, "destination": here | {"name": "w"}}
         ),
         "generic_tables.drop": lambda: generic.delete("/namespaces/ns/generic-tables/w?purgeRequested=false"),
+        "namespaces.drop_recursively": lambda: catalog.delete("/namespaces/n?recursive=true&purge=true"),
     }  # fmt: skip
 
 

@@ -69,6 +69,14 @@ def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped:
     assert not Securable.objects.filter(type="warehouse").exists()
 
 
+@pytest.mark.parametrize("seconds", [0, 604_800, 3_155_760_000])
+def test_a_warehouse_with_soft_delete(root: Path, bootstrapped: None, seconds: int) -> None:
+    profile = {"type": "soft", "expiration-seconds": seconds}
+    made = make(root, **{"delete-profile": profile}).json()
+    assert made["delete-profile"] == profile
+    assert api.get(f"/warehouse/{made['id']}").json() == made
+
+
 def test_names_and_places_are_taken_once(root: Path, bootstrapped: None) -> None:
     assert make(root).status == 201
     for folder in ("other", "wh"):
@@ -118,7 +126,15 @@ def test_folders_outside_the_root_are_refused(root: Path, bootstrapped: None, pa
         {"storage-profile": {"type": "s3", "bucket": "b"}},
         {"storage-profile": {}},
         {"storage-credential": {"type": "s3"}},
-        {"delete-profile": {"type": "soft", "expiration-seconds": 5}},
+        {"delete-profile": {"type": "soft"}},
+        {"delete-profile": {"type": "later", "expiration-seconds": 5}},
+        {"delete-profile": {"type": "hard", "expiration-seconds": 5}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": -1}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": True}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": 1.5}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": "5"}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": 3_155_760_001}},
+        {"delete-profile": {"type": "soft", "expiration-seconds": 5, "more": 1}},
         {"allowed-format-versions": []},
         {"allowed-format-versions": [9]},
         {"allowed-format-versions": "2"},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +23,9 @@ PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 class CatalogServer:
     """One server below `home`: state in `state/`, local warehouses below `storage/`, output in `server.log`.
 
-    `database_url` puts it on PostgreSQL, None on SQLite. `settings` are further variables of the product. Clients use
-    `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which keep address and state.
+    `database_url` puts it on PostgreSQL, None on SQLite. `arguments` are those of `serve`, `settings` further variables
+    of the product. Clients use `uri`, `warehouse` and `warehouse_id`; tests of crashes use `kill` and `restart`, which
+    keep address and state.
     """
 
     def __init__(
@@ -33,9 +35,10 @@ class CatalogServer:
         database_url: str | None = None,
         workers: int = 1,
         threads: int = 8,
+        arguments: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.home = home
+        self.home, self.arguments = home, arguments
         self.storage_root = home / "storage"
         self.log_path = home / "server.log"
         self.port = process.free_port()
@@ -95,14 +98,21 @@ class CatalogServer:
     def start(self) -> Self:
         """Serve, and return when the health check answers."""
         self._process = process.start(
-            [sys.executable, ROOT / "manage.py", "serve"], log=self.log_path, env=self.environment, cwd=self.home
-        )
+            [sys.executable, ROOT / "manage.py", "serve", *self.arguments],
+            log=self.log_path, env=self.environment, cwd=self.home,
+        )  # fmt: skip
         try:
             process.wait_until_ready(self._is_healthy, self._process, log=self.log_path, seconds=60)
         except PartError:
             self.kill()
             raise
         return self
+
+    def wait(self, seconds: float = 60) -> int:
+        """The exit status of a server that was sent a signal."""
+        if self._process is None:
+            raise PartError("the catalog server is not running")
+        return self._process.wait(seconds)
 
     def stop(self) -> None:
         """End gracefully, as a supervisor would."""
@@ -115,6 +125,12 @@ class CatalogServer:
         if self._process is not None:
             process.kill(self._process)
             self._process = None
+
+    def log_lines(self, logger: str) -> list[dict[str, Any]]:
+        """What `logger` has written so far."""
+        complete, _, _ = self.log_path.read_bytes().rpartition(b"\n")  # the last one may just be being written
+        written = [json.loads(line) for line in complete.splitlines() if line.startswith(b"{")]
+        return [line for line in written if line["logger"] == logger]
 
     def restart(self) -> Self:
         """Start again on the same address and state, whether it was stopped, killed or still runs."""

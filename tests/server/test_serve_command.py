@@ -92,7 +92,9 @@ def test_port_in_use(bare: BareServer) -> None:
 def test_start_and_stop(bare: BareServer) -> None:
     assert _manage(bare, "migrate", "--verbosity", "0").returncode == 0
     bare.environment["LAKEKEEPER__NOT_A_SETTING"] = "1"
-    running = process.start([sys.executable, "manage.py", "serve"], log=bare.log, env=bare.environment, cwd=ROOT)
+    running = process.start(
+        [sys.executable, "manage.py", "serve", "--without-worker"], log=bare.log, env=bare.environment, cwd=ROOT
+    )
     try:
         process.wait_until_ready(lambda: "Icekeeper serves" in bare.log.read_text(), running, log=bare.log, seconds=60)
         said = bare.log.read_text()

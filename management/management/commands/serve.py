@@ -6,8 +6,10 @@ import os
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 
+from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from icekeeper.server.run import run_server
 
@@ -19,8 +21,21 @@ class Command(BaseCommand):
         "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
         "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT; processes, threads and limits: "
         "ICEKEEPER__SERVER__*. Refuses to start on a database that cannot be reached or is not migrated to exactly "
-        "this version (manage.py migrate). Log lines are JSON on stderr, one a request."
+        "this version (manage.py migrate). Log lines are JSON on stderr, one a request. On SQLite it also runs and "
+        "supervises a worker (manage.py worker --help); on PostgreSQL workers are processes of their own, unless asked "
+        "for here."
     )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        worker = parser.add_mutually_exclusive_group()
+        worker.add_argument(
+            "--with-worker", dest="worker", action="store_true", default=None,
+            help="run a worker as a child of the server; so it is on SQLite",
+        )  # fmt: skip
+        worker.add_argument(
+            "--without-worker", dest="worker", action="store_false", default=None,
+            help="run none; so it is on PostgreSQL",
+        )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -34,8 +49,9 @@ class Command(BaseCommand):
             )  # fmt: skip
         logger.warning("authentication is OFF: whoever reaches this port may do anything")
         conf = settings.ICEKEEPER
+        has_worker = connection.vendor == "sqlite" if options["worker"] is None else options["worker"]
         try:
-            run_server(conf, self._announce)
+            run_server(conf, self._announce, Companion("the worker", _work) if has_worker else None)
         except OSError as error:
             reason = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
             raise CommandError(
@@ -57,6 +73,13 @@ class Command(BaseCommand):
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _work(parent: int) -> None:
+    """Runs in the worker's process."""
+    from tasks.workers.worker import run_worker
+
+    run_worker(parent=parent)
 
 
 def _reachable(bind_ip: str) -> str:

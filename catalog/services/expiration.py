@@ -1,0 +1,27 @@
+"""The end of a soft-deleted table, view or generic table."""
+
+from __future__ import annotations
+
+from catalog.models import Tabular
+from catalog.services.locations import lock_warehouse
+from catalog.services.retirement import PURGE, retire
+from icekeeper.kernel.write_transaction import write_transaction
+from tasks.queue.leases import Lease
+
+
+def expire_tabular(lease: Lease) -> None:
+    """Delete the row of a soft-deleted tabular for good, and queue the purge of its files if its drop asked for it.
+
+    One that is not soft-deleted any more is left as it is. The task ends in the same transaction. Raises `LeaseLost`
+    when somebody else has it: then nothing is changed.
+    """
+    with write_transaction():
+        lock_warehouse(lease.warehouse_id)
+        row = (
+            Tabular.objects.select_for_update()
+            .filter(pk=lease.entity_id, warehouse_id=lease.warehouse_id, deleted_at__isnull=False)
+            .first()
+        )
+        if row is not None:
+            retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
+        lease.finish()

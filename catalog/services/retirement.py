@@ -1,0 +1,77 @@
+"""How the rows of tables, views and generic tables go: hidden until they expire, or for good."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from catalog.models import LocationClaim, Tabular
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tasks.queue.models import Task
+from tenancy.authz.securables import remove_securables
+from tenancy.models import Securable
+
+AT_ONCE = 500
+"""Rows that one statement deletes or makes."""
+
+PURGE = "purge"
+"""The `deletion_kind` of an expiration that a purge follows."""
+
+
+def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
+    """Under the locks of both: nobody sees it any more, and its name is free; location, UUID and rights stay.
+
+    When the warehouse's time is over, a task deletes it for good: `catalog.services.expiration`.
+    """
+    dropped_at = now()
+    Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
+    Task.objects.create(
+        queue=Task.Queue.SOFT_DELETION,
+        warehouse_id=warehouse.pk,
+        entity_id=row.pk,
+        payload={"deletion_kind": PURGE if purge else "default"},
+        scheduled_for=dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"]),
+    )
+
+
+def retire(rows: Sequence[Tabular], *, purge: bool) -> None:
+    """Under the locks of the rows and, to purge them, of their warehouse: delete them.
+
+    With `purge` a task is queued for each, which holds their locations until it has deleted the files:
+    `catalog.services.purges`. Statements are bounded by the number of rows over `AT_ONCE`.
+    """
+    for first in range(0, len(rows), AT_ONCE):
+        batch = rows[first : first + AT_ONCE]
+        if purge:
+            _queue_purges(batch)
+        Tabular.objects.filter(pk__in=[row.pk for row in batch]).delete()
+        remove_securables([(Securable.Type(row.kind), row.pk) for row in batch])
+
+
+def _queue_purges(rows: Sequence[Tabular]) -> None:
+    claims = LocationClaim.objects.filter(tabular_id__in=[row.pk for row in rows]).order_by("id")
+    former: dict[UUID, list[str]] = defaultdict(list)
+    for tabular_id, location in claims.values_list("tabular_id", "location"):
+        former[tabular_id].append(location)
+    tasks = [
+        Task(
+            id=new_id(),
+            queue=Task.Queue.TABULAR_PURGE,
+            warehouse_id=row.warehouse_id,
+            entity_id=row.pk,
+            payload={"tabular_location": row.location, "former_locations": former[row.pk]},
+        )
+        for row in rows
+    ]
+    Task.objects.bulk_create(tasks)
+    LocationClaim.objects.bulk_create(
+        [
+            LocationClaim(warehouse_id=row.warehouse_id, task_id=task.pk, location=location)
+            for row, task in zip(rows, tasks, strict=True)
+            for location in dict.fromkeys([row.location, *former[row.pk]])
+        ]
+    )

@@ -1,0 +1,123 @@
+"""Namespaces that go with everything in them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from catalog.errors import (
+    ChildNamespaceProtected,
+    ChildTabularProtected,
+    NamespaceDeleteNotAllowed,
+    NamespaceHasRunningTabularExpirations,
+    NamespaceProtected,
+    no_such_namespace,
+    no_such_warehouse,
+)
+from catalog.identifiers import Levels, path_key
+from catalog.models import Namespace, Tabular
+from catalog.services.locations import lock_warehouse
+from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.retirement import AT_ONCE, retire
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from tasks.queue.leases import cancel_tasks, someone_works_at
+from tasks.queue.models import Task
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.authz.securables import remove_securables
+from tenancy.models import Securable
+
+
+def drop_subtree(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    purge: bool,
+    force: bool = False,
+    once: RequestKey | None = None,
+) -> None:
+    """Forget a namespace, those below it, and every table, view and generic table in them, soft-deleted ones too.
+
+    All at once or nothing, and for good: nothing of it can be restored. With `purge` the files of each are deleted by
+    a task. Locks are taken in the order of the house: warehouse, namespaces and tabulars, each by id.
+
+    Raises `NoSuchNamespace`; unless `force`, `NamespaceDeleteNotAllowed` (400) in a soft-delete warehouse and
+    `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
+    `NamespaceHasRunningTabularExpirations` (409) while one of the soft-deleted ones is just being deleted.
+    """
+    with write_transaction():
+        warehouse = lock_warehouse(warehouse_id)
+        if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
+            raise no_such_warehouse(warehouse_id)
+        namespaces = _lock_subtree(warehouse_id, levels)
+        top = namespaces[0]
+        require(actor, Can.DELETE, Securable.Type.NAMESPACE, top.pk)
+        if warehouse.has_soft_delete and not force:
+            raise NamespaceDeleteNotAllowed(
+                f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
+            )
+        tabulars = _lock_tabulars(namespaces)
+        if not force:
+            _require_unprotected(namespaces, tabulars)
+        _cancel_expirations(warehouse_id, tabulars)
+        retire(tabulars, purge=purge)
+        _delete_namespaces(namespaces)
+        keep_outcome(once)
+
+
+def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
+    """The namespace and those below it, which nobody can change any more; the namespace itself comes first."""
+    key = path_key(levels)
+    namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
+    subtree = namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
+    found = sorted(subtree.select_for_update().order_by("id"), key=lambda namespace: len(namespace.levels))
+    if not found or found[0].path_key != key:
+        raise no_such_namespace(levels)
+    return found
+
+
+def _lock_tabulars(namespaces: list[Namespace]) -> list[Tabular]:
+    found: list[Tabular] = []
+    ids = sorted(namespace.pk for namespace in namespaces)
+    for first in range(0, len(ids), AT_ONCE):
+        rows = Tabular.objects.select_for_update().filter(namespace_id__in=ids[first : first + AT_ONCE])
+        found += rows.order_by("id")
+    return found
+
+
+def _require_unprotected(namespaces: list[Namespace], tabulars: list[Tabular]) -> None:
+    top, *below = namespaces
+    if top.protected:
+        raise NamespaceProtected(f"Namespace is protected: {top}")
+    for namespace in below:
+        if namespace.protected:
+            raise ChildNamespaceProtected(f"Namespace {top} holds a protected namespace: {namespace}")
+    for tabular in tabulars:
+        if tabular.protected:
+            raise ChildTabularProtected(
+                f"Namespace {top} holds a protected {tabular.kind.replace('-', ' ')}: {tabular}"
+            )
+
+
+def _cancel_expirations(warehouse_id: UUID, tabulars: list[Tabular]) -> None:
+    hidden = [tabular.pk for tabular in tabulars if tabular.deleted_at is not None]
+    for first in range(0, len(hidden), AT_ONCE):
+        batch = hidden[first : first + AT_ONCE]
+        if someone_works_at(Task.Queue.SOFT_DELETION, warehouse_id, batch):
+            raise NamespaceHasRunningTabularExpirations(
+                "A soft-deleted table is just being deleted for good; try again"
+            )
+        cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
+
+
+def _delete_namespaces(namespaces: list[Namespace]) -> None:
+    """The deepest first, as each is held by those below it."""
+    for depth in sorted({len(namespace.levels) for namespace in namespaces}, reverse=True):
+        ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]
+        for first in range(0, len(ids), AT_ONCE):
+            batch = ids[first : first + AT_ONCE]
+            remove_securables((Securable.Type.NAMESPACE, each) for each in batch)
+            Namespace.objects.filter(pk__in=batch).delete()

@@ -1,0 +1,108 @@
+"""Room for a new table at a location that a client chose."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from catalog.errors import location_taken
+from catalog.selectors.targets import Target
+from catalog.services.locations import holders_of
+from catalog.services.purges import purge
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import Busy, InvalidLocation
+from storage.io.port import StoreUnavailable
+from storage.io.stores import store_for
+from storage.profiles.location import location_inside
+from tasks.queue.leases import Lease, LeaseLost, take_task
+
+RESERVED_SECONDS = 2.0
+"""Of the request's time, for the rest of what it asks for."""
+
+LONGEST_WAIT_SECONDS = 5.0
+"""For a worker that is about to finish."""
+
+PAUSE_SECONDS = 0.05
+
+
+def require_vacant(target: Target, location: str) -> None:
+    """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do.
+
+    Files of a dropped table whose purge is queued are no obstacle: the purge is done now, in place of the worker.
+    Raises `Busy` (503) when there is no time for it, or when the worker is at it and does not end soon.
+    """
+    compared = location_inside(location, base=target.warehouse_location)
+    patience = _Patience.of_this_request(compared)
+    while tasks := _queued_purges(target, compared):
+        for task_id in tasks:
+            lease = take_task(task_id)
+            if lease is None:
+                patience.wait_for_the_worker()
+            else:
+                _purge_now(lease, patience)
+    if not store_for(target.storage_profile).is_empty(compared):
+        raise InvalidLocation(f"Unexpected files in location {compared}: a new table needs an empty one")
+
+
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    """How long the request may go on (None: without end) and may wait, on the monotonic clock.
+
+    The request's own deadline does not tell: it ends with the first purge, which is a write.
+    """
+
+    location: str
+    until: float | None
+    wait_until: float
+
+    @classmethod
+    def of_this_request(cls, location: str) -> _Patience:
+        left, at = deadline.remaining(), time.monotonic()
+        return cls(location, None if left is None else at + left - RESERVED_SECONDS, at + LONGEST_WAIT_SECONDS)
+
+    def keep(self) -> None:
+        if self.until is not None and time.monotonic() > self.until:
+            raise self.lost()
+
+    def wait_for_the_worker(self) -> None:
+        self.keep()
+        if time.monotonic() > self.wait_until:
+            raise self.lost()
+        time.sleep(PAUSE_SECONDS)
+
+    def lost(self) -> Busy:
+        return Busy(f"Files of a dropped table are still being deleted at {self.location}: nothing was made, try again")
+
+
+def _queued_purges(target: Target, location: str) -> list[UUID]:
+    """Tasks that hold the location or one below it. Raises `LocationAlreadyTaken` when anybody else is there."""
+    found: list[UUID] = []
+    for where, task_id in holders_of(
+        warehouse_id=target.warehouse_id, base=target.warehouse_location, location=location
+    ):
+        if task_id is None or not f"{where}/".startswith(f"{location}/"):
+            raise location_taken(location)
+        found.append(task_id)
+    return list(dict.fromkeys(found))
+
+
+def _purge_now(lease: Lease, patience: _Patience) -> None:
+    def keep_going() -> None:
+        patience.keep()
+        lease.keep()
+
+    try:
+        purge(lease, keep_going)
+    except LeaseLost:
+        raise patience.lost() from None
+    except StoreUnavailable as error:
+        lease.fail(error.message)
+        raise
+    except BaseException:
+        with suppress(DatabaseError):
+            lease.give_back()
+        raise

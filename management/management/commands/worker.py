@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from tasks.workers.worker import run_worker
+
+
+class Command(BaseCommand):
+    help = (
+        "Do what drops have queued, one task at a time, until SIGTERM or Ctrl-C: delete the files of tables that were "
+        "dropped with purge, and the rows of those that were soft-deleted long enough ago. Any number of workers may "
+        "run. On SQLite `serve` starts one, on PostgreSQL with --with-worker. Looks for work every "
+        "LAKEKEEPER__TASK_POLL_INTERVAL. Log lines are JSON on stderr, one a task."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="do what is due now, then end")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            check_databases()
+        except UnusableDatabase as refusal:
+            raise CommandError(str(refusal)) from refusal
+        run_worker(once=options["once"])

@@ -1,0 +1,162 @@
+"""Who works at a task: a lease that ends by itself, so that the work of a dead worker is taken up by another one.
+
+The database's clock decides when a lease ends, so clocks of several machines need not agree. Every step that a holder
+makes compares `attempt`: one that was slow, and whose task somebody else has taken over, changes nothing any more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models.functions import Now
+
+from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.sql import Row, as_uuid, fetch_one
+from tasks.queue.models import Task
+
+LEASE_SECONDS = 120
+BEAT_SECONDS = 20.0
+"""How often a holder that is at work extends its lease."""
+
+MARGIN_SECONDS = 30.0
+"""A holder that could not extend its lease stops this long before it ends."""
+
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 3600.0
+LONGEST_ERROR = 2000
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""One that goes on while the machine sleeps, where there is one."""
+
+_TAKE = """
+UPDATE tasks_task SET status = 'running', attempt = attempt + 1, leased_until = {lease_end}
+ WHERE id = {task} AND (status = 'scheduled' OR leased_until < {now})
+RETURNING id, queue, warehouse_id, entity_id, payload, attempt
+"""
+
+_DUE = """(
+   SELECT id FROM tasks_task
+    WHERE queue IN ({{queues}}) AND scheduled_for <= {now} AND (status = 'scheduled' OR leased_until < {now})
+    ORDER BY scheduled_for, id LIMIT 1 {skip_locked})"""
+
+_DIALECTS = {
+    "postgresql": {
+        "now": "statement_timestamp()",
+        "lease_end": f"statement_timestamp() + interval '{LEASE_SECONDS} seconds'",
+        "skip_locked": "FOR UPDATE SKIP LOCKED",
+    },
+    "sqlite": {
+        # To the millisecond, so one up: what was written in this one is due.
+        "now": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+0.001 seconds')",
+        "lease_end": f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '+{LEASE_SECONDS} seconds')",
+        "skip_locked": "",
+    },
+}
+_TAKE_THIS = {vendor: _TAKE.format(task="%s", **words) for vendor, words in _DIALECTS.items()}
+_TAKE_DUE = {vendor: _TAKE.format(task=_DUE.format(**words), **words) for vendor, words in _DIALECTS.items()}
+
+
+class LeaseLost(Exception):
+    """Somebody else has the task, or it was cancelled: whatever this attempt wanted to do must not happen."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to work at a task until the lease ends; what the task is, as it was when it was taken."""
+
+    task_id: UUID
+    queue: str
+    warehouse_id: UUID
+    entity_id: UUID
+    payload: dict[str, Any]
+    attempt: int
+    extended_at: float
+
+    def keep(self) -> None:
+        """To be called before each step of long work: extends the lease when it is time to.
+
+        Raises `LeaseLost` when the task is somebody else's, or when so much time went by that it may be.
+        """
+        before = _clock()
+        if before - self.extended_at < BEAT_SECONDS:
+            return
+        if before - self.extended_at > LEASE_SECONDS - MARGIN_SECONDS:
+            raise LeaseLost(f"the lease on task {self.task_id} was not extended in time")
+        if not self._own().update(leased_until=Now() + timedelta(seconds=LEASE_SECONDS)):
+            raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
+        self.extended_at = before
+
+    def finish(self) -> None:
+        """The last step of the transaction that ends the work. Raises `LeaseLost`, which must roll it back."""
+        deleted, _ = self._own().delete()
+        if not deleted:
+            raise LeaseLost(f"task {self.task_id} was taken over or cancelled")
+
+    def give_back(self) -> None:
+        """Let somebody else go on at once."""
+        self._own().update(status=Task.Status.SCHEDULED, leased_until=None)
+
+    def fail(self, error: str) -> float:
+        """Try again later: after `FIRST_PAUSE_SECONDS`, then twice as long each time. Returns the seconds until then.
+
+        The pause is jittered and bounded.
+        """
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** min(self.attempt - 1, 30), LONGEST_PAUSE_SECONDS)
+        pause *= random.uniform(0.75, 1.0)  # noqa: S311
+        self._own().update(
+            status=Task.Status.SCHEDULED,
+            leased_until=None,
+            scheduled_for=Now() + timedelta(seconds=pause),
+            last_error=error[:LONGEST_ERROR].replace("\0", "\ufffd"),
+        )
+        return pause
+
+    def _own(self) -> Any:
+        return Task.objects.filter(pk=self.task_id, attempt=self.attempt, status=Task.Status.RUNNING)
+
+
+def take_due_task(queues: Sequence[str]) -> Lease | None:
+    """Take the task of `queues` that has been due for longest and that nobody works at; None when there is none."""
+    statement = _TAKE_DUE[connection.vendor].format(queues=", ".join(["%s"] * len(queues)))
+    return _lease(_clock(), fetch_one("default", statement, list(queues)))
+
+
+def take_task(task_id: UUID) -> Lease | None:
+    """Take this task, due or not; None when somebody works at it, or when it is done."""
+    return _lease(_clock(), fetch_one("default", _TAKE_THIS[connection.vendor], [task_id]))
+
+
+def someone_works_at(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> bool:
+    """Whether one of the entities has a task in `queue` that somebody works at."""
+    tasks = Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids)
+    return tasks.filter(status=Task.Status.RUNNING, leased_until__gte=Now()).exists()
+
+
+def cancel_tasks(queue: Task.Queue, warehouse_id: UUID, entity_ids: Sequence[UUID]) -> None:
+    """Forget the tasks of these entities in `queue`: whoever should work at one cannot finish it any more."""
+    Task.objects.filter(queue=queue, warehouse_id=warehouse_id, entity_id__in=entity_ids).delete()
+
+
+def has_tasks(warehouse_id: UUID) -> bool:
+    return Task.objects.filter(queue__in=Task.Queue.values, warehouse_id=warehouse_id).exists()
+
+
+def _lease(asked_at: float, row: Row | None) -> Lease | None:
+    if row is None:
+        return None
+    task_id, queue, warehouse_id, entity_id, payload, attempt = row
+    if connection.vendor == "sqlite":  # which keeps JSON as text
+        payload = read_stored_json(payload.encode())
+    content = payload if isinstance(payload, dict) else {}
+    return Lease(as_uuid(task_id), queue, as_uuid(warehouse_id), as_uuid(entity_id), content, attempt, asked_at)
+
+
+def _clock() -> float:
+    return time.clock_gettime(_CLOCK)

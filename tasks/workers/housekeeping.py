@@ -1,0 +1,28 @@
+"""What grows and must be cut back from time to time, whatever is queued."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from tenancy.actor import INTERNAL
+
+EVERY_SECONDS = 60.0
+
+logger = logging.getLogger("icekeeper.tasks")
+
+
+def keep_house(keep_going: Callable[[], object]) -> None:
+    """Call each service of `settings.HOUSEKEEPING`, which deletes in batches what is too old.
+
+    One that fails does not keep the others from it; `keep_going` is called before each.
+    """
+    for name in settings.HOUSEKEEPING:
+        keep_going()
+        try:
+            import_string(name)(actor=INTERNAL)
+        except Exception:
+            logger.warning("housekeeping failed: %s", name, exc_info=True)

@@ -1,0 +1,134 @@
+"""The process that does what is queued: one task at a time, the one first that has been due for longest."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import select
+import signal
+import time
+from typing import Any
+
+from django.conf import settings
+from django.db import close_old_connections, connections
+
+from icekeeper.kernel.errors import CatalogError
+from tasks.queue.leases import Lease, LeaseLost, take_due_task
+from tasks.workers.housekeeping import EVERY_SECONDS, keep_house
+from tasks.workers.work import WORK
+
+JITTER_SECONDS = 0.5
+PAUSE_AFTER_ERROR = 5.0
+LONGEST_NAP = 1.0
+"""Seconds between two looks whether the parent still lives."""
+
+logger = logging.getLogger("icekeeper.tasks")
+
+
+class Stopped(Exception):
+    """The process is to end: the task at hand is given back."""
+
+
+class Worker:
+    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one is gone."""
+
+    def __init__(self, *, poll_interval: float, parent: int | None = None) -> None:
+        self.poll_interval, self.parent = poll_interval, parent
+        self.is_stopping = False
+        self._wake, self._waker = os.pipe()
+
+    def stop(self, *_: Any) -> None:
+        """A signal handler, so it takes no lock: sets a flag and wakes the loop."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            os.write(self._waker, b".")
+
+    def run(self) -> None:
+        """Work until told to stop; whatever fails, it goes on."""
+        logger.info("the worker begins", extra={"pid": os.getpid()})
+        next_housekeeping = 0.0
+        while not self._should_stop():
+            try:
+                if time.monotonic() >= next_housekeeping:
+                    next_housekeeping = time.monotonic() + EVERY_SECONDS
+                    keep_house(self._keep_going)
+                pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
+            except Stopped:
+                break
+            except Exception:
+                logger.exception("the worker cannot work")
+                pause = PAUSE_AFTER_ERROR
+            close_old_connections()
+            self._sleep(pause)
+        connections.close_all()
+        logger.info("the worker ends", extra={"pid": os.getpid()})
+
+    def run_once(self) -> None:
+        """Do what is due now, then stop."""
+        keep_house(self._keep_going)
+        while not self._should_stop() and self.work():
+            close_old_connections()
+
+    def work(self) -> bool:
+        """Do one task that is due; False when there is none. A task that fails is tried again later."""
+        lease = take_due_task(list(WORK))
+        if lease is None:
+            return False
+        began = time.monotonic()
+        about = {
+            "task": str(lease.task_id),
+            "queue": lease.queue,
+            "warehouse": str(lease.warehouse_id),
+            "entity": str(lease.entity_id),
+            "attempt": lease.attempt,
+        }
+
+        def keep_going() -> None:
+            self._keep_going()
+            lease.keep()
+
+        try:
+            WORK[lease.queue](lease, keep_going)
+        except Stopped:
+            lease.give_back()
+            raise
+        except LeaseLost as lost:
+            logger.warning("task lost: %s", lost, extra=about)
+        except CatalogError as error:
+            self._fail(lease, error.message, about)
+        except Exception as error:
+            logger.exception("task failed unexpectedly", extra=about)
+            self._fail(lease, f"{type(error).__name__}: {error}", about)
+        else:
+            logger.info("task done", extra=about | {"duration_ms": round((time.monotonic() - began) * 1000, 3)})
+        return True
+
+    def _fail(self, lease: Lease, message: str, about: dict[str, Any]) -> None:
+        pause = lease.fail(message)
+        logger.warning("task failed: %s", message, extra=about | {"next_try_in_s": round(pause, 1)})
+
+    def _keep_going(self) -> None:
+        if self._should_stop():
+            raise Stopped
+
+    def _should_stop(self) -> bool:
+        return self.is_stopping or (self.parent is not None and os.getppid() != self.parent)
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        while (left := until - time.monotonic()) > 0 and not self._should_stop():
+            poll.poll(min(left, LONGEST_NAP) * 1000)
+
+
+def run_worker(*, parent: int | None = None, once: bool = False) -> None:
+    """Be a worker in this process until SIGTERM or SIGINT, which give the task at hand back; `once`: do what is due."""
+    worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, parent=parent)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, worker.stop)
+    if once:
+        worker.run_once()
+    else:
+        worker.run()

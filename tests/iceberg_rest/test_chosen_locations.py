@@ -1,0 +1,234 @@
+"""A table at a location that the client chose: it must be empty, and a queued purge there is done first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.models import LocationClaim, Tabular
+from catalog.services import vacancy
+from icekeeper.kernel.clock import now
+from storage.io.local import LocalStore
+from storage.io.port import StoreUnavailable
+from storage.models import Warehouse
+from tasks.queue.leases import take_task
+from tasks.queue.models import Task
+from tests.catalog_fixtures import SCHEMA
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Files = Callable[[], list[str]]
+
+
+@pytest.fixture
+def place(warehouse: Warehouse) -> str:
+    return f"{warehouse.location}/ns/table"
+
+
+@pytest.fixture
+def create(catalog: ApiClient, place: str) -> Callable[..., Answer]:
+    """Ask for the table `t` at `place`."""
+
+    def ask(**more: Any) -> Answer:
+        return catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "location": place, **more})
+
+    return ask
+
+
+@pytest.fixture
+def purging(catalog: ApiClient, make_table: MakeTable, place: str) -> Path:
+    """The folder at `place`, with the files of a table that was dropped with purge."""
+    make_table(location=place)
+    folder = Path(place.removeprefix("file://"))
+    (folder / "data").mkdir()
+    (folder / "data" / "x.parquet").write_text("x")
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    return folder
+
+
+@pytest.mark.parametrize("stage", [False, True])
+@pytest.mark.parametrize("left", ["x", "data/a=1/x.parquet", "link"])
+def test_files_that_nobody_knows_are_an_obstacle(
+    create: Callable[..., Answer], namespace: str, place: str, files: Files, left: str, stage: bool
+) -> None:
+    path = Path(place.removeprefix("file://")) / left
+    path.parent.mkdir(parents=True)
+    if left == "link":
+        path.symlink_to("/nowhere")
+    else:
+        path.write_text("x")
+    written = files()
+    answer = create(**{"stage-create": stage})
+    assert answer.refused(400, "InvalidLocation", f"Unexpected files in location {place}")
+    assert not Tabular.objects.exists()
+    assert files() == written
+
+
+def test_empty_folders_and_neighbours_are_no_obstacle(
+    create: Callable[..., Answer], namespace: str, place: str
+) -> None:
+    Path(place.removeprefix("file://") + "/data/a=1").mkdir(parents=True)
+    beside = Path(place.removeprefix("file://") + "2")
+    beside.mkdir()
+    (beside / "x").write_text("x")
+    assert create(**{"stage-create": True}).status == 200
+    assert create().status == 200
+
+
+def test_a_drop_without_purge_leaves_files_that_register_takes(
+    catalog: ApiClient, create: Callable[..., Answer], make_table: MakeTable, place: str
+) -> None:
+    made = make_table(location=place)
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    assert create().refused(400, "InvalidLocation", "Unexpected files")
+    body = {"name": "t", "metadata-location": made["metadata-location"]}
+    assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == made["metadata"]
+
+
+def test_a_staged_create_is_finished_on_the_files_of_its_client(
+    catalog: ApiClient, create: Callable[..., Answer], namespace: str, place: str
+) -> None:
+    metadata = create(**{"stage-create": True}).json()["metadata"]
+    path = Path(place.removeprefix("file://")) / "data" / "x.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": place},
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    assert catalog.post("/namespaces/ns/tables/t", body).status == 200
+    assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("stage", [False, True])
+def test_a_queued_purge_is_done_at_once(
+    create: Callable[..., Answer], purging: Path, place: str, do_tasks: Callable[[], int], stage: bool
+) -> None:
+    made = create(**{"stage-create": stage})
+    assert made.status == 200, made.body
+    assert not (purging / "data").exists()
+    assert not Task.objects.exists()
+    assert not LocationClaim.objects.exists()
+    assert do_tasks() == 0
+    if not stage:
+        assert [path.name for path in purging.rglob("*.json")] == [Path(made.json()["metadata-location"]).name]
+
+
+def test_dropped_and_made_again_many_times(catalog: ApiClient, create: Callable[..., Answer], namespace: str) -> None:
+    for _ in range(5):
+        assert create().status == 200
+        assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+
+
+def test_purges_below_the_location_are_done_too(
+    catalog: ApiClient, create: Callable[..., Answer], make_table: MakeTable, place: str, files: Files
+) -> None:
+    for name in ("a", "b"):
+        make_table(name, location=f"{place}/inner/{name}")
+        assert catalog.delete(f"/namespaces/ns/tables/{name}?purgeRequested=true").status == 204
+    make_table("c", location=f"{place}2")
+    assert catalog.delete("/namespaces/ns/tables/c?purgeRequested=true").status == 204
+    assert create().status == 200
+    assert Task.objects.count() == 1, "that of the neighbour"
+    assert len(files()) == 2
+
+
+def test_a_purge_around_the_location_is_not_waited_for(
+    catalog: ApiClient, create: Callable[..., Answer], purging: Path, place: str
+) -> None:
+    written = sorted(purging.rglob("*"))
+    assert create(location=f"{place}/inner").refused(409, "LocationAlreadyTaken")
+    assert Task.objects.get().status == "scheduled"
+    assert sorted(purging.rglob("*")) == written
+
+
+def nothing_happened(purging: Path, written: list[Path], **task: Any) -> bool:
+    assert sorted(purging.rglob("*")) == written
+    assert not Tabular.objects.exists()
+    assert LocationClaim.objects.count() == 1
+    found = Task.objects.get()
+    assert {name: getattr(found, name) for name in task} == task
+    return True
+
+
+def test_a_purge_that_a_worker_is_at_is_not_done_twice(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vacancy, "LONGEST_WAIT_SECONDS", 0.2)
+    written = sorted(purging.rglob("*"))
+    assert take_task(Task.objects.get().pk) is not None
+    answer = create()
+    assert answer.refused(503, "SlowDownException", "still being deleted")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert nothing_happened(purging, written, status="running", attempt=1)
+    Task.objects.update(leased_until=now() - timedelta(seconds=1))  # that worker is dead
+    assert create().status == 200
+    assert not Task.objects.exists()
+
+
+def test_a_worker_that_is_about_to_finish_is_waited_for(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = take_task(Task.objects.get().pk)
+    assert lease is not None
+    naps = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            vacancy.purge(lease, lambda: None)
+
+    monkeypatch.setattr(vacancy.time, "sleep", nap)
+    assert create().status == 200
+    assert len(naps) == 3
+
+
+def test_a_purge_that_takes_too_long_is_left_to_the_worker(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
+) -> None:
+    monkeypatch.setattr(vacancy, "RESERVED_SECONDS", 10_000.0)
+    written = sorted(purging.rglob("*"))
+    answer = create()
+    assert answer.refused(503, "SlowDownException", "still being deleted")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert nothing_happened(purging, written, status="scheduled", attempt=1, last_error="")
+    assert do_tasks() == 1
+    assert not purging.exists()
+
+
+def test_a_store_that_fails_is_told(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StoreUnavailable("The local store failed: Input/output error")
+
+    monkeypatch.setattr(LocalStore, "delete_below", fail)
+    written = sorted(purging.rglob("*"))
+    assert create().refused(503, "StorageUnavailableException", "Input/output error")
+    message = "The local store failed: Input/output error"
+    assert nothing_happened(purging, written, status="scheduled", attempt=1, last_error=message)
+
+
+def test_an_unexpected_end_gives_the_purge_back(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(LocalStore, "delete_below", fail)
+    written = sorted(purging.rglob("*"))
+    assert create().status == 500
+    assert nothing_happened(purging, written, status="scheduled", attempt=1)

@@ -1,0 +1,442 @@
+"""What a drop leaves: a row that waits, a purge that holds the places, and in the end nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.services import drops
+from catalog.services.expiration import expire_tabular
+from catalog.services.purges import purge
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tasks.queue.leases import Lease, LeaseLost, take_due_task, take_task
+from tasks.queue.models import Task
+from tenancy.authz.securables import add_securable
+from tenancy.models import Securable
+from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Files = Callable[[], list[str]]
+T = "/namespaces/ns/tables/t"
+SOFT, PURGE = Task.Queue.SOFT_DELETION, Task.Queue.TABULAR_PURGE
+
+
+def folder_of(created: dict[str, Any]) -> Path:
+    return Path(created["metadata"]["location"].removeprefix("file://"))
+
+
+def state() -> list[list[dict[str, Any]]]:
+    """Every row that a drop may touch."""
+    models = (Namespace, Tabular, TabularMetadata, Snapshot, LocationClaim, Task, Securable)
+    return [list(model.objects.order_by("pk").values()) for model in models]
+
+
+def leased(task: Task | None = None) -> Lease:
+    lease = take_task((task or Task.objects.get()).pk)
+    assert lease is not None
+    return lease
+
+
+# --- soft ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("query", "kind"), [("", "default"), ("?purgeRequested=true", "purge")])
+def test_a_soft_drop_hides_the_table_and_keeps_everything(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, query: str, kind: str
+) -> None:
+    make_table()
+    written, before = files(), now()
+    assert catalog.delete(T + query).status == 204
+    row = Tabular.objects.get()
+    assert row.deleted_at is not None
+    assert before <= row.deleted_at <= now()
+    task = Task.objects.get()
+    assert (task.queue, task.entity_id, task.payload) == ("soft_deletion", row.pk, {"deletion_kind": kind})
+    assert task.scheduled_for == row.deleted_at + timedelta(seconds=soft_delete)
+    assert Securable.objects.filter(type="table", object_id=str(row.pk)).exists()
+    assert TabularMetadata.objects.filter(tabular=row).exists()
+    assert files() == written
+    assert take_due_task(list(Task.Queue.values)) is None, "not yet"
+
+
+def test_nobody_finds_a_soft_dropped_table(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
+    make_table()
+    assert catalog.delete(T).status == 204
+    before = state()
+    here = {"namespace": ["ns"], "name": "t"}
+    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": []}
+    assert catalog.head(T).status == 404
+    for answer in (
+        catalog.get(T),
+        catalog.post(T, change),
+        catalog.post("/transactions/commit", {"table-changes": [{"identifier": here, **change}]}),
+        catalog.delete(T),
+        catalog.delete(f"{T}?force=true&purgeRequested=true"),
+        catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "u"}}),
+        catalog.post("/namespaces/ns/tables/t/unregister"),
+        catalog.post(f"{T}/metrics", SCAN_REPORT),
+    ):
+        assert answer.refused(404, "NoSuchTableException")
+    assert state() == before
+
+
+def test_the_name_is_free_and_the_place_is_not(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int, warehouse: Warehouse
+) -> None:
+    dropped = make_table(location=f"{warehouse.location}/deep/t")
+    assert catalog.delete(T).status == 204
+    before = state()
+    for place in ("deep", "deep/t", "deep/t/inner"):
+        body = {"name": "x", "schema": SCHEMA, "location": f"{warehouse.location}/{place}"}
+        for more in ({}, {"stage-create": True}):
+            assert catalog.post("/namespaces/ns/tables", body | more).refused(409, "LocationAlreadyTaken")
+    body = {"name": "x", "metadata-location": dropped["metadata-location"]}
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "AlreadyExistsException", "UUID")
+    assert state() == before
+    again = make_table()
+    assert again["metadata"]["table-uuid"] != dropped["metadata"]["table-uuid"]
+    assert catalog.get(T).json() == again
+    assert catalog.delete(T).status == 204
+    assert Tabular.objects.filter(name="t").count() == Task.objects.count() == 2
+
+
+def test_a_namespace_keeps_what_can_be_restored(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
+    make_table()
+    assert catalog.delete(T).status == 204
+    before = state()
+    assert catalog.delete("/namespaces/ns").refused(409, "NamespaceNotEmptyException")
+    assert catalog.delete("/namespaces/ns?force=true").refused(409, "NamespaceNotEmptyException")
+    assert state() == before
+
+
+def test_force_drops_for_good(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
+    make_table()
+    Tabular.objects.update(protected=True)
+    before = state()
+    assert catalog.delete(T).refused(409, "ProtectedTabularDeletionWithoutForce")
+    assert state() == before
+    assert catalog.delete(f"{T}?force=true").status == 204
+    assert not Tabular.objects.exists()
+    assert not Task.objects.exists()
+
+
+def test_unregister_is_for_good(catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files) -> None:
+    make_table()
+    written = files()
+    assert catalog.post(f"{T}/unregister").status == 200
+    assert not Tabular.objects.exists()
+    assert not Task.objects.exists()
+    assert files() == written
+
+
+def test_the_rules_count_as_they_are_when_it_is_done(
+    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table()
+    find = drops.find_target
+
+    def change_after_the_look(**arguments: Any) -> Any:
+        found = find(**arguments)
+        Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 60})
+        return found
+
+    monkeypatch.setattr(drops, "find_target", change_after_the_look)
+    assert catalog.delete(T).status == 204
+    assert Tabular.objects.get().deleted_at is not None
+
+
+def test_a_soft_drop_is_done_once(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
+    make_table()
+    key = str(new_id())
+    assert catalog.delete(T, idempotency_key=key).status == 204
+    make_table()
+    before = state()
+    assert catalog.delete(T, idempotency_key=key).status == 204
+    assert state() == before
+
+
+# --- expiration ---------------------------------------------------------------------------------------------------
+
+
+def test_what_expires_is_gone_and_its_files_stay(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
+) -> None:
+    make_table()
+    make_table("other")
+    written = files()
+    assert catalog.delete(T).status == 204
+    assert do_tasks() == 1
+    assert [row.name for row in Tabular.objects.all()] == ["other"]
+    assert Securable.objects.filter(type="table").count() == 1
+    assert files() == written
+
+
+def test_what_expires_is_purged_when_its_drop_asked_for_it(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, do_tasks: Callable[[], int]
+) -> None:
+    make_table("other")
+    left = files()
+    folder = folder_of(make_table())
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    row = Tabular.objects.get(name="t")
+    expire_tabular(leased())
+    task = Task.objects.get()
+    assert (task.queue, task.entity_id) == ("tabular_purge", row.pk)
+    assert LocationClaim.objects.get().location == row.location
+    assert LocationClaim.objects.get().task_id == task.pk
+    assert folder.exists()
+    assert do_tasks() == 1
+    assert not folder.exists()
+    assert not LocationClaim.objects.exists()
+    assert files() == left
+
+
+def test_what_was_restored_does_not_expire(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> None:
+    created = make_table()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    lease = leased()
+    Tabular.objects.update(deleted_at=None)
+    expire_tabular(lease)
+    assert not Task.objects.exists()
+    assert catalog.get(T).json() == created
+
+
+@pytest.mark.parametrize("payload", [{}, {"deletion_kind": "PURGE"}, {"deletion_kind": ["purge"]}, [], "purge"])
+def test_an_odd_payload_purges_nothing(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int, files: Files, payload: Any
+) -> None:
+    make_table()
+    written = files()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    Task.objects.update(payload=payload)
+    expire_tabular(leased())
+    assert not Tabular.objects.exists()
+    assert not Task.objects.exists()
+    assert files() == written
+
+
+def test_an_expiration_of_another_warehouse_touches_nothing(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int
+) -> None:
+    make_table()
+    assert catalog.delete(T).status == 204
+    Task.objects.update(warehouse_id=new_id())
+    expire_tabular(leased())
+    assert not Task.objects.exists()
+    assert Tabular.objects.get().deleted_at is not None
+
+
+def test_an_expiration_that_was_taken_over_changes_nothing(
+    catalog: ApiClient, make_table: MakeTable, soft_delete: int
+) -> None:
+    make_table()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    late = leased()
+    Task.objects.update(leased_until=now() - timedelta(seconds=1))
+    leased()
+    before = state()
+    with pytest.raises(LeaseLost):
+        expire_tabular(late)
+    assert state() == before
+
+
+# --- purge --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wandered(catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse) -> list[Path]:
+    """The folders of a table that was moved and writes its metadata elsewhere."""
+    base = warehouse.location
+    make_table(location=f"{base}/first", properties={"write.metadata.path": f"{base}/meta"})
+    updates = [{"action": "set-location", "location": f"{base}/second"}]
+    assert catalog.post(T, {"requirements": [], "updates": updates}).status == 200
+    folders = [Path(f"{base}/{name}".removeprefix("file://")) for name in ("first", "second", "meta")]
+    for folder in folders:
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        (folder / "data" / "x.parquet").write_text("x")
+    return folders
+
+
+def test_a_purge_holds_and_deletes_every_place_of_the_table(
+    catalog: ApiClient,
+    make_table: MakeTable,
+    wandered: list[Path],
+    files: Files,
+    do_tasks: Callable[[], int],
+) -> None:
+    neighbour = Path(f"{wandered[0]}2")
+    make_table("neighbour", location=f"file://{neighbour}")
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    task = Task.objects.get()
+    held = LocationClaim.objects.values_list("tabular_id", "task_id", "location")
+    assert sorted(held) == sorted((None, task.pk, f"file://{folder}") for folder in wandered)
+    assert task.payload["tabular_location"] == f"file://{wandered[1]}"
+    assert sorted(task.payload["former_locations"]) == sorted(f"file://{wandered[each]}" for each in (0, 2))
+    assert do_tasks() == 1
+    assert not any(folder.exists() for folder in wandered)
+    assert not LocationClaim.objects.exists()
+    assert [file.startswith("wh/first2/") for file in files()] == [True]
+
+
+def test_nobody_comes_to_lie_where_files_are_about_to_be_deleted(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+) -> None:
+    dropped = make_table(location=f"{warehouse.location}/deep/t")
+    make_table("other")
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    before = state()
+    register = {"name": "x", "metadata-location": dropped["metadata-location"]}
+    assert catalog.post("/namespaces/ns/register", register).refused(409, "LocationAlreadyTaken")
+    create = {"name": "x", "schema": SCHEMA, "location": f"{warehouse.location}/deep/t/inner"}
+    assert catalog.post("/namespaces/ns/tables", create).refused(409, "LocationAlreadyTaken")
+    for place in ("deep", "deep/t", "deep/t/inner"):
+        updates = [{"action": "set-location", "location": f"{warehouse.location}/{place}"}]
+        answer = catalog.post("/namespaces/ns/tables/other", {"requirements": [], "updates": updates})
+        assert answer.refused(409, "LocationAlreadyTaken")
+    assert state() == before
+
+
+def intruder(warehouse: Warehouse, location: str) -> Tabular:
+    """A row that came past the rules."""
+    namespace = Namespace.objects.get()
+    row = Tabular.objects.create(
+        warehouse=warehouse, namespace=namespace, kind="view", uuid=new_id(), name="v", name_key="v",
+        location=location, metadata_location="",
+    )  # fmt: skip
+    add_securable(Securable.Type.VIEW, row.pk, parent=(Securable.Type.NAMESPACE, namespace.pk))
+    return row
+
+
+@pytest.mark.parametrize("place", ["a", "a/t", "a/t/inner", "claim"])
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_files_at_a_living_table_are_never_deleted(
+    catalog: ApiClient,
+    make_table: MakeTable,
+    warehouse: Warehouse,
+    files: Files,
+    caplog: pytest.LogCaptureFixture,
+    place: str,
+    is_dropped: bool,
+) -> None:
+    make_table(location=f"{warehouse.location}/a/t")
+    written = files()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    row = intruder(warehouse, f"{warehouse.location}/{'elsewhere' if place == 'claim' else place}")
+    if place == "claim":
+        LocationClaim.objects.create(warehouse=warehouse, tabular=row, location=f"{warehouse.location}/a/t/inner")
+    if is_dropped:
+        Tabular.objects.update(deleted_at=now())
+    with caplog.at_level(logging.ERROR, "icekeeper.tasks"):
+        purge(leased(), lambda: None)
+    assert files() == written
+    assert not Task.objects.exists()
+    assert "a table or view lies there" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["/etc", "{out}", "{base}", "{base}/../other", "s3://bucket/x", "{base}x/t", ""])
+def test_a_claim_outside_of_the_warehouse_deletes_nothing(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, storage_root: Path, files: Files, place: str
+) -> None:
+    for name in ("other/x", "whx/t/x"):
+        (storage_root / name).parent.mkdir(parents=True)
+        (storage_root / name).write_text("x")
+    make_table()
+    written = files()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    location = place.format(base=warehouse.location, out=f"file://{storage_root}/other")
+    LocationClaim.objects.update(location=location)
+    Task.objects.update(payload={"tabular_location": f"file://{storage_root}/other"})
+    purge(leased(), lambda: None)
+    assert files() == written
+    assert not Task.objects.exists()
+    assert not LocationClaim.objects.exists()
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, storage_root: Path
+) -> None:
+    folder = folder_of(make_table())
+    (folder / "metadata" / "up").symlink_to(storage_root)
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    victim = storage_root / "wh" / "victim"
+    folder.rename(victim)
+    folder.symlink_to(victim)
+    purge(leased(), lambda: None)
+    assert folder.is_symlink()
+    assert len(list((victim / "metadata").iterdir())) == 2
+    assert not Task.objects.exists()
+
+
+def test_a_purge_that_was_taken_over_lets_nothing_go(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    late = leased()
+    Task.objects.update(leased_until=now() - timedelta(seconds=1))
+    leased()
+    before = state()
+    with pytest.raises(LeaseLost):
+        purge(late, lambda: None)
+    assert state() == before
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_a_worker_that_slept_too_long_deletes_nothing_of_a_new_table(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files, steps: int
+) -> None:
+    """It goes to sleep at any step; meanwhile another one does the rest, and a new table lies in the same place."""
+    place = f"{warehouse.location}/ns/t"
+    folder = folder_of(make_table(location=place))
+    for name in ("data", "more"):
+        (folder / name).mkdir()
+        (folder / name / "x").write_text("x")
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    lease, done = leased(), 0
+
+    def keep_going() -> None:
+        nonlocal done
+        done += 1
+        if done == steps:
+            Task.objects.update(leased_until=now() - timedelta(seconds=1))
+            make_table(location=place)
+            lease.extended_at -= 1000
+        lease.keep()
+
+    with pytest.raises(LeaseLost):
+        purge(lease, keep_going)
+    assert done == steps
+    assert not Task.objects.exists()
+    assert catalog.get(T).status == 200
+    assert len(files()) == 1
+
+
+def test_a_purge_without_its_warehouse_ends(warehouse: Warehouse) -> None:
+    Task.objects.create(
+        queue=PURGE, warehouse_id=new_id(), entity_id=new_id(), payload={"tabular_location": "file:///"}
+    )
+    purge(leased(), lambda: None)
+    assert not Task.objects.exists()
+
+
+def test_a_warehouse_waits_for_its_purges(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, do_tasks: Callable[[], int]
+) -> None:
+    management = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+    make_table()
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    assert catalog.delete("/namespaces/ns").status == 204
+    for force in ("", "?force=true"):
+        assert management.delete(force).refused(409, "WarehouseHasUnfinishedTasks")
+    do_tasks()
+    assert management.delete().status == 204

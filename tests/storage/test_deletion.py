@@ -1,0 +1,264 @@
+"""Everything below a location is deleted, whatever lies there, and nothing else, whatever points elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from icekeeper.kernel.errors import InvalidLocation
+from storage.io.folders import MAX_DEPTH
+from storage.io.local import LocalStore
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path.resolve() / "root"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def store(root: Path) -> LocalStore:
+    return LocalStore(root)
+
+
+@pytest.fixture
+def outside(root: Path) -> Path:
+    """A folder beside the root, with files that must survive everything."""
+    outside = root.parent / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "secret").write_text("s")
+    (outside / "inner" / "secret").write_text("s")
+    return outside
+
+
+def untouched(outside: Path) -> bool:
+    found = sorted(str(path.relative_to(outside)) for path in outside.rglob("*"))
+    return found == ["inner", "inner/secret", "secret"]
+
+
+def go_on() -> None:
+    pass
+
+
+def fill(folder: Path) -> Path:
+    for name in ("data/a=1/x.parquet", "data/a=2/x.parquet", "metadata/00000.metadata.json", "top"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / "empty" / "emptier").mkdir(parents=True)
+    return folder
+
+
+def chain(folder: Path, depth: int, leaf: str | None) -> None:
+    """Folders in one another, deeper than any path may be long, with a file in the last one."""
+    folder.mkdir(parents=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("deeper-and-deeper", dir_fd=descriptor)
+        deeper = os.open("deeper-and-deeper", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = deeper
+    if leaf is not None:
+        os.close(os.open(leaf, os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+
+
+def test_all_below_and_nothing_else(store: LocalStore, root: Path) -> None:
+    fill(root / "wh/t")
+    neighbours = [fill(root / "wh" / name) for name in ("t2", "t-", "T", " t", "other")]
+    (root / "wh/t.txt").write_text("x")
+    before = {path for neighbour in neighbours for path in neighbour.rglob("*")}
+    store.delete_below(f"file://{root}/wh/t", go_on)
+    assert not (root / "wh/t").exists()
+    assert {path for neighbour in neighbours for path in neighbour.rglob("*")} == before
+    assert (root / "wh/t.txt").exists()
+    store.delete_below(f"file://{root}/wh/t", go_on)  # a second time is fine
+    store.delete_below(f"file://{root}/never/was/there", go_on)
+    assert not (root / "never").exists()
+
+
+def test_links_and_special_files_go_themselves(store: LocalStore, root: Path, outside: Path) -> None:
+    folder = fill(root / "wh/t")
+    (folder / "to-file").symlink_to(outside / "secret")
+    (folder / "to-folder").symlink_to(outside)
+    (folder / "data" / "up").symlink_to("../../..")
+    (folder / "dangling").symlink_to("/nowhere/at/all")
+    (folder / "loop").symlink_to("loop")
+    (folder / "hard").hardlink_to(outside / "secret")
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.open(folder, os.O_RDONLY)
+        listener.bind(f"/proc/self/fd/{here}/socket")
+        os.close(here)
+    fill(root / "wh/u")
+    store.delete_below(f"file://{root}/wh/t", go_on)
+    assert not folder.exists()
+    assert untouched(outside)
+    assert (root / "wh/u/top").exists()
+
+
+@pytest.mark.parametrize("link_at", ["wh", "wh/t"])
+def test_a_location_that_leads_through_a_link_is_refused(
+    store: LocalStore, root: Path, outside: Path, link_at: str
+) -> None:
+    (outside / "t").mkdir()
+    (outside / "t" / "x").write_text("x")
+    (root / link_at).parent.mkdir(exist_ok=True)
+    (root / link_at).symlink_to(outside if link_at == "wh" else outside / "t")
+    with pytest.raises(InvalidLocation):
+        store.delete_below(f"file://{root}/wh/t", go_on)
+    assert (outside / "t" / "x").exists()
+    assert (root / link_at).is_symlink()
+
+
+@pytest.mark.parametrize("spelled", ["{root}", "{root}/../outside", "{root}2", "/etc", "{root}/wh/../../outside"])
+def test_locations_outside_are_refused(store: LocalStore, root: Path, outside: Path, spelled: str) -> None:
+    location = "file://" + spelled.format(root=root)
+    for ask in (lambda: store.delete_below(location, go_on), lambda: store.is_empty(location)):
+        with pytest.raises(InvalidLocation):
+            ask()
+    assert untouched(outside)
+
+
+def test_a_file_is_no_folder(store: LocalStore, root: Path) -> None:
+    (root / "wh").mkdir()
+    (root / "wh/t").write_text("x")
+    with pytest.raises(InvalidLocation):
+        store.delete_below(f"file://{root}/wh/t", go_on)
+    assert (root / "wh/t").read_text() == "x"
+    assert not store.is_empty(f"file://{root}/wh/t")
+
+
+def test_names_of_any_bytes(store: LocalStore, root: Path) -> None:
+    folder = os.fsencode(fill(root / "wh/t"))
+    for name in (b"\xff\xfe", b"new\nline", b"-rf", b"*", "\u4e2d".encode(), b" ", b"x" * 255):
+        os.mkdir(folder + b"/" + name)  # noqa: PTH102 - bytes
+        with open(folder + b"/" + name + b"/" + name, "wb"):  # noqa: PTH123
+            pass
+    store.delete_below(f"file://{root}/wh/t", go_on)
+    assert not (root / "wh/t").exists()
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 1000])
+def test_depth_costs_no_descriptors(store: LocalStore, root: Path, depth: int) -> None:
+    chain(root / "wh/t", depth, "leaf")
+    fill(root / "wh/t/beside")
+    most = 0
+
+    def count() -> None:
+        nonlocal most
+        most = max(most, len(os.listdir("/proc/self/fd")))  # noqa: PTH208
+
+    assert not store.is_empty(f"file://{root}/wh/t")
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    store.delete_below(f"file://{root}/wh/t", count)
+    assert os.listdir(root / "wh") == []  # noqa: PTH208
+    assert most <= before + 2 * MAX_DEPTH + 10
+
+
+def test_many_files_in_one_folder(store: LocalStore, root: Path) -> None:
+    (root / "wh/t").mkdir(parents=True)
+    for number in range(5_000):
+        os.close(os.open(root / f"wh/t/{number}", os.O_CREAT | os.O_WRONLY))
+    store.delete_below(f"file://{root}/wh/t", go_on)
+    assert not (root / "wh/t").exists()
+
+
+class Enough(Exception):
+    pass
+
+
+def after(steps: int, act: Callable[[], None]) -> Callable[[], None]:
+    """Does `act` once, before that step."""
+    done = 0
+
+    def keep_going() -> None:
+        nonlocal done
+        done += 1
+        if done == steps:
+            act()
+
+    return keep_going
+
+
+def test_it_ends_where_it_is_told_to_and_goes_on_later(store: LocalStore, root: Path) -> None:
+    location = f"file://{root}/wh/t"
+    fill(root / "wh/t")
+
+    def stop() -> None:
+        raise Enough
+
+    left = len(list((root / "wh/t").rglob("*")))
+    for steps in range(1, 6):
+        with pytest.raises(Enough):
+            store.delete_below(location, after(steps, stop))
+        still = len(list((root / "wh/t").rglob("*")))
+        assert left - steps < still <= left
+        left = still
+    store.delete_below(location, go_on)
+    assert not (root / "wh/t").exists()
+
+
+@pytest.mark.parametrize("steps", range(1, 20))
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+    store: LocalStore, root: Path, outside: Path, steps: int
+) -> None:
+    """Whenever it happens: what was moved away, and what the link shows, is still there, or was there to be deleted."""
+    folder = fill(root / "wh/t")
+
+    def plant() -> None:
+        if (folder / "data").is_dir():
+            (folder / "data").rename(root / "wh/moved")
+            (folder / "data").symlink_to(outside)
+
+    store.delete_below(f"file://{root}/wh/t", after(steps, plant))
+    assert untouched(outside)
+    assert not folder.exists()
+
+
+def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> None:
+    location = f"file://{root}/wh/t"
+    for steps in range(1, 16):
+        fill(root / "wh/t")
+        late = root / f"wh/t/data/late-{steps}/x"
+
+        def write(late: Path = late) -> None:
+            late.parent.mkdir(parents=True, exist_ok=True)
+            late.write_text("x")
+
+        store.delete_below(location, after(steps, write))
+        assert not (root / "wh/t").exists()
+
+
+def test_the_removal_is_synced(store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(root / "wh/t")
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").resolve()))
+    store.delete_below(f"file://{root}/wh/t", go_on)
+    assert synced == [root / "wh"]
+
+
+def test_empty_means_without_files(store: LocalStore, root: Path, outside: Path) -> None:
+    location = f"file://{root}/wh/t"
+    assert store.is_empty(location)
+    (root / "wh/t/a/b").mkdir(parents=True)
+    (root / "wh/t2").mkdir()
+    (root / "wh/t2/x").write_text("x")
+    assert store.is_empty(location)
+    (root / "wh/t/a/b/link").symlink_to(outside)
+    assert not store.is_empty(location)
+    (root / "wh/t/a/b/link").unlink()
+    (root / "wh/t/a/b/x").write_text("")
+    assert not store.is_empty(location)
+    (root / "wh/link").symlink_to(outside)
+    assert not store.is_empty(f"file://{root}/wh/link")
+    with pytest.raises(InvalidLocation):
+        store.is_empty(f"file://{root}/wh/link/t")
+    chain(root / "wh/deep", MAX_DEPTH, None)
+    assert store.is_empty(f"file://{root}/wh/deep")
+    chain(root / "wh/deeper", MAX_DEPTH + 1, None)
+    assert not store.is_empty(f"file://{root}/wh/deeper")

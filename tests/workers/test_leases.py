@@ -1,0 +1,178 @@
+"""Tasks are taken by one worker at a time, in order, and a worker that lost its lease changes nothing any more."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from tasks.queue import leases
+from tasks.queue.leases import LEASE_SECONDS, Lease, LeaseLost, take_due_task, take_task
+from tasks.queue.models import Task
+
+PURGE = Task.Queue.TABULAR_PURGE
+QUEUES = list(Task.Queue.values)
+
+
+def queue_task(**fields: Any) -> Task:
+    return Task.objects.create(**{"queue": PURGE, "warehouse_id": new_id(), "entity_id": new_id(), **fields})
+
+
+def let_time_pass(task: Task) -> None:
+    """The lease ends."""
+    assert Task.objects.filter(pk=task.pk, status="running").update(leased_until=now() - timedelta(seconds=1))
+
+
+def row(task: Task) -> dict[str, Any]:
+    return Task.objects.filter(pk=task.pk).values().get()
+
+
+def taken(lease: Lease | None) -> Lease:
+    assert lease is not None
+    return lease
+
+
+@pytest.mark.django_db
+def test_a_task_is_taken_once() -> None:
+    task = queue_task(payload={"a": [1, "\u4e2d"]})
+    before = now()
+    lease = taken(take_due_task(QUEUES))
+    assert (lease.task_id, lease.queue, lease.warehouse_id, lease.entity_id, lease.payload, lease.attempt) == (
+        task.pk, "tabular_purge", task.warehouse_id, task.entity_id, {"a": [1, "\u4e2d"]}, 1
+    )  # fmt: skip
+    assert take_due_task(QUEUES) is None
+    assert take_task(task.pk) is None
+    found = row(task)
+    assert (found["status"], found["attempt"]) == ("running", 1)
+    assert timedelta(0) < found["leased_until"] - before - timedelta(seconds=LEASE_SECONDS - 5) < timedelta(minutes=2)
+    lease.finish()
+    assert not Task.objects.exists()
+
+
+@pytest.mark.django_db
+def test_the_oldest_due_first_and_only_of_the_queues_asked_for() -> None:
+    at = now()
+    late, early = (queue_task(scheduled_for=at - timedelta(seconds=age)) for age in (10, 20))
+    other = queue_task(queue=Task.Queue.SOFT_DELETION, scheduled_for=at - timedelta(seconds=30))
+    future = queue_task(scheduled_for=at + timedelta(hours=1))
+    assert [taken(take_due_task([PURGE.value])).task_id for _ in range(2)] == [early.pk, late.pk]
+    assert take_due_task([PURGE.value]) is None
+    assert taken(take_due_task(QUEUES)).task_id == other.pk
+    assert take_due_task(QUEUES) is None
+    assert taken(take_task(future.pk)).attempt == 1, "by its id a task is taken before it is due"
+    assert take_task(new_id()) is None
+
+
+@pytest.mark.django_db
+def test_a_task_is_due_in_the_moment_it_is_written() -> None:
+    for _ in range(30):
+        queue_task()
+        taken(take_due_task(QUEUES)).finish()
+
+
+@pytest.mark.django_db
+def test_a_dead_worker_is_followed_by_another_and_changes_nothing_any_more() -> None:
+    task = queue_task()
+    first = taken(take_due_task(QUEUES))
+    let_time_pass(task)
+    second = taken(take_due_task(QUEUES))
+    assert (second.task_id, second.attempt) == (task.pk, 2)
+    before = row(task)
+    with pytest.raises(LeaseLost):
+        first.finish()
+    first.extended_at -= leases.BEAT_SECONDS + 1
+    with pytest.raises(LeaseLost):
+        first.keep()
+    first.give_back()
+    first.fail("too late")
+    assert row(task) == before
+    second.finish()
+    assert not Task.objects.exists()
+    second.fail("too late")
+    second.give_back()
+    with pytest.raises(LeaseLost):
+        second.finish()
+    assert not Task.objects.exists()
+
+
+@pytest.mark.django_db
+def test_work_extends_the_lease_now_and_then() -> None:
+    task = queue_task()
+    lease = taken(take_due_task(QUEUES))
+    Task.objects.update(leased_until=now() + timedelta(seconds=1))
+    before = row(task)
+    lease.keep()
+    assert row(task) == before, "each step would be too often"
+    lease.extended_at -= leases.BEAT_SECONDS + 1
+    lease.keep()
+    assert row(task)["leased_until"] > now() + timedelta(seconds=LEASE_SECONDS - 20)
+    lease.extended_at -= LEASE_SECONDS - leases.MARGIN_SECONDS + 1
+    with pytest.raises(LeaseLost, match="not extended in time"):
+        lease.keep()
+
+
+@pytest.mark.django_db
+def test_a_task_that_is_given_back_is_due_at_once() -> None:
+    task = queue_task()
+    taken(take_due_task(QUEUES)).give_back()
+    assert (row(task)["status"], row(task)["leased_until"], row(task)["last_error"]) == ("scheduled", None, "")
+    assert taken(take_due_task(QUEUES)).attempt == 2
+
+
+@pytest.mark.django_db
+def test_a_task_that_fails_is_tried_again_later_and_later_but_not_never() -> None:
+    task = queue_task()
+    pauses = []
+    for attempt in range(1, 45):
+        lease = taken(take_task(task.pk))
+        assert lease.attempt == attempt
+        before = now()
+        pauses.append(lease.fail(f"no \0 {attempt}" + "x" * 10_000))
+        found = row(task)
+        assert (found["status"], found["leased_until"]) == ("scheduled", None)
+        assert found["last_error"].startswith(f"no \ufffd {attempt}x")
+        assert len(found["last_error"]) == leases.LONGEST_ERROR
+        due_in = (found["scheduled_for"] - before).total_seconds()
+        assert pauses[-1] - 1 < due_in < pauses[-1] + 60
+        assert take_due_task(QUEUES) is None
+    assert 3.7 < pauses[0] <= 5
+    assert all(later > earlier for earlier, later in pairwise(pauses[:10]))
+    assert all(2700 <= pause <= 3600 for pause in pauses[10:])
+    assert len(set(pauses[10:])) > 5, "jittered"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("payload", [[], "text", "{", 7, True, [{"a": 1}]])
+def test_a_payload_that_is_no_object_is_an_empty_one(payload: Any) -> None:
+    queue_task(payload=payload)
+    assert taken(take_due_task(QUEUES)).payload == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_ask_at_once_get_different_tasks() -> None:
+    tasks = {queue_task().pk for _ in range(40)}
+    workers = 4
+    start = threading.Barrier(workers)
+
+    def work() -> list[Any]:
+        start.wait(30)
+        done = []
+        try:
+            while (lease := take_due_task(QUEUES)) is not None:
+                done.append(lease.task_id)
+                lease.finish()
+        finally:
+            connection.close()
+        return done
+
+    with ThreadPoolExecutor(workers) as pool:
+        parts = [each.result(60) for each in [pool.submit(work) for _ in range(workers)]]
+    assert sorted(task for part in parts for task in part) == sorted(tasks), "each once"
+    assert not Task.objects.exists()

@@ -1,0 +1,180 @@
+"""The worker as a process of its own: killed in the midst of its work, stopped, and beside a server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+import requests
+
+from tests.catalog_fixtures import SCHEMA
+from tests.parts import process
+from tests.parts.server import ROOT, CatalogServer
+from tests.run_environment import RunEnvironment
+
+pytestmark = pytest.mark.timeout(300)
+
+SOON = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
+
+
+def until(done: Callable[[], Any], seconds: float = 60) -> Any:
+    """What `done` returns once that is true."""
+    give_up = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < give_up, "it does not happen"
+        time.sleep(0.02)
+    return found
+
+
+class Home:
+    """A catalog whose server starts no worker: a table is dropped with purge, and workers are started by hand."""
+
+    def __init__(self, server: CatalogServer) -> None:
+        self.server = server
+        self.api = f"{server.uri}/v1/{server.create_warehouse('wh')}"
+        self.base = server.storage_root / "wh"
+        self.log = server.home / "worker.log"
+        requests.post(f"{self.api}/namespaces", json={"namespace": ["ns"]}, timeout=30).raise_for_status()
+
+    def table(self, name: str, folders: int = 0, files: int = 0) -> Path:
+        """A table with that many folders with so many files each."""
+        folder = self.base / name
+        body = {"name": name, "schema": SCHEMA, "location": f"file://{folder}"}
+        answer = requests.post(f"{self.api}/namespaces/ns/tables", json=body, timeout=60)
+        assert answer.status_code == 200, answer.text
+        for number in range(folders):
+            (folder / f"data/{number}").mkdir(parents=True)
+            for each in range(files):
+                os.close(os.open(folder / f"data/{number}/{each}", os.O_CREAT | os.O_WRONLY))
+        return folder
+
+    def drop(self, name: str) -> None:
+        target = f"{self.api}/namespaces/ns/tables/{name}?purgeRequested=true"
+        assert requests.delete(target, timeout=60).status_code == 204
+
+    @contextmanager
+    def worker(self) -> Iterator[subprocess.Popen[bytes]]:
+        command = [sys.executable, ROOT / "manage.py", "worker"]
+        running = process.start(command, log=self.log, env=self.server.environment, cwd=self.server.home)
+        try:
+            yield running
+        finally:
+            process.kill(running)
+
+    def tasks(self) -> list[tuple[str, int]]:
+        """Status and attempt of each task."""
+        return [(status, attempt) for status, attempt in self.execute("SELECT status, attempt FROM tasks_task")]
+
+    def let_leases_end(self) -> None:
+        self.execute("UPDATE tasks_task SET leased_until = '2020-01-01 00:00:00' WHERE leased_until IS NOT NULL")
+
+    def execute(self, statement: str) -> list[Any]:
+        url = self.server.environment.get("LAKEKEEPER__PG_DATABASE_URL_WRITE")
+        if url is not None:
+            with psycopg.connect(url, autocommit=True) as connection:
+                cursor = connection.execute(statement)
+                return cursor.fetchall() if cursor.description else []
+        with closing(sqlite3.connect(self.server.home / "state" / "icekeeper.sqlite3", timeout=30)) as file, file:
+            return file.execute(statement).fetchall()
+
+
+@pytest.fixture(scope="module")
+def home(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    url = run_environment.postgres.create_database("workers") if run_environment.postgres else None
+    folder = tmp_path_factory.mktemp("workers")
+    with CatalogServer(folder, database_url=url, arguments=["--without-worker"], settings=SOON) as server:
+        yield Home(server)
+
+
+@contextmanager
+def _caught_in_the_midst(home: Home, name: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A worker, stopped by SIGSTOP when it has deleted a part of the files of a table that was dropped."""
+    for files in (100, 400, 1600):
+        folder = home.table(f"{name}{files}", folders=20, files=files)
+        data = folder / "data"
+        home.drop(f"{name}{files}")
+        with home.worker() as worker:
+            until(lambda: len(list(data.iterdir())) < 20 if data.exists() else True)  # noqa: B023
+            worker.send_signal(signal.SIGSTOP)
+            until(lambda: psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED)
+            if data.exists() and list(data.iterdir()):
+                yield folder, worker
+                return
+        home.let_leases_end()
+        home.server.manage("worker", "--once")
+    raise AssertionError("the worker is too fast")
+
+
+def test_a_purge_that_is_killed_in_the_midst_is_finished_by_the_next_worker(home: Home) -> None:
+    living = home.table("living", folders=2, files=10)
+    before = sorted(living.rglob("*"))
+    with _caught_in_the_midst(home, "killed") as (folder, worker):
+        worker.kill()
+        worker.wait()
+        assert home.tasks() == [("running", 1)]
+        home.server.manage("worker", "--once")
+        assert home.tasks() == [("running", 1)], "its lease has not ended yet"
+        left = len(list(folder.rglob("*")))
+        assert left
+        home.let_leases_end()
+        with home.worker():
+            until(lambda: not home.tasks())
+        assert not folder.exists()
+    assert sorted(living.rglob("*")) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_stopped_gives_its_task_back(home: Home, number: signal.Signals) -> None:
+    with _caught_in_the_midst(home, f"stopped{number}") as (folder, worker):
+        worker.send_signal(number)
+        worker.send_signal(signal.SIGCONT)
+        assert worker.wait(60) == 0
+        assert folder.exists()
+        assert home.tasks() == [("scheduled", 1)]
+        home.server.manage("worker", "--once")
+        assert home.tasks() == []
+        assert not folder.exists()
+
+
+def test_an_idle_worker_stops_at_once(home: Home) -> None:
+    home.log.unlink(missing_ok=True)
+    with home.worker() as worker:
+        until(lambda: b"the worker begins" in home.log.read_bytes())
+        worker.terminate()
+        assert worker.wait(30) == 0
+    assert b"Traceback" not in home.log.read_bytes()
+
+
+def test_two_workers_share_the_work(home: Home) -> None:
+    folders = [home.table(f"shared{number}", folders=1, files=3) for number in range(12)]
+    for folder in folders:
+        home.drop(folder.name)
+    with home.worker(), home.worker():
+        until(lambda: not home.tasks())
+    assert not any(folder.exists() for folder in folders)
+    done = [line for line in home.log.read_text().splitlines() if '"task done"' in line]
+    assert len(done) >= 12
+
+
+def test_a_database_that_is_not_migrated_is_refused(home: Home, tmp_path: Path) -> None:
+    environment = {
+        name: value for name, value in home.server.environment.items() if not name.startswith("LAKEKEEPER__PG")
+    } | {"ICEKEEPER__DATA_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "worker", "--once"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Run: manage.py migrate" in done.stderr
+    assert "Traceback" not in done.stderr

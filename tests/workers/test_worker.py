@@ -1,0 +1,161 @@
+"""The loop around the tasks: what fails is tried again, what is stopped is given back, nothing stops the loop."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from catalog.models import LocationClaim, Outcome
+from catalog.services import outcomes
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from icekeeper.logs import JsonFormatter
+from storage.io.local import LocalStore
+from storage.io.port import StoreUnavailable
+from tasks.queue.models import Task
+from tasks.workers import housekeeping
+from tasks.workers.worker import Stopped, Worker
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return Worker(poll_interval=60)
+
+
+@pytest.fixture
+def purged(catalog: ApiClient, make_table: Callable[..., Any]) -> Path:
+    """The folder of a table that was dropped with purge."""
+    folder = Path(make_table()["metadata"]["location"].removeprefix("file://"))
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    assert folder.exists()
+    return folder
+
+
+def test_nothing_to_do(worker: Worker) -> None:
+    assert worker.work() is False
+
+
+def test_a_purge_is_done_and_logged(worker: Worker, purged: Path, caplog: pytest.LogCaptureFixture) -> None:
+    task = Task.objects.get()
+    with caplog.at_level(logging.INFO, "icekeeper.tasks"):
+        assert worker.work() is True
+    assert not purged.exists()
+    assert not Task.objects.exists()
+    assert not LocationClaim.objects.exists()
+    deleted, done = (json.loads(JsonFormatter().format(record)) for record in caplog.records)
+    assert (deleted["message"], deleted["location"], deleted["task"]) == (
+        "files are deleted", f"file://{purged}", str(task.pk)
+    )  # fmt: skip
+    assert done["message"] == "task done"
+    assert (done["task"], done["queue"], done["warehouse"], done["entity"], done["attempt"]) == (
+        str(task.pk), "tabular_purge", str(task.warehouse_id), str(task.entity_id), 1
+    )  # fmt: skip
+    assert done["duration_ms"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StoreUnavailable("The local store failed: Permission denied"), "The local store failed: Permission denied"),
+        (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug"),
+    ],
+)
+def test_a_failure_is_kept_and_tried_again(
+    worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete_below", fail)
+        assert worker.work() is True
+    task = Task.objects.get()
+    assert (task.status, task.attempt, task.last_error, task.leased_until) == ("scheduled", 1, told, None)
+    assert task.scheduled_for > now()
+    assert LocationClaim.objects.count() == 1, "nobody is given the place meanwhile"
+    assert worker.work() is False
+    Task.objects.update(scheduled_for=now())
+    assert worker.work() is True
+    assert not purged.exists()
+    assert not Task.objects.exists()
+
+
+def test_a_stop_gives_the_task_back(worker: Worker, purged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delete_below = LocalStore.delete_below
+
+    def stop_first(store: LocalStore, location: str, keep_going: Callable[[], object]) -> None:
+        worker.stop()
+        delete_below(store, location, keep_going)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete_below", stop_first)
+        with pytest.raises(Stopped):
+            worker.work()
+    assert purged.exists()
+    assert Task.objects.get().status == "scheduled"
+    assert Worker(poll_interval=60).work() is True
+    assert not purged.exists()
+
+
+def test_a_worker_without_its_parent_stops(purged: Path) -> None:
+    with pytest.raises(Stopped):
+        Worker(poll_interval=60, parent=1_000_000_000).work()
+    assert purged.exists()
+    Worker(poll_interval=3600, parent=1_000_000_000).run()  # returns
+
+
+def test_a_signal_wakes_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(poll_interval=3600)
+    monkeypatch.setattr(worker, "work", worker.stop)
+    worker.run()  # returns
+    assert worker.is_stopping
+
+
+def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import OperationalError
+
+    from tasks.workers import worker as module
+
+    monkeypatch.setattr(module, "PAUSE_AFTER_ERROR", 0.0)
+    worker = Worker(poll_interval=3600)
+    answers: list[Any] = [OperationalError("away"), ValueError("odd"), True]
+
+    def work() -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        worker.stop()
+        return True
+
+    monkeypatch.setattr(worker, "work", work)
+    worker.run()
+    assert answers == []
+
+
+def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
+    for age in (0, 1000, *[10_000] * 10):
+        Outcome.objects.create(
+            warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}",
+            created_at=now() - timedelta(seconds=age),
+        )  # fmt: skip
+    housekeeping.keep_house(lambda: None)
+    assert Outcome.objects.count() == 2
+
+
+def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+    monkeypatch.setattr(outcomes, "delete_old_outcomes", lambda **_: done.append(1))
+    wrong = ["catalog.services.outcomes.no_such_chore", "catalog.services.outcomes.delete_old_outcomes"]
+    monkeypatch.setattr(settings, "HOUSEKEEPING", wrong)
+    housekeeping.keep_house(lambda: None)
+    assert done == [1]
