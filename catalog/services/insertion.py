@@ -110,14 +110,18 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID) -> None:
     namesakes = Tabular.objects.filter(
         namespace_id=new.namespace_id, name_key=identifier.name_key, deleted_at__isnull=True
     )
+    if new.replaced is not None:
+        # By its name: one that somebody renames just now is not in the way.
+        namesakes = namesakes.select_for_update()
     namesake = namesakes.first()
     if namesake is not None:
         if new.replaced is None or namesake.pk != new.replaced.id:
             raise already_exists(namesake.kind, new.kind, identifier)
         if namesake.protected:
             raise Protected(f"Table is protected: {identifier}")
-        remove_securable(Securable.Type(namesake.kind), namesake.pk)
+        namesake_id = namesake.pk
         namesake.delete()
+        remove_securable(Securable.Type(namesake.kind), namesake_id)
     if Tabular.objects.filter(warehouse_id=warehouse.pk, uuid=client_uuid).exists():
         raise AlreadyExists(f"A {new.kind} with UUID {client_uuid} already exists in this warehouse")
     location = location_inside(new.metadata["location"], base=warehouse.location)
