@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -26,6 +25,7 @@ AGAIN = 0.1
 
 BUSY = {408, 429, 503}
 IN_DOUBT = {"CommitStateUnknownException"}
+BROKEN = ("CommitStateUnknownException", "The database cannot be reached")
 TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedException", "The database is busy"),
              ("RequestInProgress", "")}  # fmt: skip
 """Refusals that say nothing about the request itself: type and how the message begins."""
@@ -70,8 +70,9 @@ class Caller:
     rng: random.Random
     watch: Watch
     records: list[Record] = field(default_factory=list)
-    statuses: Counter[tuple[str, str]] = field(default_factory=Counter)
     count: int = 0
+    broken: int = 0
+    """Answers that say that the connection to the database was lost."""
     last_kill: int = 0
 
     def open(self) -> None:
@@ -154,6 +155,7 @@ class Caller:
         record.attempts.append(Attempt(sent, time.monotonic(), told, is_lost))
         if response is not None and response.status_code >= 400:
             record.attempts[-1].told += " " + response.text[:200]
+            self.broken += any(text in response.text for text in BROKEN)
             if response.status_code >= 500 and response.status_code not in BUSY:
                 content = _json(response)
                 if content.get("error", {}).get("type") not in IN_DOUBT:
@@ -168,7 +170,6 @@ class Caller:
 
     def _note(self, record: Record, answer: Answer) -> None:
         record.outcome, record.status, record.error = answer.outcome, answer.status, answer.error
-        self.statuses[record.what, answer.error or answer.outcome.value] += 1
         metadata = answer.body.get("metadata")
         if metadata is not None and answer.body.get("metadata-location") is not None:
             record.location = answer.body["metadata-location"]

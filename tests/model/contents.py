@@ -99,6 +99,11 @@ def read_file(location: str) -> bytes:
     return gzip.decompress(content) if location.endswith(".gz.metadata.json") else content
 
 
+def files_below(folder: Path) -> set[str]:
+    """The metadata files in a warehouse."""
+    return {f"file://{path}" for path in folder.rglob("*.metadata.json")}
+
+
 @contextmanager
 def _connection(server: CatalogServer, url: str | None) -> Iterator[Any]:
     """A function that gives the rows of a statement, all of them of one moment."""

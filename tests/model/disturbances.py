@@ -54,6 +54,7 @@ class Disturber:
     def __init__(self, server: CatalogServer, url: str | None, watch: Watch, rng: random.Random) -> None:
         self.server, self.url, self.watch, self.rng = server, url, watch, rng
         self.counts: Counter[str] = Counter()
+        self.sessions_cut = 0
 
     def disturb_until(self, end: float) -> None:
         """Until `end` on the monotonic clock; on return the server is up, and settled."""
@@ -99,7 +100,8 @@ class Disturber:
         with psycopg.connect(self.url, autocommit=True) as connection:
             found = connection.execute(f"{_SESSIONS} ORDER BY state = 'idle', random()").fetchall()
             for (pid,) in found[: self.rng.randint(1, 3)]:
-                connection.execute("SELECT pg_terminate_backend(%s)", [pid])
+                [[was_there]] = connection.execute("SELECT pg_terminate_backend(%s)", [pid]).fetchall()
+                self.sessions_cut += was_there
 
     def _sessions(self, condition: str = "true", params: list[Any] | None = None) -> set[int]:
         if self.url is None:

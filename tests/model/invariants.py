@@ -9,7 +9,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -217,8 +216,3 @@ def _encoded(levels: Levels) -> str:
 
 def _key(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-
-
-def files_below(folder: Path) -> set[str]:
-    """The metadata files in a warehouse."""
-    return {f"file://{path}" for path in folder.rglob("*.metadata.json")}

@@ -111,6 +111,11 @@ def broken_requirement(model: Model, requirements: list[dict[str, Any]]) -> str 
     return None
 
 
+def asserted_uuid(change: dict[str, Any]) -> str | None:
+    """The table that a commit is for, if it says so."""
+    return next((each["uuid"] for each in change["requirements"] if each["type"] == "assert-table-uuid"), None)
+
+
 def _set_properties(model: Model, update: dict[str, Any]) -> None:
     model["properties"].update(update["updates"])
 

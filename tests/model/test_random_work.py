@@ -96,6 +96,10 @@ class Run:
             raise Fault(f"the run tells nothing: {self._never_done()} were never done")
 
     def check(self) -> Contents:
+        """Raises `Fault` for anything that is not as it must be at a quiet moment."""
+        broken = sum(worker.caller.broken for worker in self.workers)
+        if broken > self.disturber.sessions_cut:
+            raise Fault(f"{broken} times the database was lost, and {self.disturber.sessions_cut} sessions were cut")
         contents = read_contents(self.server, self.url)
         check_contents(contents, self.journal)
         check_bindings(contents, self.journal)
@@ -139,7 +143,7 @@ class Run:
         told = Counter(record.error for record in self.journal.records if record.error)
         return (
             f"{len(self.journal.records)} requests {dict(outcomes)}, {lost} answers lost, "
-            f"{dict(self.disturber.counts)}, {len(self.history.reached)} versions; refusals {dict(told)}"
+            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; refusals {dict(told)}"
         )
 
     def _errors(self) -> str:

@@ -16,7 +16,8 @@ from tests.model.caller import Caller
 from tests.model.crowd import Crowd
 from tests.model.disturbances import Watch
 from tests.model.journal import Fault, Record
-from tests.model.owner import Owner
+from tests.model.own.operations import work_on_own
+from tests.model.own.owner import Owner
 
 PATIENCE_SECONDS = 300
 """How long a round may go on beyond its end, while requests wait for a server that is being started."""
@@ -44,7 +45,10 @@ class Worker:
         self.caller.open()
         try:
             while time.monotonic() < until:
-                self.caller.rng.choice((self.owner, self.crowd)).act()
+                if self.caller.rng.random() < 0.5:
+                    work_on_own(self.owner)
+                else:
+                    self.crowd.act()
         except Fault as found:
             fault = found.message, found.about
         except Exception:  # noqa: BLE001 - whatever it is, the run must hear of it
