@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError
 
-from catalog.errors import Protected, already_exists, no_such_namespace, no_such_warehouse
+from catalog.errors import Protected, already_exists, no_such_namespace, no_such_warehouse, noun
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
@@ -120,14 +120,18 @@ def hold_name(
     if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
         raise no_such_namespace(identifier.levels)
     namesakes = Tabular.objects.filter(namespace_id=namespace_id, name_key=identifier.name_key, deleted_at__isnull=True)
+    if replaced is not None:
+        # By its name: one that somebody renames just now is not in the way.
+        namesakes = namesakes.select_for_update()
     namesake = namesakes.first()
     if namesake is not None:
         if replaced is None or namesake.pk != replaced.id:
             raise already_exists(namesake.kind, kind, identifier)
         if namesake.protected:
-            raise Protected(f"Table is protected: {identifier}")
-        remove_securable(Securable.Type(namesake.kind), namesake.pk)
+            raise Protected(f"{noun(kind)} is protected: {identifier}")
+        namesake_id = namesake.pk
         namesake.delete()
+        remove_securable(Securable.Type(namesake.kind), namesake_id)
     if Tabular.objects.filter(warehouse_id=warehouse.pk, uuid=client_uuid).exists():
         raise AlreadyExists(f"A {kind} with UUID {client_uuid} already exists in this warehouse")
     return warehouse

@@ -6,11 +6,9 @@ import json
 import multiprocessing
 import os
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,6 @@ STABLE, VOLATILE = ("calm", "calmer"), ("here", "gone")
 """Namespaces that stay, and those that come and go."""
 
 TABLES = ("a", "b", "c")
-DUELS = 30
 REFUSALS = {404, 409, 503}
 
 
@@ -159,71 +156,6 @@ def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPa
     home = tmp_path_factory.mktemp("storm")
     with CatalogServer(home, database_url=url, workers=2, arguments=["--with-worker"], settings=soon) as server:
         yield server
-
-
-@pytest.fixture
-def duel(two_workers: CatalogServer) -> Iterator[Callable[..., list[requests.Response]]]:
-    """Send up to two requests (method, path, body) in one moment, each on a connection of its own; their answers."""
-    two_workers.create_warehouse("duels")
-    api = f"{two_workers.uri}/v1/{two_workers.warehouse_id}"
-    with requests.Session() as one, requests.Session() as other, ThreadPoolExecutor(2) as pool:
-
-        def ask(*asked: tuple[str, str, Any]) -> list[requests.Response]:
-            start = threading.Barrier(len(asked))
-
-            def send(session: requests.Session, method: str, path: str, body: Any) -> requests.Response:
-                start.wait(30)
-                return session.request(method, api + path, json=body, timeout=60)
-
-            sent = [pool.submit(send, who, *what) for who, what in zip((one, other), asked, strict=False)]
-            return [each.result(90) for each in sent]
-
-        yield ask
-    for address in (
-        f"{api}/namespaces/ns",
-        f"{two_workers.base_url}/management/v1/warehouse/{two_workers.warehouse_id}",
-    ):
-        assert requests.delete(address, timeout=30).status_code == 204, "something is left in it"
-
-
-def test_two_commits_on_the_same_metadata(duel: Any) -> None:
-    """One of them is in the table, and the other one is told that it is not."""
-    duel(("POST", "/namespaces", {"namespace": ["ns"]}))
-    [made] = duel(("POST", "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
-    metadata, done = made.json()["metadata"], []
-    for number in range(1, DUELS + 1):
-        bodies = [append(metadata, number * 10 + which) for which in (1, 2)]
-        answers = duel(*(("POST", "/namespaces/ns/tables/t", body) for body in bodies))
-        assert sorted(answer.status_code for answer in answers) == [200, 409], [answer.text for answer in answers]
-        [lost] = [answer for answer in answers if answer.status_code == 409]
-        assert lost.json()["error"]["type"] == "CommitFailedException"
-        [won] = [which for which in (0, 1) if answers[which].status_code == 200]
-        done.append(number * 10 + won + 1)
-        [loaded] = duel(("GET", "/namespaces/ns/tables/t", None))
-        assert loaded.json()["metadata-location"] == answers[won].json()["metadata-location"]
-        metadata = loaded.json()["metadata"]
-        assert [each["snapshot-id"] for each in metadata["snapshots"]] == done
-    folder = Path(metadata["location"].removeprefix("file://")) / "metadata"
-    assert len(list(folder.iterdir())) == DUELS + 1, "a refused commit left its file"
-    duel(("DELETE", "/namespaces/ns/tables/t", None))
-
-
-def test_drop_against_rename(duel: Any) -> None:
-    """Dropped under the old name or there under the new one: one of both was done, the other finds no table."""
-    duel(("POST", "/namespaces", {"namespace": ["ns"]}))
-    names = [{"namespace": ["ns"], "name": name} for name in ("old", "new")]
-    rename = ("POST", "/tables/rename", {"source": names[0], "destination": names[1]})
-    for _ in range(DUELS):
-        [made] = duel(("POST", "/namespaces/ns/tables", {"name": "old", "schema": SCHEMA}))
-        renamed, dropped = duel(rename, ("DELETE", "/namespaces/ns/tables/old", None))
-        assert {renamed.status_code, dropped.status_code} == {204, 404}, (renamed.text, dropped.text)
-        old, new = duel(("GET", "/namespaces/ns/tables/old", None), ("GET", "/namespaces/ns/tables/new", None))
-        assert old.status_code == 404
-        if renamed.ok:
-            assert new.json() == made.json()
-            duel(("DELETE", "/namespaces/ns/tables/new", None))
-        else:
-            assert new.status_code == 404
 
 
 def test_storm(two_workers: CatalogServer) -> None:

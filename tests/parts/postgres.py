@@ -148,6 +148,10 @@ class Postgres:
         self.stop()
 
     @property
+    def log_path(self) -> Path:
+        return self._folder / "server.log"
+
+    @property
     def _folder(self) -> Path:
         if self._home is None:
             raise PartError("PostgreSQL is not running")
@@ -180,7 +184,7 @@ class Postgres:
             raise PartError(f"initdb of PostgreSQL {self.programs.version} failed: {made.stderr or made.stdout}")
 
     def _serve(self, binaries: Path, account: pwd.struct_passwd | None, attempts: int = 3) -> None:
-        log = self._folder / "server.log"
+        log = self.log_path
         self.port = process.free_port()
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
                    "max_connections": 200, "fsync": "on", "timezone": "UTC"}  # fmt: skip

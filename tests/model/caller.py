@@ -1,0 +1,210 @@
+"""How one process talks to the catalog: a request is sent, and what became of it is judged and written down."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import requests
+
+from tests.model.disturbances import Watch
+from tests.model.journal import Attempt, Fault, Outcome, Record
+
+PATIENCE_SECONDS = 150
+"""How long a request is sent again while the server is away or too busy."""
+
+ONCE = 0.5
+"""Share of the writes that carry an Idempotency-Key."""
+
+AGAIN = 0.1
+"""Share of the answered ones with a key that are sent once more."""
+
+BUSY = {408, 429, 503}
+IN_DOUBT = {"CommitStateUnknownException"}
+BROKEN = ("CommitStateUnknownException", "The database cannot be reached")
+TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedException", "The database is busy"),
+             ("RequestInProgress", "")}  # fmt: skip
+"""Refusals that say nothing about the request itself: type and how the message begins."""
+
+FLEETING = "write.metadata.delete-after-commit.enabled"
+"""A table whose old metadata files go: what was in them is known from answers only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    outcome: Outcome
+    status: int
+    body: dict[str, Any]
+    record: Record
+
+    @property
+    def error(self) -> str:
+        return str(self.body.get("error", {}).get("type", ""))
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("error", {}).get("message", ""))
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it was refused for load, not for what it asks."""
+        return self.status in BUSY or any(
+            self.error == error and self.message.startswith(start) for error, start in TRY_AGAIN
+        )
+
+
+@dataclass
+class Caller:
+    """Sends requests below `api` for the process `number`, and keeps `records` of them.
+
+    A request with a key is sent again until an answer comes. Without a key, a lost answer is `Outcome.UNKNOWN`, and
+    `settle` waits until what the dead server had begun is over.
+    """
+
+    api: str
+    number: int
+    rng: random.Random
+    watch: Watch
+    records: list[Record] = field(default_factory=list)
+    count: int = 0
+    broken: int = 0
+    """Answers that say that the connection to the database was lost."""
+    last_kill: int = 0
+
+    def open(self) -> None:
+        self.session = requests.Session()
+
+    def close(self) -> None:
+        self.session.close()
+        del self.session
+
+    def token(self) -> str:
+        """A new one, for a request and what it writes."""
+        self.count += 1
+        return f"p{self.number}-{self.count}"
+
+    def write(
+        self, op: str, what: str, method: str, path: str, body: Any = None, *, about: tuple[Any, ...] = ()
+    ) -> Answer:
+        key = str(UUID(int=self.rng.getrandbits(128), version=4)) if self.rng.random() < ONCE else None
+        named = tuple(str(each) for each in about)
+        text = "" if body is None else json.dumps(body, ensure_ascii=False)
+        record = Record(op, what, named, method, path, text, key)
+        self.records.append(record)
+        answer = self._answer_to(record)
+        self._note(record, answer)
+        if key is not None and self.rng.random() < AGAIN:
+            self._send_again(record, answer)
+        return answer
+
+    def read(self, path: str, *, method: str = "GET", what: str = "load", about: tuple[Any, ...] = ()) -> Answer:
+        """An answer that says something: a read is repeated until it comes. Loads that found something are recorded."""
+        record = Record(self.token(), what, tuple(str(each) for each in about), method, path, "")
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            response = self._attempt(record)
+            if response is not None and response.status_code not in BUSY:
+                break
+            self._require_patience(record, until)
+        answer = _judged(response, record)
+        self._note(record, answer)
+        if record.location is not None:
+            self.records.append(record)
+        return answer
+
+    def settle(self) -> None:
+        """Wait until nothing that was begun before a kill we may have noticed can still happen."""
+        self.watch.wait_until_settled(self.last_kill)
+
+    def _answer_to(self, record: Record) -> Answer:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            response = self._attempt(record)
+            if response is None:
+                if record.attempts[-1].is_lost and record.key is None:
+                    return Answer(Outcome.UNKNOWN, 0, {}, record)
+            else:
+                answer = _judged(response, record)
+                if answer.status >= 500 and answer.error in IN_DOUBT:
+                    record.attempts[-1].is_lost = True
+                    if record.key is None:
+                        return Answer(Outcome.UNKNOWN, answer.status, answer.body, record)
+                elif record.key is None or response.ok or not answer.is_passing:
+                    return answer
+            self._require_patience(record, until)
+
+    def _attempt(self, record: Record) -> requests.Response | None:
+        """One try; None when the server was not reached, or its answer was lost."""
+        headers = {"Content-Type": "application/json"} if record.body else {}
+        if record.key is not None:
+            headers["Idempotency-Key"] = record.key
+        sent, response, told, is_lost = time.monotonic(), None, "", False
+        try:
+            response = self.session.request(
+                record.method, self.api + record.path, data=record.body.encode() or None, headers=headers, timeout=90
+            )
+            told = str(response.status_code)
+        except requests.ConnectionError as error:
+            was_sent = "NewConnectionError" not in repr(error)
+            told, is_lost = ("lost" if was_sent else "not reached"), was_sent
+            self.last_kill = self.watch.kills_begun()
+        record.attempts.append(Attempt(sent, time.monotonic(), told, is_lost))
+        if response is not None and response.status_code >= 400:
+            record.attempts[-1].told += " " + response.text[:200]
+            self.broken += any(text in response.text for text in BROKEN)
+            if response.status_code >= 500 and response.status_code not in BUSY:
+                content = _json(response)
+                if content.get("error", {}).get("type") not in IN_DOUBT:
+                    raise Fault(f"{record.what} was answered {told}: {response.text[:500]}", record.op, *record.about)
+        return response
+
+    def _require_patience(self, record: Record, until: float) -> None:
+        if time.monotonic() > until:
+            last = record.attempts[-1].told
+            raise Fault(f"{record.what} had no answer for {PATIENCE_SECONDS} s, the last: {last}", record.op)
+        time.sleep(0.02 + 0.1 * self.rng.random())
+
+    def _note(self, record: Record, answer: Answer) -> None:
+        record.outcome, record.status, record.error = answer.outcome, answer.status, answer.error
+        metadata = answer.body.get("metadata")
+        if metadata is not None and answer.body.get("metadata-location") is not None:
+            record.location = answer.body["metadata-location"]
+            record.uuid = metadata.get("table-uuid") or metadata.get("view-uuid")
+            if is_fleeting(metadata):
+                record.document = metadata
+
+    def _send_again(self, record: Record, first: Answer) -> None:
+        """The same answer comes again, and nothing more happens."""
+        again = Record(self.token(), f"{record.what} again", (record.op, *record.about), record.method, record.path,
+                       record.body, record.key)  # fmt: skip
+        response = self._attempt(again)
+        if response is None:
+            return
+        answer = _judged(response, again)
+        if answer.is_passing:
+            return
+        self.records.append(again)
+        self._note(again, answer)
+        is_same_version = first.record.location == again.location or is_fleeting(first.body.get("metadata"))
+        if (answer.status, answer.error) != (first.status, first.error) or not is_same_version:
+            raise Fault(f"sent again under its key, {record.op} was answered differently", record.op, *record.about)
+
+
+def is_fleeting(metadata: dict[str, Any] | None) -> bool:
+    return metadata is not None and metadata.get("properties", {}).get(FLEETING) == "true"
+
+
+def _judged(response: requests.Response, record: Record) -> Answer:
+    outcome = Outcome.DONE if response.ok else Outcome.REFUSED
+    return Answer(outcome, response.status_code, _json(response), record)
+
+
+def _json(response: requests.Response) -> dict[str, Any]:
+    if not response.content:
+        return {}
+    content: dict[str, Any] = response.json()
+    return content

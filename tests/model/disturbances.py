@@ -1,0 +1,124 @@
+"""What befalls the server while it works: killed whole, one worker of it killed, its database connections cut."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import random
+import signal
+import time
+from collections import Counter
+from typing import Any
+
+import psutil
+import psycopg
+
+from tests.model.journal import Fault
+from tests.parts.server import CatalogServer
+
+LONGEST_SETTLING_SECONDS = 60
+PAUSE_SECONDS = 2.5
+"""Between two of them, on average."""
+
+KINDS = {"kill the server": 2, "kill a worker": 4, "cut connections": 4}
+
+
+class Watch:
+    """How many kills began and how many are over for good; shared by all processes."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self._begun, self._settled = context.Value("i", 0), context.Value("i", 0)
+
+    def kills_begun(self) -> int:
+        return int(self._begun.value)
+
+    def begin(self) -> None:
+        self._begun.value += 1
+
+    def settle(self) -> None:
+        self._settled.value = self._begun.value
+
+    def wait_until_settled(self, kill: int) -> None:
+        """Until what the processes that died in the first `kill` kills had sent to the database is done or gone."""
+        until = time.monotonic() + 2 * LONGEST_SETTLING_SECONDS
+        while self._settled.value < kill:
+            if time.monotonic() > until:
+                raise Fault("the database does not notice that its client was killed")
+            time.sleep(0.02)
+
+
+class Disturber:
+    """Disturbs `server`, whose database is at `url` if it is PostgreSQL; one thing at a time."""
+
+    def __init__(self, server: CatalogServer, url: str | None, watch: Watch, rng: random.Random) -> None:
+        self.server, self.url, self.watch, self.rng = server, url, watch, rng
+        self.counts: Counter[str] = Counter()
+        self.sessions_cut = 0
+
+    def disturb_until(self, end: float) -> None:
+        """Until `end` on the monotonic clock; on return the server is up, and settled."""
+        while True:
+            pause = min(self.rng.expovariate(1 / PAUSE_SECONDS), 4 * PAUSE_SECONDS)
+            if time.monotonic() + pause > end:
+                time.sleep(max(0.0, end - time.monotonic()))
+                return
+            time.sleep(pause)
+            kinds = {kind: weight for kind, weight in KINDS.items() if self.url or kind != "cut connections"}
+            [kind] = self.rng.choices(list(kinds), list(kinds.values()))
+            self.counts[kind] += 1
+            {"kill the server": self.kill_all, "kill a worker": self.kill_one, "cut connections": self.cut}[kind]()
+
+    def kill_all(self) -> None:
+        """As a power cut would, and start again on what is there."""
+        self.watch.begin()
+        self.server.kill()
+        orphans = self._sessions()
+        self.server.start()
+        self._wait_until_gone(orphans)
+        self.watch.settle()
+
+    def kill_one(self) -> None:
+        """One worker, as the kernel does when memory is short. It is frozen first, so that its sessions are known."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            workers = psutil.Process(self.server.pid).children()
+            if not workers:
+                return
+            victim = self.rng.choice(workers)
+            victim.send_signal(signal.SIGSTOP)
+            ports = [connection.laddr.port for connection in victim.net_connections("tcp") if connection.raddr]
+            orphans = self._sessions("client_port = ANY(%s)", [ports])
+            self.watch.begin()
+            victim.send_signal(signal.SIGKILL)
+            self._wait_until_gone(orphans)
+            self.watch.settle()
+
+    def cut(self) -> None:
+        """Some sessions of the database, those at work first: the server must notice by itself."""
+        if self.url is None:
+            return
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            found = connection.execute(f"{_SESSIONS} ORDER BY state = 'idle', random()").fetchall()
+            for (pid,) in found[: self.rng.randint(1, 3)]:
+                [[was_there]] = connection.execute("SELECT pg_terminate_backend(%s)", [pid]).fetchall()
+                self.sessions_cut += was_there
+
+    def _sessions(self, condition: str = "true", params: list[Any] | None = None) -> set[int]:
+        if self.url is None:
+            return set()
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return {pid for (pid,) in connection.execute(f"{_SESSIONS} AND {condition}", params or [])}  # type: ignore[arg-type]
+
+    def _wait_until_gone(self, orphans: set[int]) -> None:
+        """PostgreSQL finishes the statement of a dead client before it notices."""
+        until = time.monotonic() + LONGEST_SETTLING_SECONDS
+        while orphans & self._sessions():
+            if time.monotonic() > until:
+                raise Fault(f"sessions of killed processes do not end: {orphans}")
+            time.sleep(0.02)
+
+
+_SESSIONS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+    " AND application_name = 'icekeeper'"
+)

@@ -1,0 +1,134 @@
+"""The whole history of every table and view: nothing is lost, doubled or invented, and nobody is shown what was before.
+
+The files of a table are a chain, or a tree where older versions were registered again. What nobody can tell any more,
+because a table was dropped before anybody looked, is not judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from tests.model.contents import Contents, Row
+from tests.model.journal import Fault, Journal, Outcome, Record
+from tests.model.lineage import Lineage
+from tests.model.links import COMMITS, check_link
+from tests.model.state import TABLE
+from tests.model.table_model import asserted_uuid
+
+MAKERS = {"create table", "finish table", "create view"}
+Registered = dict[str, list[Record]]
+
+
+class History:
+    """Judges all of it at each quiet moment, the step from one version to the next once."""
+
+    def __init__(self, folder: Path, journal: Journal) -> None:
+        self.journal, self.lineage = journal, Lineage(folder, journal)
+        self.checked: set[str] = set()
+
+    def check(self, contents: Contents) -> None:
+        """Raises `Fault`."""
+        self.lineage.take_in(contents)
+        for version in self.lineage.reached_versions():
+            if version.location not in self.checked:
+                self.checked.add(version.location)
+                check_link(self.lineage, version)
+        self._once()
+        registered, living = self.lineage.registered(), {row.uuid: row for row in contents.tabulars}
+        self._one_after_the_other(registered)
+        self._nothing_is_lost(living, registered)
+        self._views_keep_tokens(living, registered)
+        self._transactions_are_whole(living, registered)
+        self._reads_are_fresh(registered)
+
+    def _once(self) -> None:
+        """No request made two versions of one table."""
+        made: dict[tuple[str, str], str] = {}
+        for version in self.lineage.reached_versions():
+            other = made.setdefault((version.op, version.uuid), version.location)
+            if other != version.location:
+                raise Fault(f"{version.op} was done twice: {other} and {version.location}", version.op, version.uuid)
+
+    def _one_after_the_other(self, registered: Registered) -> None:
+        """Two versions follow on one only where it was registered again in between."""
+        children: dict[str, list[str]] = defaultdict(list)
+        for version in self.lineage.reached_versions():
+            if version.parent is not None:
+                children[version.parent].append(version.location)
+        for parent, following in children.items():
+            uuid = self.lineage.versions[following[0]].uuid
+            again = [each for each in registered.get(uuid, []) if each.content["metadata-location"] == parent]
+            if len(following) > 1 + len(again):
+                ops = [self.lineage.versions[location].op for location in following]
+                raise Fault(f"{ops} were all made on {parent}: one was lost", uuid, *ops)
+
+    def _nothing_is_lost(self, living: dict[str, Row], registered: Registered) -> None:
+        """What was acknowledged is in the table as it is now, unless an older version was registered after it."""
+        acknowledged: dict[str, list[Record]] = defaultdict(list)
+        for record in self.journal.records:
+            if record.outcome is Outcome.DONE and record.location is not None and record.what in COMMITS | MAKERS:
+                version = self.lineage.versions.get(record.location)
+                if version is None and record.uuid in living:
+                    raise Fault(f"{record.op} was acknowledged, {record.location} is unknown", record.op, record.uuid)
+                if version is not None:
+                    acknowledged[version.uuid].append(record)
+        for uuid, records in acknowledged.items():
+            row = living.get(uuid)
+            if row is None or row.kind != TABLE:
+                continue
+            there = self.lineage.ancestors(row.metadata_location)
+            last = max((record.answered for record in registered.get(uuid, [])), default=0.0)
+            for record in records:
+                if record.location not in there and record.sent > last:
+                    raise Fault(f"{record.op} was acknowledged, and is not in {row}", record.op, uuid, row)
+
+    def _views_keep_tokens(self, living: dict[str, Row], registered: Registered) -> None:
+        for record in self.journal.records:
+            row = living.get(record.uuid or "")
+            if record.what != "replace view" or row is None or row.uuid in registered:
+                continue
+            if record.outcome is Outcome.DONE and f"done {record.op}" not in row.metadata["properties"]:
+                raise Fault(f"{record.op} was acknowledged, and is not in {row}", record.op, row.uuid)
+
+    def _transactions_are_whole(self, living: dict[str, Row], registered: Registered) -> None:
+        """In all tables or in none; acknowledged ones in all. A table that is gone cannot tell."""
+        made: dict[str, set[str]] = defaultdict(set)
+        for version in self.lineage.reached_versions():
+            made[version.op].add(version.uuid)
+        for record in self.journal.records:
+            if record.what != "transaction":
+                continue
+            uuids = {uuid for change in record.content["table-changes"] if (uuid := asserted_uuid(change))}
+            there = made.get(record.op, set())
+            missing = {uuid for uuid in uuids - there if uuid in living and uuid not in registered}
+            if missing and (there or record.outcome is Outcome.DONE):
+                raise Fault(f"{record.op} is in {sorted(there)}, not in {sorted(missing)}", record.op, *missing)
+
+    def _reads_are_fresh(self, registered: Registered) -> None:
+        """Who asks after an answer has come sees what was acknowledged by it, or what came later."""
+        shown: dict[str, list[Record]] = defaultdict(list)
+        for record in self.journal.records:
+            version = self.lineage.versions.get(record.location or "")
+            if version is None or record.outcome is not Outcome.DONE or record.what.endswith("again"):
+                continue
+            if version.kind == TABLE and version.uuid not in registered:
+                shown[version.uuid].append(record)
+        for uuid, records in shown.items():
+            self._check_order(uuid, records)
+
+    def _check_order(self, uuid: str, records: list[Record]) -> None:
+        place = self.lineage.places(uuid)
+        records = [record for record in records if record.location in place]
+        by_answer = sorted(records, key=lambda record: record.answered)
+        newest, done = -1, 0
+        told: Record | None = None
+        for record in sorted(records, key=lambda record: record.attempts[-1].sent):
+            while done < len(by_answer) and by_answer[done].answered < record.attempts[-1].sent:
+                if place[str(by_answer[done].location)] > newest:
+                    newest, told = place[str(by_answer[done].location)], by_answer[done]
+                done += 1
+            # A write that was sent several times may have been done the first time.
+            is_judged = record.what == "load" or len(record.attempts) == 1
+            if is_judged and told is not None and place[str(record.location)] < newest:
+                raise Fault(f"{record.op} was answered with an older version than {told.op} before", uuid, record.op)

@@ -1,0 +1,120 @@
+"""What every process asked for and was told: the evidence, and the story of an object at fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+LONGEST_STORY = 60
+
+
+class Outcome(Enum):
+    """`UNKNOWN`: the answer was lost, or says that nobody knows; then it was done wholly or not at all."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One time that a request was sent. Seconds are of the clock that all processes share; `is_lost`: no certainty."""
+
+    sent: float
+    answered: float
+    told: str
+    is_lost: bool
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that changes something, or one load. `about` are the names and UUIDs that it speaks of.
+
+    `op` is its own token, which every metadata file that it writes carries. `location` and `uuid` are what it was
+    answered; `document` the metadata itself, where the file may be deleted before anybody reads it.
+    """
+
+    op: str
+    what: str
+    about: tuple[str, ...]
+    method: str
+    path: str
+    body: str
+    key: str | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Outcome = Outcome.UNKNOWN
+    status: int = 0
+    error: str = ""
+    location: str | None = None
+    uuid: str | None = None
+    document: dict[str, Any] | None = None
+
+    @property
+    def sent(self) -> float:
+        return self.attempts[0].sent
+
+    @property
+    def answered(self) -> float:
+        """When the last answer came, for ever if none did."""
+        return self.attempts[-1].answered if self.outcome is not Outcome.UNKNOWN else float("inf")
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What it asked for."""
+        content: dict[str, Any] = json.loads(self.body)
+        return content
+
+    @property
+    def may_have_left_a_file(self) -> bool:
+        return any(attempt.is_lost for attempt in self.attempts)
+
+    def found(self, outcome: Outcome, at: float, location: str | None) -> None:
+        """Its answer was lost, and a look has told what it came to."""
+        self.attempts.append(Attempt(at, at, f"found {outcome.value}", is_lost=False))
+        self.outcome, self.location = outcome, location
+
+    def line(self, start: float) -> str:
+        told = "; ".join(
+            f"{attempt.sent - start:.3f}..{attempt.answered - start:.3f} {attempt.told}" for attempt in self.attempts
+        )
+        key = f" key {self.key}" if self.key else ""
+        found = f" -> {self.location}" if self.location else ""
+        return f"{self.op} {self.what}: {self.method} {self.path}{key} {self.body[:2000]}\n      [{told}]{found}"
+
+
+class Fault(Exception):
+    """The catalog did what it must not do; `about` are the names, UUIDs and tokens whose story belongs to it."""
+
+    def __init__(self, message: str, *about: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.about = tuple(str(each) for each in about)
+
+
+class Journal:
+    """The records of all processes so far."""
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.records: list[Record] = []
+        self.by_op: dict[str, Record] = {}
+
+    def add(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.records.append(record)
+            self.by_op[record.op] = record
+
+    def story(self, about: Iterable[str]) -> str:
+        """What happened to the objects, the last of it."""
+        wanted = {each.casefold() for each in about}
+        told = [
+            record
+            for record in self.records
+            if wanted & {record.op.casefold(), str(record.uuid), *(each.casefold() for each in record.about)}
+        ]
+        told.sort(key=lambda record: record.sent)
+        left_out = [f"({len(told) - LONGEST_STORY} earlier ones left out)"] if len(told) > LONGEST_STORY else []
+        return "\n".join([*left_out, *(record.line(self.start) for record in told[-LONGEST_STORY:])])

@@ -1,0 +1,160 @@
+"""Every version of every table and view that files and answers tell of, and which came after which.
+
+Each metadata file names in its property `op` the request that wrote it, and in its log the files before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.model.caller import is_fleeting
+from tests.model.contents import Contents, Row, files_below, read_file
+from tests.model.journal import Fault, Journal, Outcome, Record
+from tests.model.state import TABLE, VIEW
+
+REGISTERS = {"register table", "register view"}
+
+
+@dataclass(slots=True)
+class Version:
+    """One metadata file. `previous` are the files in its log, the last of them the one it was made on."""
+
+    location: str
+    kind: str
+    uuid: str
+    op: str
+    previous: tuple[str, ...]
+    is_fleeting: bool
+
+    @property
+    def parent(self) -> str | None:
+        return self.previous[-1] if self.previous else None
+
+
+class Lineage:
+    """Grows from one quiet moment to the next; `folder` is the warehouse."""
+
+    def __init__(self, folder: Path, journal: Journal) -> None:
+        self.folder, self.journal = folder, journal
+        self.versions: dict[str, Version] = {}
+        self.documents: dict[str, dict[str, Any]] = {}
+        """Of versions whose files may go."""
+        self.reached: set[str] = set()
+        """Versions that a table or view was, as pointers, answers and logs tell."""
+        self.torn: set[str] = set()
+        """Files whose writer died while it wrote them."""
+        self.counted = 0
+
+    def take_in(self, contents: Contents) -> None:
+        """What is new. Raises `Fault` for a file that nobody can account for."""
+        files = files_below(self.folder)
+        for location in files - self.versions.keys():
+            try:
+                self._take(location, json.loads(read_file(location)))
+            except (EOFError, ValueError):
+                self.torn.add(location)
+        for record in self.journal.records[self.counted :]:
+            if record.document is not None and record.location not in self.versions:
+                self._take(str(record.location), record.document)
+        self.counted = len(self.journal.records)
+        self._reach(self._known(contents))
+        self._files_are_explained(files - self.torn, {row.uuid: row for row in contents.tabulars})
+
+    def reached_versions(self) -> list[Version]:
+        return [self.versions[location] for location in self.reached & self.versions.keys()]
+
+    def registered(self) -> dict[str, list[Record]]:
+        """The registrations that were done, or may have been, by the UUID of what they brought back."""
+        found: dict[str, list[Record]] = {}
+        for record in self.journal.records:
+            if record.what in REGISTERS and record.outcome is not Outcome.REFUSED:
+                version = self.versions.get(record.content["metadata-location"])
+                if version is not None:
+                    found.setdefault(version.uuid, []).append(record)
+        return found
+
+    def ancestors(self, location: str) -> set[str]:
+        """The version and all before it, as far back as can be told."""
+        found: set[str] = set()
+        at: str | None = location
+        while at is not None:
+            found.add(at)
+            version = self.versions.get(at)
+            if version is None:
+                break
+            found.update(version.previous)
+            at = next((each for each in reversed(version.previous) if each in self.versions), None)
+        return found
+
+    def places(self, uuid: str) -> dict[str, int]:
+        """The versions of a table that was never registered again, counted from the first."""
+        place: dict[str, int] = {}
+        own = [v for v in self.versions.values() if v.uuid == uuid and v.location in self.reached]
+        waiting = {version.parent: version for version in own}
+        at = waiting.get(None)
+        while at is not None:
+            place[at.location] = len(place)
+            at = waiting.get(at.location)
+        return place
+
+    def _known(self, contents: Contents) -> Iterator[str]:
+        """Where pointers are, what was answered, and what a transaction made, whose answer names nothing."""
+        yield from (row.metadata_location for row in contents.tabulars)
+        yield from (record.location for record in self.journal.records if record.location is not None)
+        for version in self.versions.values():
+            record = self.record_of(version)
+            if record.what == "transaction" and record.outcome is Outcome.DONE and not record.may_have_left_a_file:
+                yield version.location
+
+    def _take(self, location: str, metadata: dict[str, Any]) -> None:
+        kind = TABLE if "table-uuid" in metadata else VIEW
+        log = tuple(entry["metadata-file"] for entry in metadata.get("metadata-log") or [])
+        version = Version(
+            location, kind, metadata[f"{kind}-uuid"], metadata["properties"]["op"], log, is_fleeting(metadata)
+        )
+        self.versions[location] = version
+        if version.is_fleeting:
+            self.documents[location] = metadata
+
+    def _reach(self, locations: Iterable[str]) -> None:
+        open_ones = [location for location in locations if location not in self.reached]
+        while open_ones:
+            location = open_ones.pop()
+            if location not in self.reached:
+                self.reached.add(location)
+                if location in self.versions:
+                    open_ones += self.versions[location].previous
+
+    def _files_are_explained(self, files: set[str], living: dict[str, Row]) -> None:
+        """A file that no table ever was is of a request whose process died; one that is gone was to go."""
+        lost = sum(attempt.is_lost for record in self.journal.records for attempt in record.attempts)
+        if self.torn & self.reached or len(self.torn) > lost:
+            raise Fault(f"files that are no metadata: {sorted(self.torn)}; {lost} requests may have died")
+        for location in files - self.reached:
+            version = self.versions[location]
+            record = self.record_of(version)
+            if not record.may_have_left_a_file:
+                raise Fault(f"{version.op} left the file {location}, which nothing names", version.op, version.uuid)
+        for location in self.versions.keys() - files:
+            version = self.versions[location]
+            if version.uuid in living and not version.is_fleeting:
+                raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
+
+    def record_of(self, version: Version) -> Record:
+        record = self.journal.by_op.get(version.op)
+        if record is None:
+            raise Fault(f"nobody asked for {version.location}, written by {version.op}", version.op, version.uuid)
+        return record
+
+    def metadata_at(self, location: str) -> dict[str, Any] | None:
+        if location in self.documents:
+            return self.documents[location]
+        try:
+            content: dict[str, Any] = json.loads(read_file(location))
+        except FileNotFoundError:
+            return None
+        return content

@@ -1,0 +1,53 @@
+"""The few names that all processes work on, so that they collide, and every way of writing one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from urllib.parse import quote
+
+Levels = tuple[str, ...]
+
+STABLE: tuple[Levels, ...] = (("calm",), ("calm", "straße"))
+"""Namespaces that are there all the time."""
+
+VOLATILE: tuple[Levels, ...] = (("here",), ("here", "deep"), ("gone",))
+"""Namespaces that anybody makes and drops."""
+
+SHARED = ("s1", "s2", "ñ 3")
+"""Names of tables and views that belong to nobody."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Name:
+    """Of a table or view, as the model spells it; the catalog takes any case of it."""
+
+    levels: Levels
+    name: str
+
+    def __str__(self) -> str:
+        return ".".join((*self.levels, self.name))
+
+    def as_json(self, rng: random.Random) -> dict[str, object]:
+        return {"namespace": spelled(self.levels, rng), "name": respell(self.name, rng)}
+
+
+def fold(levels: list[str] | Levels, name: str | None = None) -> str:
+    """What two spellings of one name have in common."""
+    return ".".join((*levels, *([] if name is None else [name]))).casefold()
+
+
+def respell(text: str, rng: random.Random) -> str:
+    return rng.choice((text, text, text.upper(), text.title()))
+
+
+def spelled(levels: Levels, rng: random.Random) -> list[str]:
+    return [respell(level, rng) for level in levels]
+
+
+def namespace_path(levels: Levels, rng: random.Random) -> str:
+    return "/namespaces/" + "%1F".join(quote(level, safe="") for level in spelled(levels, rng))
+
+
+def tabular_path(kind: str, name: Name, rng: random.Random) -> str:
+    return f"{namespace_path(name.levels, rng)}/{kind}s/{quote(respell(name.name, rng), safe='')}"

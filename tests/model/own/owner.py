@@ -1,0 +1,154 @@
+"""The names of one process that nobody else touches, and how it judges its own work on them: by a sequential model.
+
+What others do in the same namespaces, warehouse and database at the same time must not show.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+
+from tests.model.caller import Answer, Caller, is_fleeting
+from tests.model.journal import Fault, Outcome
+from tests.model.names import STABLE, Levels, Name, namespace_path, tabular_path
+from tests.model.state import TABLE, VIEW, Expected, Seen, Space, State, Step, Subject, mismatch
+
+TAKEN = frozenset({(409, "LocationAlreadyTaken")})
+GONE = TAKEN | {(404, "NotFoundException")}
+NO_NAMESPACE, EXISTS = (404, "NoSuchNamespaceException"), (409, "AlreadyExistsException")
+NOT_FOUND = {TABLE: (404, "NoSuchTableException"), VIEW: (404, "NoSuchViewException")}
+FAILED = (409, "CommitFailedException")
+T = TypeVar("T")
+
+ARCHIVED = 8
+"""Versions of what was dropped or changed that can be registered again."""
+
+LOOKS = 0.3
+"""Share of the answers after which the process looks whether it is so."""
+
+
+class Owner:
+    """The owned objects of one process; `base` is the location of the warehouse."""
+
+    def __init__(self, caller: Caller, base: str) -> None:
+        self.caller, self.base, self.rng = caller, base, caller.rng
+        root = self.root = f"own{caller.number}"
+        deep: Levels = (root, "a", "ß", "d", "e")
+        self.spaces: list[Levels] = [*(deep[:depth] for depth in range(1, 6)), (root, "b")]
+        self.mine = [Space(levels, prefix=f"{root}-") for levels in STABLE]
+        self.names = [Name(levels, f"{root}-{name}") for levels in STABLE for name in "xy"]
+        self.names += [Name(levels, name) for levels in self.spaces[:2] for name in ("x", "ǆ")]
+        self.state: dict[Subject, State] = {space: {} for space in self.mine}
+        self.archive: list[Seen] = []
+        self.purged: set[str] = set()
+        self.op = ""
+        """The token of the request at hand."""
+
+    def perform(self, step: Step) -> None:
+        """Do it; what it came to must be what the model says."""
+        about = (*step.after, *step.about)
+        answer = self.caller.write(self.op, step.what, step.method, step.path, step.body, about=about)
+        if answer.outcome is Outcome.UNKNOWN:
+            self._find_out(step, answer)
+        elif answer.outcome is Outcome.DONE:
+            if step.refusal is not None:
+                raise self.fault(step, f"was done; it had to be refused with {step.refusal}")
+            self._adopt(step, answer)
+        elif not answer.is_passing:
+            expected = step.others | ({step.refusal} if step.refusal else set())
+            if (answer.status, answer.error) not in expected:
+                raise self.fault(step, f"was refused with {answer.status} {answer.body}, not with {step.refusal}")
+        if answer.outcome is Outcome.REFUSED and self.rng.random() < LOOKS:
+            for subject in step.after:
+                self.confirm(subject)
+
+    def fault(self, step: Step, message: str, *about: Any) -> Fault:
+        return Fault(f"{step.what} of {self.op} {message}", self.op, *step.after, *step.about, *about)
+
+    def confirm(self, subject: Subject) -> None:
+        """It is what the model says."""
+        was = self.state.get(subject)
+        wrong = mismatch(was, self.look(subject))
+        if wrong:
+            about = [was.uuid] if isinstance(was, Seen) else []
+            raise Fault(f"{subject} is not what its owner made it: {wrong}", subject, *about)
+
+    def look(self, subject: Subject) -> State:
+        if isinstance(subject, Space):
+            answer = self.caller.read(namespace_path(subject.levels, self.rng), what="load namespace", about=(subject,))
+            if answer.outcome is Outcome.REFUSED:
+                self.require(answer, NO_NAMESPACE, subject)
+                return None
+            properties: dict[str, str] = answer.body["properties"]
+            return {key: value for key, value in properties.items() if key.startswith(subject.prefix)}
+        for kind in (TABLE, VIEW):
+            answer = self.caller.read(tabular_path(kind, subject, self.rng), about=(subject,))
+            if answer.outcome is Outcome.DONE:
+                return Seen(kind, answer.body["metadata-location"], answer.body["metadata"])
+            self.require(answer, NOT_FOUND[kind], subject)
+        return None
+
+    def require(self, answer: Answer, refusal: tuple[int, str], subject: Any) -> None:
+        if (answer.status, answer.error) != refusal:
+            raise Fault(f"a look at {subject} was answered {answer.status} {answer.body}", subject)
+
+    def _adopt(self, step: Step, answer: Answer) -> None:
+        for subject, wanted in step.after.items():
+            has_answer = isinstance(wanted, Expected) and "metadata" in answer.body and len(step.after) == 1
+            if has_answer:
+                seen: State = Seen(wanted.kind, answer.body["metadata-location"], answer.body["metadata"])  # type: ignore[union-attr]
+            elif isinstance(wanted, Expected) or self.rng.random() < LOOKS:
+                seen = self.look(subject)
+            else:
+                seen = wanted  # type: ignore[assignment]
+            wrong = mismatch(wanted, seen)
+            if wrong:
+                raise self.fault(step, f"was acknowledged, and {subject} is wrong: {wrong}")
+            self._keep(subject, seen)
+            if has_answer and self.rng.random() < LOOKS:
+                self.confirm(subject)
+
+    def _find_out(self, step: Step, answer: Answer) -> None:
+        """Nobody knows whether it was done: it was, wholly, or not at all."""
+        self.caller.settle()
+        seen = {subject: self.look(subject) for subject in step.after}
+        undone = {subject: mismatch(self.state.get(subject), found) for subject, found in seen.items()}
+        if not any(undone.values()):
+            answer.record.found(Outcome.REFUSED, time.monotonic(), None)
+            return
+        wrong = {subject: mismatch(wanted, seen[subject]) for subject, wanted in step.after.items()}
+        if step.refusal is not None or any(wrong.values()):
+            raise self.fault(step, f"is neither done ({wrong}) nor undone ({undone})")
+        locations = [found.location for found in seen.values() if isinstance(found, Seen)]
+        answer.record.found(Outcome.DONE, time.monotonic(), locations[0] if len(locations) == 1 else None)
+        for subject, found in seen.items():
+            self._keep(subject, found)
+
+    def _keep(self, subject: Subject, now: State) -> None:
+        was = self.state.get(subject)
+        if isinstance(was, Seen) and (now is None or not is_fleeting(was.metadata)):
+            self.archive = [*self.archive, was][-ARCHIVED:]
+        self.state[subject] = now
+
+    def a_name(self, kind: str) -> Name:
+        """Mostly of something of the kind that is there."""
+        held = [n for n in self.names if isinstance(s := self.state.get(n), Seen) and s.kind == kind]
+        return self.likely(held, self.names)
+
+    def a_free_name(self) -> Name:
+        """Mostly one that has nothing, in a namespace that is there."""
+        return self.likely([n for n in self.names if self.state.get(n) is None and self.is_there(n.levels)], self.names)
+
+    def likely(self, promising: list[T], others: list[T]) -> T:
+        return self.rng.choice(promising if promising and self.rng.random() < 0.8 else others)
+
+    def is_there(self, levels: Levels) -> bool:
+        return levels in STABLE or self.state.get(Space(levels)) is not None
+
+    def is_mine(self, folded: str) -> bool:
+        return folded.startswith(f"{self.root}.") or f".{self.root}-" in folded
+
+    def why_not_made(self, name: Name) -> tuple[int, str] | None:
+        if not self.is_there(name.levels):
+            return NO_NAMESPACE
+        return EXISTS if self.state.get(name) is not None else None

@@ -1,0 +1,162 @@
+"""Random work of several processes on a server that is killed again and again, judged by a model of a catalog.
+
+Half of what a process does is on names of its own, where each answer must be what a sequential model says
+(`owner.py`); the other half is on names that all share, which is judged by what the files and journals tell
+(`crowd.py`, `history.py`). Every round ends with a quiet moment at which rows, files and answers must agree
+(`invariants.py`). `ICEKEEPER_TEST_SEED` draws the same requests again, `ICEKEEPER_TEST_SECONDS` sets how long.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.model.bindings import check_bindings
+from tests.model.contents import Contents, read_contents
+from tests.model.disturbances import Disturber, Watch
+from tests.model.history import History
+from tests.model.invariants import check_answers, check_contents
+from tests.model.journal import Fault, Journal, Outcome
+from tests.model.names import STABLE
+from tests.model.worker import Worker, work_a_round
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+
+IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
+SECONDS = {"postgres": 600 if IS_LONG else 60, "sqlite": 120 if IS_LONG else 20}
+ROUND_SECONDS = 15
+PROCESSES = 5
+
+DONE_AT_LEAST_ONCE = (
+    "create namespace", "drop namespace", "describe namespace", "create table", "finish table", "commit", "transaction",
+    "rename table", "drop table", "register table", "create view", "replace view",
+)  # fmt: skip
+
+pytestmark = pytest.mark.timeout(3_600)
+
+
+def test_random_work(run_environment: RunEnvironment, tmp_path: Path) -> None:
+    seed = int(os.environ.get("ICEKEEPER_TEST_SEED") or random.SystemRandom().randrange(10**9))
+    seconds = float(os.environ.get("ICEKEEPER_TEST_SECONDS") or SECONDS[run_environment.database])
+    url = run_environment.postgres.create_database(f"model_{seed}") if run_environment.postgres else None
+    print(f"\nICEKEEPER_TEST_SEED={seed}")
+    with CatalogServer(tmp_path, database_url=url, workers=2) as server:
+        server.create_warehouse("model")
+        run, failure = Run(server, url, seed), None
+        run.database_log = run_environment.postgres.log_path if run_environment.postgres else None
+        try:
+            run.work(seconds)
+            run.empty()
+        except Fault as fault:
+            failure = run.report(fault)
+        print(run.summary())
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
+
+
+class Run:
+    """One run on one warehouse."""
+
+    def __init__(self, server: CatalogServer, url: str | None, seed: int) -> None:
+        self.server, self.url, self.seed = server, url, seed
+        self.database_log: Path | None = None
+        self.api = f"{server.uri}/v1/{server.warehouse_id}"
+        folder = server.storage_root / server.warehouse
+        watch = Watch()
+        self.disturber = Disturber(server, url, watch, random.Random(f"{seed} disturbances"))
+        self.watch = watch
+        self.workers = [Worker(self.api, f"file://{folder}", number, seed, watch) for number in range(1, PROCESSES + 1)]
+        self.journal = Journal(time.monotonic())
+        self.history = History(folder, self.journal)
+        for levels in STABLE:
+            requests.post(f"{self.api}/namespaces", json={"namespace": levels}, timeout=30).raise_for_status()
+
+    def work(self, seconds: float) -> None:
+        """In rounds; some more where the machine is too slow for each kind of write to be done."""
+        worked = 0.0
+        while worked < seconds or (self._never_done() and worked < 10 * seconds):
+            length = min(ROUND_SECONDS, seconds - worked) if worked < seconds else ROUND_SECONDS
+            until = time.monotonic() + length
+            reports = work_a_round(self.workers, self.watch, until, lambda: self.disturber.disturb_until(until))  # noqa: B023
+            self.workers = [report.worker for report in reports]
+            for report in reports:
+                self.journal.add(report.records)
+            faults = [report.fault for report in reports if report.fault is not None]
+            if faults:
+                raise Fault(faults[0][0], *faults[0][1])
+            self.check()
+            worked += length
+        if self._never_done():
+            raise Fault(f"the run tells nothing: {self._never_done()} were never done")
+
+    def check(self) -> Contents:
+        """Raises `Fault` for anything that is not as it must be at a quiet moment."""
+        broken = sum(worker.caller.broken for worker in self.workers)
+        if broken > self.disturber.sessions_cut:
+            raise Fault(f"{broken} times the database was lost, and {self.disturber.sessions_cut} sessions were cut")
+        contents = read_contents(self.server, self.url)
+        check_contents(contents, self.journal)
+        check_bindings(contents, self.journal)
+        self.history.check(contents)
+        check_answers(self.server, contents)
+        return contents
+
+    def empty(self) -> None:
+        """All that is there can be dropped, and then not one row is left that holds its namespace or the warehouse."""
+        contents = self.check()
+        with requests.Session() as session:
+            for row in contents.tabulars:
+                space = requests.utils.quote("\x1f".join(row.levels), safe="")
+                address = f"{self.api}/namespaces/{space}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
+                _require_done(session.delete(address, timeout=30), row, row.uuid)
+            for levels in sorted((levels for levels, _, __ in contents.namespaces.values()), key=len, reverse=True):
+                space = requests.utils.quote("\x1f".join(levels), safe="")
+                _require_done(session.delete(f"{self.api}/namespaces/{space}", timeout=30), ".".join(levels))
+            address = f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}"
+            _require_done(session.delete(address, timeout=30), self.server.warehouse)
+        left = read_contents(self.server, self.url)
+        if left.tabulars or left.namespaces or left.snapshots:
+            raise Fault(f"rows are left of an empty warehouse: {left}")
+
+    def _never_done(self) -> list[str]:
+        """What a run must have seen to tell anything."""
+        done = Counter(record.what for record in self.journal.records if record.outcome is Outcome.DONE)
+        befallen = ["disturbances"] if not self.disturber.counts else []
+        return befallen + [what for what in DONE_AT_LEAST_ONCE if not done[what]]
+
+    def report(self, fault: Fault) -> str:
+        return (
+            f"{fault.message}\n\nICEKEEPER_TEST_SEED={self.seed}, {self.summary()}\n\n"
+            f"What happened to {', '.join(fault.about)}:\n{self.journal.story(fault.about)}\n\n"
+            f"The server's errors:\n{self._errors()}\n\nDeadlocks in the database:\n{self._deadlocks()}"
+        )
+
+    def summary(self) -> str:
+        outcomes = Counter(record.outcome.value for record in self.journal.records)
+        lost = sum(attempt.is_lost for record in self.journal.records for attempt in record.attempts)
+        told = Counter(record.error for record in self.journal.records if record.error)
+        return (
+            f"{len(self.journal.records)} requests {dict(outcomes)}, {lost} answers lost, "
+            f"{dict(self.disturber.counts)}, {len(self.history.lineage.reached)} versions; refusals {dict(told)}"
+        )
+
+    def _errors(self) -> str:
+        lines = self.server.log_path.read_text(errors="replace").splitlines()
+        return "\n".join([line[:3000] for line in lines if '"level":"ERROR"' in line][-8:])
+
+    def _deadlocks(self) -> str:
+        """With the statements that waited for each other."""
+        lines = self.database_log.read_text(errors="replace").splitlines() if self.database_log else []
+        found = [index for index, line in enumerate(lines) if "deadlock detected" in line]
+        return "\n".join(line[:1500] for index in found[:3] for line in lines[index : index + 9])
+
+
+def _require_done(answer: requests.Response, *about: object) -> None:
+    if answer.status_code != 204:
+        raise Fault(f"{about[0]} could not be dropped: {answer.status_code} {answer.text[:500]}", *about)

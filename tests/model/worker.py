@@ -1,0 +1,90 @@
+"""One client process: it works for a round and hands back what it knows, so that the next round goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from queue import Empty
+from typing import Any
+
+from tests.model.caller import Caller
+from tests.model.crowd import Crowd
+from tests.model.disturbances import Watch
+from tests.model.journal import Fault, Record
+from tests.model.own.operations import work_on_own
+from tests.model.own.owner import Owner
+
+PATIENCE_SECONDS = 300
+"""How long a round may go on beyond its end, while requests wait for a server that is being started."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a process did in a round, and what it saw go wrong."""
+
+    worker: Worker
+    records: list[Record]
+    fault: tuple[str, tuple[str, ...]] | None = None
+
+
+class Worker:
+    """Mixes work on its own names with work on everybody's; the same `seed` draws the same work."""
+
+    def __init__(self, api: str, base: str, number: int, seed: int, watch: Watch) -> None:
+        self.caller = Caller(api, number, random.Random(f"{seed} {number}"), watch)
+        self.owner, self.crowd = Owner(self.caller, base), Crowd(self.caller, base)
+
+    def work(self, until: float, reports: Any) -> None:
+        """Runs in the process. What is reported holds everything but the watch, which is not sent about."""
+        fault, watch = None, self.caller.watch
+        self.caller.open()
+        try:
+            while time.monotonic() < until:
+                if self.caller.rng.random() < 0.5:
+                    work_on_own(self.owner)
+                else:
+                    self.crowd.act()
+        except Fault as found:
+            fault = found.message, found.about
+        except Exception:  # noqa: BLE001 - whatever it is, the run must hear of it
+            fault = f"a client failed:\n{traceback.format_exc()}", (self.owner.op,)
+        self.caller.close()
+        records, self.caller.records = self.caller.records, []
+        del self.caller.watch
+        reports.put(Report(self, records, fault))
+        reports.close()
+        reports.join_thread()
+        self.caller.watch = watch
+
+
+def work_a_round(workers: list[Worker], watch: Watch, until: float, meanwhile: Callable[[], None]) -> list[Report]:
+    """All workers at once, each in a process of its own, while `meanwhile` runs in this one."""
+    context = multiprocessing.get_context("fork")
+    reports = context.Queue()
+    processes: list[BaseProcess] = [context.Process(target=worker.work, args=(until, reports)) for worker in workers]
+    for process in processes:
+        process.start()
+    try:
+        meanwhile()
+        collected: list[Report] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(collected) < len(processes):
+            try:
+                collected.append(reports.get(timeout=1))
+            except Empty:
+                if time.monotonic() > deadline or any(process.exitcode not in {None, 0} for process in processes):
+                    raise Fault("a client process ended without a report, or does not end") from None
+        for process in processes:
+            process.join(30)
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+    for report in collected:
+        report.worker.caller.watch = watch
+    return sorted(collected, key=lambda report: report.worker.caller.number)
