@@ -55,7 +55,8 @@ _IDEMPOTENCY_KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.UUID,
     OpenApiParameter.HEADER,
-    description="Sent again with the same key, the same request is not done again and gets the same answer",
+    description="Sent again with the same key, the same request is not done again and gets the same answer. "
+    "400 `InvalidIdempotencyKey`, `DuplicateIdempotencyKey`; `IdempotencyKeyReused`: it was given with another request",
 )
 _FORCE: Final = OpenApiParameter(
     "force",
@@ -304,7 +305,7 @@ update_table = extend_schema(
     responses=_answers(
         {200: shapes.CommitTableResponse},
         {
-            400: _LOCATION,
+            400: f"{_LOCATION}; `TableIdentifierMismatch`: `identifier` is not the table of the path",
             404: _NO_TABLE,
             409: "`CommitFailedException`: certainly not committed, rebuild it on the newest version and try again; "
             "`AlreadyExistsException`, `LocationAlreadyTaken`",
@@ -439,7 +440,7 @@ replace_view = extend_schema(
     responses=_answers(
         {200: shapes.LoadViewResult},
         {
-            400: _LOCATION,
+            400: f"{_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect",
             404: _NO_VIEW,
             409: "`CommitFailedException`: certainly not committed; `LocationAlreadyTaken`",
             413: _TOO_LARGE,

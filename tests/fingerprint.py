@@ -1,0 +1,42 @@
+"""Everything that a refused request may not change, as one value: all rows of all tables, all files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from django.apps import apps
+from django.db import connection
+
+ROOMS = {"catalog", "storage", "tenancy", "tasks"}
+NOT_COUNTED = {"catalog_outcome"}
+"""What a refusal does write: its own outcome, for who sends it again under the same Idempotency-Key."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Equal when nothing changed; the difference of two shows which tables and which files did."""
+
+    rows: dict[str, str]
+    files: dict[str, str]
+
+
+def take_fingerprint(storage_root: Path) -> Fingerprint:
+    with connection.cursor() as cursor:
+        rows = {}
+        for table in _tables():
+            cursor.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a name of our own
+            rows[table] = sha256("\n".join(sorted(map(repr, cursor.fetchall()))).encode()).hexdigest()
+    files = {
+        str(path.relative_to(storage_root)): sha256(path.read_bytes()).hexdigest()
+        for path in storage_root.rglob("*")
+        if path.is_file()
+    }
+    return Fingerprint(rows, files)
+
+
+def _tables() -> list[str]:
+    models = apps.get_models(include_auto_created=True)
+    ours = {model._meta.db_table for model in models if model.__module__.split(".")[0] in ROOMS}
+    return sorted(ours - NOT_COUNTED)

@@ -1,0 +1,40 @@
+"""The world that generated requests meet: made once for a module, because every test leaves it as it was."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.db import transaction
+from pytest_django import DjangoDbBlocker
+
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tenancy.services.bootstrap import bootstrap
+from tests.fuzz.judging import Judge
+from tests.fuzz.targets import World, make_world
+from tests.wsgi_client import ApiClient
+
+
+@pytest.fixture(scope="module")
+def world(
+    django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    root = tmp_path_factory.mktemp("fuzz").resolve()
+    with pytest.MonkeyPatch.context() as patch, django_db_blocker.unblock(), transaction.atomic():
+        patch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": root}))
+        # Thousands of its lines would bury the failure.
+        patch.setattr(logging.getLogger("icekeeper.access"), "disabled", True)
+        bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+        profile = {"type": "local", "path": str(root / "wh")}
+        warehouse = create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
+        yield make_world(ApiClient(f"/catalog/v1/{warehouse.pk}"), warehouse, root)
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def judge(world: World) -> Judge:
+    return Judge(world)

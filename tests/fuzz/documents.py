@@ -1,0 +1,83 @@
+"""The OpenAPI documents that requests are made from: that of the Iceberg REST specification, and our own two.
+
+`iceberg-rest-catalog.yaml` is an unchanged copy of `open-api/rest-catalog-open-api.yaml` of Apache Iceberg (Apache
+License 2.0, its header stands in the file), of its development tree after release 1.11.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+import schemathesis
+import yaml
+from schemathesis.schemas import APIOperation, BaseSchema
+
+from icekeeper.kernel.errors import CatalogError
+
+HERE: Final = Path(__file__).parent
+OWN: Final = HERE.parents[1] / "docs" / "openapi"
+Name = Literal["specification", "catalog", "management"]
+NAMES: Final[tuple[Name, ...]] = ("specification", "catalog", "management")
+
+
+@cache
+def load(name: Name) -> BaseSchema:
+    if name == "specification":
+        document, base = yaml.safe_load((HERE / "iceberg-rest-catalog.yaml").read_text()), "/catalog"
+    else:
+        document, base = json.loads((OWN / f"{name}.json").read_text()), ""
+    return schemathesis.openapi.from_dict(document | {"servers": [{"url": f"http://testserver{base}"}]})
+
+
+@cache
+def operations(name: Name) -> list[APIOperation]:
+    return [result.ok() for result in load(name).get_all_operations()]
+
+
+# --- what our own documents say of refusals ---------------------------------------------------------------------
+
+
+def _members(error: type[CatalogError]) -> set[type[CatalogError]]:
+    return {error}.union(*(_members(each) for each in error.__subclasses__()))
+
+
+@cache
+def wire_types() -> set[tuple[int, str]]:
+    """Every status with every type that the error tree knows for it."""
+    return {(error.status, error.wire_type) for error in _members(CatalogError)}
+
+
+@cache
+def _refusals() -> dict[tuple[str, str], dict[int, set[str]]]:
+    """By method and path: by status, the types that the descriptions of that answer and of parameters (400) name."""
+    found = {}
+    for name in ("catalog", "management"):
+        for path, methods in json.loads((OWN / f"{name}.json").read_text())["paths"].items():
+            for method, operation in methods.items():
+                types = {
+                    int(status): set(re.findall(r"`(\w+)`", answer["description"]))
+                    for status, answer in operation["responses"].items()
+                    if status.isdigit() and status >= "400"
+                }
+                for parameter in operation.get("parameters", []):
+                    types[400] |= set(re.findall(r"`(\w+)`", parameter.get("description", "")))
+                found[method.upper(), path] = types
+    return found
+
+
+def documented_types(method: str, path: str, status: int) -> set[str] | None:
+    """The types that our document names for this refusal; None when it does not know the operation or the status."""
+    return _refusals().get((method.upper(), path), {}).get(status)
+
+
+def serves(operation: APIOperation) -> bool:
+    """Whether this server has what the document describes; the specification has more."""
+    return is_served(operation.method, operation.schema.base_path.rstrip("/") + operation.path)
+
+
+def is_served(method: str, path: str) -> bool:
+    return (method.upper(), path) in _refusals()

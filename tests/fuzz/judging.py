@@ -1,0 +1,81 @@
+"""What every answer must be, whatever was asked."""
+
+from __future__ import annotations
+
+from schemathesis.core.failures import FailureGroup
+from schemathesis.core.transport import Response
+
+from tests.fingerprint import Fingerprint, take_fingerprint
+from tests.fuzz.documents import documented_types, is_served, wire_types
+from tests.fuzz.sending import Exchange
+from tests.fuzz.targets import World
+
+SAFE = {"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
+EVERYWHERE = {(405, "MethodNotAllowedException"), (404, "NotFoundException"), (414, "UriTooLongException")}
+"""Decided before or beside an operation, so no operation names them."""
+
+
+class Judge:
+    """Judges exchanges against `world`, which was as `before` says when each request was sent."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.before: Fingerprint = take_fingerprint(world.storage_root)
+
+    def judge(self, exchange: Exchange) -> None:
+        """Raises AssertionError with the whole exchange."""
+        status = exchange.answer.status
+        assert status < 500, f"the server failed:\n{exchange}"
+        if status >= 400:
+            self._judge_envelope(exchange)
+        else:
+            self._judge_success(exchange)
+        if status >= 400 or exchange.method in SAFE:
+            after = take_fingerprint(self._world.storage_root)
+            assert after == self.before, f"a request that was not done changed something:\n{exchange}"
+
+    def judge_and_follow(self, exchange: Exchange) -> None:
+        """As `judge`; what was done is the state that the next request meets."""
+        self.judge(exchange)
+        if exchange.answer.status < 400 and exchange.method not in SAFE:
+            self.before = take_fingerprint(self._world.storage_root)
+
+    @staticmethod
+    def _judge_envelope(exchange: Exchange) -> None:
+        answer = exchange.answer
+        assert answer.headers["Content-Type"] == "application/json", str(exchange)
+        document = answer.json()
+        assert set(document) == {"error"}, str(exchange)
+        error = document["error"]
+        assert set(error) == {"message", "type", "code", "stack"}, str(exchange)
+        assert error["code"] == answer.status, str(exchange)
+        assert all(isinstance(text, str) for text in (error["message"], *error["stack"])), str(exchange)
+        assert error["message"], str(exchange)
+        kind = (answer.status, error["type"])
+        assert kind in wire_types(), f"no error has this status and type:\n{exchange}"
+        # The server cuts the body of an answer to HEAD, so nobody documents what it says.
+        if exchange.method != "HEAD" and kind not in EVERYWHERE and is_served(exchange.method, exchange.path):
+            documented = documented_types(exchange.method, exchange.path, answer.status)
+            assert documented is not None, f"docs/openapi/ does not name this status:\n{exchange}"
+            assert error["type"] in documented, f"docs/openapi/ does not name this type:\n{exchange}"
+
+    @staticmethod
+    def _judge_success(exchange: Exchange) -> None:
+        """As the document says that the case was made from, unless the method was made up."""
+        operation = exchange.case.operation
+        if exchange.method.lower() != operation.method.lower():
+            return
+        answer = exchange.answer
+        response = Response(
+            status_code=answer.status,
+            headers={name: [value] for name, value in answer.headers.items()},
+            content=answer.body,
+            request=exchange.prepared,
+            elapsed=0,
+            verify=False,
+        )
+        try:
+            operation.validate_response(response, case=exchange.case)
+        except FailureGroup as failures:
+            reasons = "\n".join(str(failure)[:1500] for failure in failures.exceptions)
+            raise AssertionError(f"{reasons}\n{exchange}") from None

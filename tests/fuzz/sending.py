@@ -1,0 +1,59 @@
+"""A generated case as the request that is sent, in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+from schemathesis import Case
+from schemathesis.core import NOT_SET
+
+from tests.fuzz.targets import Aim
+from tests.wsgi_client import Answer, call
+
+HOST = "http://testserver"
+OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding"}
+"""What the test client says itself, and what would make answers unreadable here."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What was sent for `case`, and the answer. `path` is the operation's, with its parameters in braces."""
+
+    case: Case
+    method: str
+    path: str
+    prepared: requests.PreparedRequest
+    answer: Answer
+
+    def __str__(self) -> str:
+        body = self.prepared.body or b""
+        text = body.decode(errors="backslashreplace") if isinstance(body, bytes) else str(body)
+        answer = self.answer.body.decode(errors="backslashreplace")
+        return f"{self.method} {self.prepared.url}\n{text[:3000]}\n-> {self.answer.status} {answer[:3000]}"
+
+
+def send(case: Case, aim: Aim) -> Exchange:
+    """Send `case`, aimed unless `aim` misses on purpose."""
+    base = case.operation.schema.base_path.rstrip("/")
+    given: dict[str, Any] = case.as_transport_kwargs(base_url=HOST + base)
+    if aim.hits:
+        path = case.path
+        for name, value in aim.path(case.path_parameters or {}).items():
+            path = path.replace(f"{{{name}}}", quote(str(value), safe="").replace(".", "%2E"))
+        given["url"] = f"{HOST}{base}{path}"
+        given["params"] = aim.query(given.get("params") or {})
+        if case.body is not NOT_SET and "json" in given:
+            given["json"] = aim.body(given["json"], kind="view" if "view" in case.path else "table")
+    prepared = requests.Request(**given).prepare()
+    target = urlsplit(prepared.url or "")._replace(scheme="", netloc="").geturl()
+    body = prepared.body.encode() if isinstance(prepared.body, str) else prepared.body or b""
+    headers = {name: _latin(value) for name, value in prepared.headers.items() if name not in OWN_HEADERS}
+    answer = call(case.method, target, body=body, headers=headers)
+    return Exchange(case, case.method, base + case.path, prepared, answer)
+
+
+def _latin(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -1,0 +1,43 @@
+"""For each operation, the boundaries of its schemas: values missing, too many, too large, of another type."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from schemathesis import Case, GenerationMode
+from schemathesis.schemas import APIOperation
+
+from tests.conftest import IS_LONG, RUN
+from tests.fuzz.documents import NAMES, operations, serves
+from tests.fuzz.judging import Judge
+from tests.fuzz.sending import send
+from tests.fuzz.targets import Aim, World
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
+
+MOST = 100_000 if IS_LONG else 80
+"""Cases of one operation; of more, every second, third, ... is sent, and others on each database,
+so that all places are still met."""
+
+MOST_UNSERVED = 10
+"""Of an operation that this server does not have: each gets the same 404."""
+
+
+def boundaries(operation: APIOperation) -> list[Case]:
+    schema = operation.schema
+    modes = list(GenerationMode)
+    found = schema.iter_coverage_cases(operation, generation_modes=modes, generation_config=schema.config.generation)
+    most = MOST if serves(operation) else MOST_UNSERVED
+    cases = list(islice(found, 15 * most))
+    step = max(1, -(-len(cases) // most))
+    return cases[(RUN.database == "postgres") % step :: step]
+
+
+@pytest.mark.parametrize(
+    "operation", [pytest.param(each, id=f"{name}-{each.label}") for name in NAMES for each in operations(name)]
+)
+def test_every_boundary_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
+    for number, case in enumerate(boundaries(operation)):
+        with world.undone():
+            judge.judge(send(case, Aim(world, number)))

@@ -1,0 +1,79 @@
+"""Random requests, legal and illegal by the documents: each operation by itself, and histories of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.schemas import APIOperation
+
+from tests.conftest import IS_LONG, RUN
+from tests.fuzz.documents import NAMES, Name, operations, serves
+from tests.fuzz.judging import Judge
+from tests.fuzz.sending import send
+from tests.fuzz.targets import Aim, World
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
+
+AIMS = st.integers(0, 2**16)
+DOCUMENTS: tuple[Name, ...] = NAMES if IS_LONG else ("specification", "management")
+"""Our own document of the catalog has the routes of the specification: it gets its random requests in long runs."""
+
+
+def examples(short: int, long: int) -> Callable[[Any], Any]:
+    """As many random examples; the same in every short run, others for each database, and new ones in a long run."""
+
+    def decorate(test: Any) -> Any:
+        bounded = settings(
+            max_examples=long if IS_LONG else short,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink] if IS_LONG else [Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )(test)
+        return bounded if IS_LONG else seed(RUN.database)(bounded)
+
+    return decorate
+
+
+def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
+    return st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param(each, id=f"{name}-{each.label}")
+        for name in DOCUMENTS
+        for each in operations(name)
+        if IS_LONG or serves(each)
+    ],
+)
+def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
+    @examples(12, 1_000)
+    @given(case=cases(operation), aim=AIMS)
+    def exchange(case: Case, aim: int) -> None:
+        with world.undone():
+            judge.judge(send(case, Aim(world, aim)))
+
+    exchange()
+
+
+def test_histories_are_answered_as_promised(world: World) -> None:
+    """Each request meets what those before it left: names that were taken, tables that are gone, used keys."""
+    served = [each for each in operations("specification") if serves(each)]
+    step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
+
+    @examples(5, 500)
+    @given(steps=st.lists(step, min_size=10, max_size=20))
+    def live_through(steps: list[tuple[Case, int]]) -> None:
+        with world.undone():
+            judge = Judge(world)
+            for case, aim in steps:
+                judge.judge_and_follow(send(case, Aim(world, aim)))
+
+    live_through()
