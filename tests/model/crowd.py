@@ -28,7 +28,8 @@ from tests.model.state import TABLE, VIEW
 
 LEGITIMATE = {
     "NoSuchTableException", "NoSuchViewException", "NoSuchNamespaceException", "AlreadyExistsException",
-    "CommitFailedException", "LocationAlreadyTaken", "NamespaceNotEmptyException", "NotFoundException",
+    "CommitFailedException", "LocationAlreadyTaken", "InvalidLocation", "NamespaceNotEmptyException",
+    "NotFoundException",
 }  # fmt: skip
 """Refusals that others may be the reason of."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar
 
+from tests.catalog_fixtures import chosen
 from tests.model.caller import Answer, Caller, is_fleeting
 from tests.model.journal import Fault, Outcome
 from tests.model.names import STABLE, Levels, Name, namespace_path, tabular_path
 from tests.model.state import TABLE, VIEW, Expected, Seen, Space, State, Step, Subject, mismatch
 
-TAKEN = frozenset({(409, "LocationAlreadyTaken")})
+TAKEN = frozenset({(409, "LocationAlreadyTaken"), (400, "InvalidLocation")})
+"""A place that others chose too: somebody is there, or files that somebody left behind are."""
 GONE = TAKEN | {(404, "NotFoundException")}
 NO_NAMESPACE, EXISTS = (404, "NoSuchNamespaceException"), (409, "AlreadyExistsException")
 NOT_FOUND = {TABLE: (404, "NoSuchTableException"), VIEW: (404, "NoSuchViewException")}
@@ -79,7 +81,7 @@ class Owner:
             if answer.outcome is Outcome.REFUSED:
                 self.require(answer, NO_NAMESPACE, subject)
                 return None
-            properties: dict[str, str] = answer.body["properties"]
+            properties = chosen(answer.body["properties"])
             return {key: value for key, value in properties.items() if key.startswith(subject.prefix)}
         for kind in (TABLE, VIEW):
             answer = self.caller.read(tabular_path(kind, subject, self.rng), about=(subject,))
