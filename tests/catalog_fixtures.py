@@ -17,6 +17,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
+from tests.fingerprint import Fingerprint, take_fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
 SCHEMA = {
@@ -118,6 +119,12 @@ def catalog(warehouse: Warehouse) -> ApiClient:
 def files(storage_root: Path) -> Callable[[], list[str]]:
     """Every file of every local warehouse, by its path below the root."""
     return lambda: sorted(str(path.relative_to(storage_root)) for path in storage_root.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def everything(storage_root: Path) -> Callable[[], Fingerprint]:
+    """All rows and files as one value: equal before and after what must not change anything."""
+    return lambda: take_fingerprint(storage_root)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from catalog.iceberg.json_fields import as_int, as_object, as_string, as_string_
 from catalog.iceberg.partition_specs import parse_partition_spec
 from catalog.iceberg.properties import read_properties
 from catalog.iceberg.schema_changes import add_schema, add_sort_order, add_spec
-from catalog.iceberg.schemas import Schema, parse_schema
+from catalog.iceberg.schemas import Schema, parse_new_schema
 from catalog.iceberg.sort_orders import parse_sort_order
 from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
 from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID, TableMetadata
@@ -66,7 +66,7 @@ def create_table_metadata(
     for name, document in (("schema", schema), ("partition-spec", partition_spec), ("write-order", write_order)):
         check_depth(document, name)
 
-    parsed = parse_schema(schema, "schema")
+    parsed = parse_new_schema(schema, "schema")
     fresh_ids: FreshIds = {}
     fresh_schema = _with_fresh_ids(schema, parsed, fresh_ids)
     partition_fields = parse_partition_spec(partition_spec, "partition-spec")

@@ -11,14 +11,14 @@ from typing import Any
 from catalog.iceberg import partition_specs, sort_orders
 from catalog.iceberg.draft import Additions, Draft
 from catalog.iceberg.json_fields import INT_RANGE, read_int_list, read_object
-from catalog.iceberg.schemas import check_version, parse_schema, without_null_defaults
+from catalog.iceberg.schemas import check_version, parse_new_schema, without_null_defaults
 from catalog.iceberg.types import UNSORTED_ORDER_ID
 from icekeeper.kernel.errors import BadRequest
 
 
 def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-schema. The `last-column-id` of the client is ignored: it may be lower than the table's."""
-    schema = parse_schema(document, where)
+    schema = parse_new_schema(document, where)
     check_version(schema, draft.format_version)
     same_id = draft.schemas.find(document, schema.identity)
     if same_id is not None:

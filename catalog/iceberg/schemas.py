@@ -101,6 +101,15 @@ def parse_schema(document: dict[str, Any], where: str) -> Schema:
     return Schema(struct, identifiers, columns, ids_by_name)
 
 
+def parse_new_schema(document: dict[str, Any], where: str) -> Schema:
+    """As `parse_schema`, for a schema that comes into being now: its ids are not negative, as every writer's are."""
+    schema = parse_schema(document, where)
+    lowest = min(schema.columns, default=0)
+    if lowest < 0:
+        raise BadRequest(f"{where}: field id {lowest} of {clip(schema.columns[lowest].name)} must not be negative")
+    return schema
+
+
 def check_version(schema: Schema, format_version: int) -> None:
     """Refuse types and initial defaults that the format version does not know (Java: `Schema.checkCompatibility`)."""
     problems = []

@@ -20,6 +20,11 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
     snapshot_id = snapshot["snapshot-id"]
     if snapshot_id in draft.snapshots:
         raise BadRequest(f"Snapshot already exists for id: {snapshot_id}")
+    schema_id = snapshot.get("schema-id")
+    if schema_id is not None and schema_id not in draft.schemas.documents:
+        raise BadRequest(f"snapshot.schema-id: Cannot add snapshot with unknown schema: {schema_id}")
+    if snapshot.get("parent-snapshot-id") == snapshot_id:
+        raise BadRequest(f"snapshot.parent-snapshot-id: a snapshot cannot be its own parent: {snapshot_id}")
     if draft.format_version > 1:
         _advance_sequence_number(draft, snapshot)
     if draft.format_version >= ROW_LINEAGE_VERSION:

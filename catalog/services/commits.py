@@ -72,8 +72,10 @@ def commit_transaction(
 ) -> None:
     """Commit to several tables that are there: all or none, in one database transaction.
 
-    Raises as `commit_table`, and `TableIdentifiersNotUnique` (400).
+    Raises as `commit_table`, and `TableIdentifiersNotUnique` (400). There may be `MAX_TABLES`.
     """
+    if len(changes) > MAX_TABLES:
+        raise BadRequest(f"A transaction may change {MAX_TABLES} tables at most, this one names {len(changes)}")
     addresses = [(warehouse_id, change.table.path_key, change.table.name_key) for change in changes]
     if len(set(addresses)) != len(addresses):
         raise TableIdentifiersNotUnique("Each table may stand in a transaction once")

@@ -118,6 +118,7 @@ class Run:
             for levels in sorted((levels for levels, _, __ in contents.namespaces.values()), key=len, reverse=True):
                 space = requests.utils.quote("\x1f".join(levels), safe="")
                 _require_done(session.delete(f"{self.api}/namespaces/{space}", timeout=30), ".".join(levels))
+            self.server.manage("worker", "--once")  # a warehouse goes when the files of its dropped tables are gone
             address = f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}"
             _require_done(session.delete(address, timeout=30), self.server.warehouse)
         left = read_contents(self.server, self.url)

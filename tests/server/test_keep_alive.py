@@ -75,6 +75,8 @@ def test_head_and_bodiless_statuses_send_no_body(client: RawClient) -> None:
     head = client.get("/catalog/v1/large", method="HEAD")
     assert head.status == 200
     assert int(head.headers["Content-Length"]) > 1024
+    missing = client.get("/catalog/v1/no-such-thing", method="HEAD")
+    assert (missing.status, missing.body) == (404, b"")
     assert client.get("/catalog/v1/nothing").status == 204
     not_modified = client.get("/catalog/v1/not-modified")
     assert (not_modified.status, not_modified.headers["ETag"]) == (304, 'W/"weak"')

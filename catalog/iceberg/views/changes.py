@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.iceberg.json_fields import clip, field_path, read_int, read_object, read_string
 from catalog.iceberg.schema_changes import checked_id
-from catalog.iceberg.schemas import parse_schema, without_null_defaults
+from catalog.iceberg.schemas import parse_new_schema, without_null_defaults
 from catalog.iceberg.table_changes import check_uuid
 from catalog.iceberg.types import LAST_ADDED
 from catalog.iceberg.views.draft import ViewDraft
@@ -28,7 +28,7 @@ def check_view_format_version(version: int, where: str) -> None:
 
 def add_schema(draft: ViewDraft, document: dict[str, Any], where: str) -> None:
     """add-schema. Field ids are kept as they are, and every type is allowed: a view stores no data."""
-    identity = parse_schema(document, where).identity
+    identity = parse_new_schema(document, where).identity
     same_id = draft.schemas.find(document, identity)
     if same_id is not None:
         draft.schemas.last = same_id

@@ -6,8 +6,23 @@ from typing import Any
 
 import pytest
 
+from catalog.iceberg.create import create_table_metadata
+from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors import BadRequest
-from tests.unit.iceberg.documents import DATA, ID, TIME, after, column, commit, partition, schema, sorting, table
+from tests.unit.iceberg.documents import (
+    DATA,
+    ID,
+    NOW,
+    TIME,
+    UUID,
+    after,
+    column,
+    commit,
+    partition,
+    schema,
+    sorting,
+    table,
+)
 
 WIDER = schema(ID, DATA, TIME, column(4, "extra"), **{"schema-id": 0})
 
@@ -33,6 +48,26 @@ def test_a_new_schema_gets_the_next_id_whatever_the_client_sent() -> None:
     assert [document["schema-id"] for document in metadata["schemas"]] == [0, 1]
     assert metadata["current-schema-id"] == 1
     assert metadata["last-column-id"] == 4
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        column(-1, "c"),
+        column(4, "c", {"type": "struct", "fields": [column(-1, "x")]}),
+        column(4, "c", {"type": "list", "element-id": -1, "element": "int", "element-required": False}),
+    ],
+)
+def test_a_new_schema_has_no_negative_ids(bad: dict[str, Any]) -> None:
+    """Neither one that is added nor that of a new table; a file that has some already is read as it is."""
+    with pytest.raises(BadRequest, match=r"schema: field id -1 of .* must not be negative"):
+        after(table(), add_schema(schema(ID, bad)))
+    with pytest.raises(BadRequest, match=r"schema: field id -1 of .* must not be negative"):
+        create_table_metadata(
+            schema=schema(ID, bad), partition_spec=None, write_order=None, location="s3://b", properties=None,
+            table_uuid=UUID, format_version=2, now_ms=NOW,
+        )  # fmt: skip
+    assert read_table_metadata({**table(), "schemas": [schema(ID, bad, **{"schema-id": 0})], "last-column-id": 4})
 
 
 def test_an_equal_schema_is_reused() -> None:

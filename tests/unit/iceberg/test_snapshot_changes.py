@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors import BadRequest, CommitFailed
-from tests.unit.iceberg.documents import NOW, add, after, commit, set_main, snapshot, table
+from tests.unit.iceberg.documents import NOW, add, after, column, commit, schema, set_main, snapshot, table
 
 REMOVE_MAIN = {"action": "remove-snapshot-ref", "ref-name": "main"}
 
@@ -81,6 +81,23 @@ def test_row_ids_of_version_3() -> None:
 def test_null_fields_of_a_snapshot_are_left_out() -> None:
     stored = after(table(), add(snapshot(1, **{"parent-snapshot-id": None, "key-id": None, "schema-id": None})))
     assert not {"parent-snapshot-id", "key-id", "schema-id"} & stored["snapshots"][0].keys()
+
+
+@pytest.mark.parametrize("schema_id", [-1, 1, 2**31 - 1])
+def test_a_snapshot_of_a_schema_that_is_not_there_is_refused(schema_id: int) -> None:
+    with pytest.raises(BadRequest, match=f"snapshot.schema-id: Cannot add snapshot with unknown schema: {schema_id}"):
+        after(table(), add(snapshot(1, **{"schema-id": schema_id})))
+
+
+def test_a_snapshot_may_be_of_a_schema_that_the_same_request_adds() -> None:
+    new_schema = {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))}
+    metadata = after(table(), new_schema, add(snapshot(1, **{"schema-id": 1})))
+    assert metadata["snapshots"][0]["schema-id"] == 1
+
+
+def test_a_snapshot_is_not_its_own_parent() -> None:
+    with pytest.raises(BadRequest, match="a snapshot cannot be its own parent: 1"):
+        after(table(), add(snapshot(1, parent=1)))
 
 
 @pytest.mark.parametrize("missing", ["summary", "manifest-list", "timestamp-ms", "snapshot-id"])

@@ -1,0 +1,146 @@
+"""Page tokens and header fields that nobody gave out: refused or without effect, and nothing is changed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from icekeeper.kernel.ids import new_id
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tests.catalog_fixtures import SCHEMA
+from tests.fingerprint import Fingerprint
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MakeTable = Callable[..., dict[str, Any]]
+Everything = Callable[[], Fingerprint]
+T = "/namespaces/ns/tables/t"
+LISTINGS = {"namespaces": "/namespaces", "tables": "/namespaces/ns/tables", "views": "/namespaces/ns/views"}
+
+
+def token_of(document: Any) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("kind", LISTINGS)
+def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table("t")
+    after = str(new_id())
+    good = token_of([1, kind, after])
+    assert catalog.get(f"{LISTINGS[kind]}?pageToken={good}").status == 200, "so that what follows is refused for itself"
+    others = [other for other in LISTINGS if other != kind]
+    for document in (
+        *([1, other, after] for other in others),
+        [2, kind, after],
+        [True, kind, after, after],
+        [1, kind],
+        [1, kind, after, after],
+        [1, kind, None],
+        [1, kind, 7],
+        [1, kind, ""],
+        [1, kind, "x"],
+        [1, kind, "x' OR '1'='1"],
+        [1, kind, "\x00" * 36],
+        [1, kind, after.replace("-", "")],
+        [1, kind, "{" + after + "}"],
+        [1, kind, [after]],
+        [[1, kind, after]],
+        {"1": kind},
+        kind,
+        None,
+        2**63,
+        [[]] * 100,
+    ):
+        answer = catalog.get(f"{LISTINGS[kind]}?pageToken={token_of(document)}")
+        assert answer.refused(400, "InvalidPaginationToken"), document
+    for token in (
+        good[:-1],
+        good[1:],
+        good + "AAAA",
+        good + "%0A",
+        good[:10] + "%2B" + good[11:],
+        "%C3%A9",
+        "[" * 1000,
+        "W1tb" * 10_000,
+        token_of([1, kind, "x" * 20_000]),
+    ):
+        answer = catalog.get(f"{LISTINGS[kind]}?pageToken={token}")
+        assert answer.refused(400, "InvalidPaginationToken"), token[:80]
+
+
+def test_a_token_of_another_warehouse_shows_nothing_of_it(
+    catalog: ApiClient, make_table: MakeTable, storage_root: Path
+) -> None:
+    profile = {"type": "local", "path": str(storage_root / "other")}
+    other = create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
+    theirs = ApiClient(f"/catalog/v1/{other.pk}")
+    assert theirs.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    for name in ("secret", "more secret"):
+        assert theirs.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA}).status == 200
+    token = theirs.get("/namespaces/ns/tables?pageToken=&pageSize=1").json()["next-page-token"]
+    make_table("ours")
+    listed = catalog.get(f"/namespaces/ns/tables?pageToken={token}")
+    assert listed.json() == {"identifiers": [{"namespace": ["ns"], "name": "ours"}]}
+    assert b"secret" not in listed.body
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "x", '"', '"x', "W/", 'W/"x"', '"*"', "**", ",", "," * 50_000, '"a", ' * 10_000, "\xff\xfe", "\x00", "\t"],
+    ids=lambda given: ascii(given)[:20],
+)  # fmt: skip
+def test_an_etag_that_is_none_of_ours_gets_the_table(given: str, catalog: ApiClient, make_table: MakeTable) -> None:
+    made = make_table("t")
+    answer = catalog.get(T, if_none_match=given)
+    assert (answer.status, answer.json()) == (200, made)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", " ", "x", "0" * 36, "-" * 36, "\xff" * 36, "\x00" * 36, "1" * 100_000, "01a1ff95e3cc7831a59bb91c90243b4f",
+     "urn:uuid:01a1ff95-e3cc-7831-a59b-b91c90243b4f", "01a1ff95-e3cc-7831-a59b-b91c90243b4g", "null",
+     "'; DROP TABLE x; --", "\u0660" * 8],
+    ids=lambda given: ascii(given)[:20],
+)  # fmt: skip
+def test_a_key_that_is_none_stops_every_write(
+    given: str, catalog: ApiClient, make_table: MakeTable, everything: Everything
+) -> None:
+    make_table("t")
+    before = everything()
+    identifier = {"namespace": ["ns"], "name": "t"}
+    rename = {"source": identifier, "destination": {"namespace": ["ns"], "name": "x"}}
+    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    for answer in (
+        catalog.post("/namespaces", {"namespace": ["n"]}, idempotency_key=given),
+        catalog.post("/namespaces/ns/properties", {"updates": {"a": "b"}}, idempotency_key=given),
+        catalog.post("/namespaces/ns/tables", {"name": "x", "schema": SCHEMA}, idempotency_key=given),
+        catalog.post(T, change, idempotency_key=given),
+        catalog.post(
+            "/transactions/commit", {"table-changes": [{"identifier": identifier, **change}]}, idempotency_key=given
+        ),
+        catalog.post("/tables/rename", rename, idempotency_key=given),
+        catalog.post(f"{T}/unregister", {}, idempotency_key=given),
+        catalog.delete(T, idempotency_key=given),
+    ):
+        assert answer.refused(400, "InvalidIdempotencyKey")
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "query", ["purgeRequested=2", "force=x", "purgeRequested=%00", "force=%FF", "purgeRequested=true&purgeRequested=x"]
+)
+def test_a_flag_that_is_none_drops_nothing(
+    query: str, catalog: ApiClient, make_table: MakeTable, everything: Everything
+) -> None:
+    make_table("t")
+    before = everything()
+    assert catalog.delete(f"{T}?{query}").refused(400, "BadRequestException")
+    assert everything() == before
