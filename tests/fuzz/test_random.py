@@ -54,7 +54,7 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
     ],
 )
 def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
-    @examples(12, 1_000)
+    @examples(12, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
         with world.undone():
@@ -68,7 +68,7 @@ def test_histories_are_answered_as_promised(world: World) -> None:
     served = [each for each in operations(SPECIFICATION) if serves(each)]
     step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
 
-    @examples(5, 500)
+    @examples(5, 100)
     @given(steps=st.lists(step, min_size=10, max_size=20))
     def live_through(steps: list[tuple[Case, int]]) -> None:
         with world.undone():
