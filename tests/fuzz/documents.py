@@ -1,4 +1,4 @@
-"""The OpenAPI documents that requests are made from: that of the Iceberg REST specification, and our own two.
+"""The OpenAPI documents that requests are made from: that of the Iceberg REST specification, and our own.
 
 `iceberg-rest-catalog.yaml` is an unchanged copy of `open-api/rest-catalog-open-api.yaml` of Apache Iceberg (Apache
 License 2.0, its header stands in the file), of its development tree after release 1.11.0.
@@ -10,7 +10,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import schemathesis
 import yaml
@@ -20,13 +20,14 @@ from icekeeper.kernel.errors import CatalogError
 
 HERE: Final = Path(__file__).parent
 OWN: Final = HERE.parents[1] / "docs" / "openapi"
-Name = Literal["specification", "catalog", "management"]
-NAMES: Final[tuple[Name, ...]] = ("specification", "catalog", "management")
+SPECIFICATION: Final = "specification"
+OWN_NAMES: Final = sorted(path.stem for path in OWN.glob("*.json"))
+NAMES: Final = [SPECIFICATION, *OWN_NAMES]
 
 
 @cache
-def load(name: Name) -> BaseSchema:
-    if name == "specification":
+def load(name: str) -> BaseSchema:
+    if name == SPECIFICATION:
         document, base = yaml.safe_load((HERE / "iceberg-rest-catalog.yaml").read_text()), "/catalog"
     else:
         document, base = json.loads((OWN / f"{name}.json").read_text()), ""
@@ -34,7 +35,7 @@ def load(name: Name) -> BaseSchema:
 
 
 @cache
-def operations(name: Name) -> list[APIOperation]:
+def operations(name: str) -> list[APIOperation]:
     return [result.ok() for result in load(name).get_all_operations()]
 
 
@@ -55,7 +56,7 @@ def wire_types() -> set[tuple[int, str]]:
 def _refusals() -> dict[tuple[str, str], dict[int, set[str]]]:
     """By method and path: by status, the types that the descriptions of that answer and of parameters (400) name."""
     found = {}
-    for name in ("catalog", "management"):
+    for name in OWN_NAMES:
         for path, methods in json.loads((OWN / f"{name}.json").read_text())["paths"].items():
             for method, operation in methods.items():
                 types = {
