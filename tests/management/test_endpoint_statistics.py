@@ -166,7 +166,7 @@ def test_a_project_takes_its_statistics_along(warehouse: Warehouse, other: Wareh
     assert [row[0] for row in rows()] == [DEFAULT_PROJECT]
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True, databases="__all__")
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_processes_that_write_at_once_lose_nothing_and_do_not_deadlock(bootstrapped: None) -> None:
     routes = [f"management/v1/route-{number}" for number in range(40)]
 
