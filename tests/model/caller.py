@@ -26,6 +26,8 @@ AGAIN = 0.1
 BUSY = {408, 429, 503}
 IN_DOUBT = {"CommitStateUnknownException"}
 BROKEN = ("CommitStateUnknownException", "The database cannot be reached")
+"""What an answer says when the server has lost a connection to its database."""
+
 TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedException", "The database is busy"),
              ("RequestInProgress", "")}  # fmt: skip
 """Refusals that say nothing about the request itself: type and how the message begins."""
@@ -148,7 +150,7 @@ class Caller:
                 record.method, self.api + record.path, data=record.body.encode() or None, headers=headers, timeout=90
             )
             told = str(response.status_code)
-        except requests.ConnectionError as error:
+        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
             was_sent = "NewConnectionError" not in repr(error)
             told, is_lost = ("lost" if was_sent else "not reached"), was_sent
             self.last_kill = self.watch.kills_begun()

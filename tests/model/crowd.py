@@ -199,7 +199,7 @@ class Crowd:
 
 
 OPERATIONS: dict[Callable[[Crowd], None], int] = {
-    Crowd.create_table: 6, Crowd.stage_table: 2, Crowd.commit: 25, Crowd.transaction: 8, Crowd.rename: 5, Crowd.drop: 7,
+    Crowd.create_table: 5, Crowd.stage_table: 1, Crowd.commit: 25, Crowd.transaction: 8, Crowd.rename: 5, Crowd.drop: 9,
     Crowd.unregister: 1, Crowd.register: 5, Crowd.create_view: 2, Crowd.replace_view: 5,
     Crowd.create_namespace: 4, Crowd.drop_namespace: 3, Crowd.describe_namespace: 2,
     Crowd.load_something: 6, Crowd.list_something: 2,

@@ -17,7 +17,7 @@ from tests.model.journal import Fault
 from tests.parts.server import CatalogServer
 
 LONGEST_SETTLING_SECONDS = 60
-PAUSE_SECONDS = 2.5
+PAUSE_SECONDS = 1.5
 """Between two of them, on average."""
 
 KINDS = {"kill the server": 2, "kill a worker": 4, "cut connections": 4}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.model.contents import Contents, Row
 from tests.model.journal import Fault, Journal, Outcome, Record
-from tests.model.lineage import Lineage
+from tests.model.lineage import Lineage, Version, places
 from tests.model.links import COMMITS, check_link
 from tests.model.state import TABLE
 from tests.model.table_model import asserted_uuid
@@ -114,11 +114,13 @@ class History:
                 continue
             if version.kind == TABLE and version.uuid not in registered:
                 shown[version.uuid].append(record)
+        versions: dict[str, list[Version]] = defaultdict(list)
+        for version in self.lineage.reached_versions():
+            versions[version.uuid].append(version)
         for uuid, records in shown.items():
-            self._check_order(uuid, records)
+            self._check_order(uuid, records, places(versions[uuid]))
 
-    def _check_order(self, uuid: str, records: list[Record]) -> None:
-        place = self.lineage.places(uuid)
+    def _check_order(self, uuid: str, records: list[Record], place: dict[str, int]) -> None:
         records = [record for record in records if record.location in place]
         by_answer = sorted(records, key=lambda record: record.answered)
         newest, done = -1, 0

@@ -15,6 +15,7 @@ from uuid import UUID
 import requests
 
 from tests.catalog_fixtures import chosen
+from tests.model.asking import ask
 from tests.model.contents import Contents, Row, read_file
 from tests.model.journal import Fault, Journal, Outcome
 from tests.model.names import Levels
@@ -178,12 +179,12 @@ def check_answers(server: CatalogServer, contents: Contents) -> None:
             raise Fault(f"listed are the namespaces {sorted(found)}, there are {expected}")
         for key, (levels, _, properties) in contents.namespaces.items():
             address = f"{api}/{_encoded(levels)}"
-            told = session.get(address, timeout=30).json()
+            told = ask(address, session=session).json()
             if (told["namespace"], chosen(told["properties"])) != (list(levels), properties):
                 raise Fault(f"namespace {levels} is answered as {told}", ".".join(levels))
             rows = [row for row in contents.tabulars if row.namespace_id == key]
             for kind in ("table", "view"):
-                listed = session.get(f"{address}/{kind}s", timeout=30).json()["identifiers"]
+                listed = ask(f"{address}/{kind}s", session=session).json()["identifiers"]
                 names = sorted(each["name"] for each in listed)
                 if names != sorted(row.name for row in rows if row.kind == kind):
                     raise Fault(f"listed in {levels} are the {kind}s {names}", ".".join(levels))
@@ -192,8 +193,8 @@ def check_answers(server: CatalogServer, contents: Contents) -> None:
 
 
 def _listed_namespaces(session: requests.Session, api: str, parent: Levels | None) -> list[Levels]:
-    params = {} if parent is None else {"parent": "\x1f".join(parent)}
-    children = session.get(api, params=params, timeout=30).json()["namespaces"]
+    query = "" if parent is None else f"?parent={_encoded(parent)}"
+    children = ask(api + query, session=session).json()["namespaces"]
     found = []
     for levels in children:
         found += [tuple(levels), *_listed_namespaces(session, api, tuple(levels))]
@@ -204,7 +205,7 @@ def _is_answered(api: str, row: Row) -> None:
     """Each time on a new connection, which another worker may take."""
     address = f"{api}/{_encoded(row.levels)}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
     for _ in range(TIMES):
-        told = requests.get(address, timeout=30)
+        told = ask(address)
         if told.status_code != 200 or told.json()["metadata-location"] != row.metadata_location:
             raise Fault(f"{row.kind} {row} is answered {told.status_code} {told.text[:300]}", row, row.uuid)
         if b'"metadata":%b,' % row.document not in told.content:

@@ -90,17 +90,6 @@ class Lineage:
             at = next((each for each in reversed(version.previous) if each in self.versions), None)
         return found
 
-    def places(self, uuid: str) -> dict[str, int]:
-        """The versions of a table that was never registered again, counted from the first."""
-        place: dict[str, int] = {}
-        own = [v for v in self.versions.values() if v.uuid == uuid and v.location in self.reached]
-        waiting = {version.parent: version for version in own}
-        at = waiting.get(None)
-        while at is not None:
-            place[at.location] = len(place)
-            at = waiting.get(at.location)
-        return place
-
     def _known(self, contents: Contents) -> Iterator[str]:
         """Where pointers are, what was answered, and what a transaction made, whose answer names nothing."""
         yield from (row.metadata_location for row in contents.tabulars)
@@ -158,3 +147,14 @@ class Lineage:
         except FileNotFoundError:
             return None
         return content
+
+
+def places(versions: list[Version]) -> dict[str, int]:
+    """The versions of one table, which was never registered again, counted from the first."""
+    place: dict[str, int] = {}
+    following = {version.parent: version.location for version in versions}
+    at = following.get(None)
+    while at is not None:
+        place[at] = len(place)
+        at = following.get(at)
+    return place

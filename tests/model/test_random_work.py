@@ -13,10 +13,12 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import requests
 
+from tests.model.asking import ask
 from tests.model.bindings import check_bindings
 from tests.model.contents import Contents, read_contents
 from tests.model.disturbances import Disturber, Watch
@@ -48,8 +50,8 @@ def test_random_work(run_environment: RunEnvironment, tmp_path: Path) -> None:
     print(f"\nICEKEEPER_TEST_SEED={seed}")
     with CatalogServer(tmp_path, database_url=url, workers=2) as server:
         server.create_warehouse("model")
-        run, failure = Run(server, url, seed), None
-        run.database_log = run_environment.postgres.log_path if run_environment.postgres else None
+        log = run_environment.postgres.log_path if run_environment.postgres else None
+        run, failure = Run(server, url, log, seed), None
         try:
             run.work(seconds)
             run.empty()
@@ -61,16 +63,14 @@ def test_random_work(run_environment: RunEnvironment, tmp_path: Path) -> None:
 
 
 class Run:
-    """One run on one warehouse."""
+    """One run on one warehouse; `url` and `database_log` are PostgreSQL's, None on SQLite."""
 
-    def __init__(self, server: CatalogServer, url: str | None, seed: int) -> None:
-        self.server, self.url, self.seed = server, url, seed
-        self.database_log: Path | None = None
+    def __init__(self, server: CatalogServer, url: str | None, database_log: Path | None, seed: int) -> None:
+        self.server, self.url, self.database_log, self.seed = server, url, database_log, seed
         self.api = f"{server.uri}/v1/{server.warehouse_id}"
         folder = server.storage_root / server.warehouse
-        watch = Watch()
+        self.watch = watch = Watch()
         self.disturber = Disturber(server, url, watch, random.Random(f"{seed} disturbances"))
-        self.watch = watch
         self.workers = [Worker(self.api, f"file://{folder}", number, seed, watch) for number in range(1, PROCESSES + 1)]
         self.journal = Journal(time.monotonic())
         self.history = History(folder, self.journal)
@@ -110,17 +110,12 @@ class Run:
     def empty(self) -> None:
         """All that is there can be dropped, and then not one row is left that holds its namespace or the warehouse."""
         contents = self.check()
-        with requests.Session() as session:
-            for row in contents.tabulars:
-                space = requests.utils.quote("\x1f".join(row.levels), safe="")
-                address = f"{self.api}/namespaces/{space}/{row.kind}s/{requests.utils.quote(row.name, safe='')}"
-                _require_done(session.delete(address, timeout=30), row, row.uuid)
-            for levels in sorted((levels for levels, _, __ in contents.namespaces.values()), key=len, reverse=True):
-                space = requests.utils.quote("\x1f".join(levels), safe="")
-                _require_done(session.delete(f"{self.api}/namespaces/{space}", timeout=30), ".".join(levels))
-            self.server.manage("worker", "--once")  # a warehouse goes when the files of its dropped tables are gone
-            address = f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}"
-            _require_done(session.delete(address, timeout=30), self.server.warehouse)
+        for row in contents.tabulars:
+            _drop(f"{self.api}/namespaces/{_encoded(*row.levels)}/{row.kind}s/{_encoded(row.name)}", row, row.uuid)
+        for levels in sorted((levels for levels, _, __ in contents.namespaces.values()), key=len, reverse=True):
+            _drop(f"{self.api}/namespaces/{_encoded(*levels)}", ".".join(levels))
+        self.server.manage("worker", "--once")  # a warehouse goes when the files of its dropped tables are gone
+        _drop(f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}", self.server.warehouse)
         left = read_contents(self.server, self.url)
         if left.tabulars or left.namespaces or left.snapshots:
             raise Fault(f"rows are left of an empty warehouse: {left}")
@@ -158,6 +153,12 @@ class Run:
         return "\n".join(line[:1500] for index in found[:3] for line in lines[index : index + 9])
 
 
-def _require_done(answer: requests.Response, *about: object) -> None:
-    if answer.status_code != 204:
+def _encoded(*names: str) -> str:
+    return quote("\x1f".join(names), safe="")
+
+
+def _drop(address: str, *about: object) -> None:
+    """Gone is gone, if the answer to the first try was lost."""
+    answer = ask(address, method="DELETE")
+    if answer.status_code not in {204, 404}:
         raise Fault(f"{about[0]} could not be dropped: {answer.status_code} {answer.text[:500]}", *about)

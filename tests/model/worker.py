@@ -41,7 +41,7 @@ class Worker:
 
     def work(self, until: float, reports: Any) -> None:
         """Runs in the process. What is reported holds everything but the watch, which is not sent about."""
-        fault, watch = None, self.caller.watch
+        fault = None
         self.caller.open()
         try:
             while time.monotonic() < until:
@@ -59,7 +59,6 @@ class Worker:
         reports.put(Report(self, records, fault))
         reports.close()
         reports.join_thread()
-        self.caller.watch = watch
 
 
 def work_a_round(workers: list[Worker], watch: Watch, until: float, meanwhile: Callable[[], None]) -> list[Report]:

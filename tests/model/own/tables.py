@@ -84,4 +84,4 @@ def transaction(owner: Owner) -> Step:
     return Step("transaction", "POST", "/transactions/commit", body, after, refusal, others)
 
 
-OPERATIONS: dict[Callable[[Owner], Step | None], int] = {create_table: 6, stage_table: 3, commit: 16, transaction: 5}
+OPERATIONS: dict[Callable[[Owner], Step | None], int] = {create_table: 5, stage_table: 3, commit: 16, transaction: 5}

@@ -75,4 +75,4 @@ def register(owner: Owner) -> Step | None:
     return Step(f"register {old.kind}", "POST", path, body, after, refusal, others, about=(old.uuid,))
 
 
-OPERATIONS: dict[Callable[[Owner], Step | None], int] = {rename: 5, drop: 5, unregister: 1, register: 4}
+OPERATIONS: dict[Callable[[Owner], Step | None], int] = {rename: 5, drop: 7, unregister: 1, register: 4}
