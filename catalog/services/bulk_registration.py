@@ -20,7 +20,7 @@ from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
 from catalog.selectors.targets import Target, find_target, find_target_of_commit
 from catalog.services.insertion import NewTabular, insert_tabular
-from catalog.services.namespaces import create_namespace, update_namespace_properties
+from catalog.services.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
 from catalog.services.registration import read_registered, register_tabular
 from icekeeper.kernel.errors import AlreadyExists, Conflict, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
@@ -52,9 +52,12 @@ class Listed:
 def make_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool) -> Came:
     """Make a namespace below one that exists; one that is there keeps its properties unless `overwrite` sets some.
 
-    Raises what `create_namespace` raises, but not that it is there.
+    Where it lay in the other catalog, and its id there, are left behind: it gets its own. Raises what
+    `create_namespace` raises, but not that it is there.
     """
     checked = require_levels(levels)
+    if isinstance(properties, dict):
+        properties = {key: value for key, value in properties.items() if key not in {*MANAGED, LOCATION}}
     try:
         found = get_namespace_for(actor=actor, warehouse_id=warehouse_id, levels=checked)
     except NoSuchNamespace:
