@@ -20,7 +20,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
-from storage.profiles.verification import verifies_metadata_on_load
+from storage.profiles.options import verifies_metadata_on_load
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -18,6 +18,7 @@ from icekeeper.kernel.errors import Busy, InvalidLocation
 from storage.io.port import StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
+from storage.profiles.options import allows_non_empty_locations
 from tasks.queue.leases import Lease, LeaseLost, take_task
 
 RESERVED_SECONDS = 2.0
@@ -30,7 +31,8 @@ PAUSE_SECONDS = 0.05
 
 
 def require_vacant(target: Target, location: str) -> None:
-    """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do.
+    """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
+    unless the warehouse allows that.
 
     Files of a dropped table whose purge is queued are no obstacle: the purge is done now, in place of the worker.
     Raises `Busy` (503) when there is no time for it, or when the worker is at it and does not end soon.
@@ -44,6 +46,8 @@ def require_vacant(target: Target, location: str) -> None:
                 patience.wait_for_the_worker()
             else:
                 _purge_now(lease, patience)
+    if allows_non_empty_locations(target.storage_profile):
+        return
     if not store_for(target.storage_profile).is_empty(compared):
         raise InvalidLocation(f"Unexpected files in location {compared}: a new table needs an empty one")
 

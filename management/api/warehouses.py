@@ -34,6 +34,9 @@ class LocalStorageProfile(KebabSerializer):
 
     type = serializers.ChoiceField(["local"])
     path = Text(help_text="Absolute path of the folder")
+    allow_non_empty_locations = serializers.BooleanField(
+        default=False, help_text="Let a new table be put at a location that holds files already"
+    )
     verify_metadata_on_load = serializers.BooleanField(
         default=True, help_text="Answer 404 when the metadata file of a table is gone, instead of serving what it said"
     )

@@ -1,7 +1,7 @@
 """The `local` storage profile: a folder of this machine. Meant for laptops and tests; no peer of ours has it.
 
 `{"type": "local", "path": "/srv/warehouses/demo"}`: the folder must lie in `ICEKEEPER__LOCAL_STORAGE_ROOT`.
-`verify-metadata-on-load` (default true): see `storage.profiles.verification`.
+`verify-metadata-on-load` (default true), `allow-non-empty-locations` (default false): see `storage.profiles.options`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from icekeeper.kernel.errors import BadRequest, InvalidLocation
-from storage.profiles.verification import VERIFY
+from storage.profiles.options import MAY_HOLD_FILES, VERIFY
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
 MAX_LOCATION_BYTES = 2000
@@ -57,12 +57,13 @@ def read_local_profile(profile: dict[str, Any], *, root: Path | None) -> tuple[d
     """
     if root is None:
         raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
-    unknown = sorted(set(profile) - {"type", "path", VERIFY})
+    unknown = sorted(set(profile) - {"type", "path", VERIFY, MAY_HOLD_FILES})
     if unknown:
         raise BadRequest(f"storage-profile: unknown field {unknown[0]!r} for type local")
-    verify = profile.get(VERIFY, True)
-    if not isinstance(verify, bool):
-        raise BadRequest(f"storage-profile: {VERIFY} must be true or false")
+    options = {VERIFY: profile.get(VERIFY, True), MAY_HOLD_FILES: profile.get(MAY_HOLD_FILES, False)}
+    for name, value in options.items():
+        if not isinstance(value, bool):
+            raise BadRequest(f"storage-profile: {name} must be true or false")
     path = profile.get("path")
     if not isinstance(path, str) or not path.startswith("/"):
         raise BadRequest("storage-profile: path must be an absolute path")
@@ -75,5 +76,5 @@ def read_local_profile(profile: dict[str, Any], *, root: Path | None) -> tuple[d
             continue
         if below.parts:
             location = f"file://{real_root / below}"
-            return {"type": "local", "path": str(real_root / below), VERIFY: verify}, location
+            return {"type": "local", "path": str(real_root / below), **options}, location
     raise InvalidLocation(f"storage-profile: path must lie below the folder for local warehouses, {root}")

@@ -52,6 +52,19 @@ def purging(catalog: ApiClient, make_table: MakeTable, place: str) -> Path:
     return folder
 
 
+def test_a_warehouse_may_allow_files_at_a_location(
+    create: Callable[..., Answer], namespace: str, place: str, warehouse: Warehouse
+) -> None:
+    file = Path(place.removeprefix("file://")) / "data.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_text("x")
+    assert create().refused(400, "InvalidLocation", "Unexpected files")
+    warehouse.storage_profile |= {"allow-non-empty-locations": True}
+    warehouse.save()
+    assert create().status == 200
+    assert file.read_text() == "x"
+
+
 @pytest.mark.parametrize("stage", [False, True])
 @pytest.mark.parametrize("left", ["x", "data/a=1/x.parquet", "link"])
 def test_files_that_nobody_knows_are_an_obstacle(

@@ -137,9 +137,13 @@ class CatalogServer:
         self.stop()
         return self.start()
 
-    def create_warehouse(self, name: str) -> str:
-        """A warehouse on local files in a folder of its own; it becomes `warehouse`. Returns its id."""
+    def create_warehouse(self, name: str, **options: bool) -> str:
+        """A warehouse on local files in a folder of its own; it becomes `warehouse`. Returns its id.
+
+        `options` are further members of its storage profile.
+        """
         profile = {"type": "local", "path": str(self.storage_root / name)}
+        profile |= {option.replace("_", "-"): value for option, value in options.items()}
         answer = self._post("/management/v1/warehouse", {"warehouse-name": name, "storage-profile": profile})
         self.warehouse = name
         self.warehouse_id = answer.get("warehouse-id") or answer["id"]

@@ -49,7 +49,7 @@ def run_suite(kit: Kit, suite: Suite, database: str, database_url: str | None) -
         server = CatalogServer(Path(home).resolve(), database_url=database_url)
         try:
             with server:
-                server.create_warehouse("rck")
+                server.create_warehouse("rck", allow_non_empty_locations=True)
                 status = kit.run(suite, server, folder)
         finally:
             with contextlib.suppress(FileNotFoundError):

@@ -1,0 +1,24 @@
+"""What a warehouse may choose about its files, whatever its kind of storage: members of the storage profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VERIFY = "verify-metadata-on-load"
+"""Whether a load looks if the metadata file is still there, although its bytes come from the database.
+
+On local files the look costs one system call and finds files that somebody deleted behind the catalog's back, so there
+it is on unless the profile says otherwise; on object stores it would cost a request to the store for each load.
+"""
+
+MAY_HOLD_FILES = "allow-non-empty-locations"
+"""Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
+files may be somebody's, and would go with the table when it is purged."""
+
+
+def verifies_metadata_on_load(profile: dict[str, Any]) -> bool:
+    return bool(profile.get(VERIFY, profile.get("type") == "local"))
+
+
+def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
+    return bool(profile.get(MAY_HOLD_FILES, False))
