@@ -131,7 +131,7 @@ class Lineage:
                 raise Fault(f"{version.op} left the file {location}, which nothing names", version.op, version.uuid)
         for location in self.versions.keys() - files:
             version = self.versions[location]
-            # Who is unregistered gives up every place it had; what it left in a shared one goes with the next purge there.
+            # Who is unregistered gives up every place it had: what lies in a shared one goes with a purge there.
             if version.uuid in living and not version.is_fleeting and not is_pooled(location):
                 raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
 
