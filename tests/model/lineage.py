@@ -131,9 +131,23 @@ class Lineage:
                 raise Fault(f"{version.op} left the file {location}, which nothing names", version.op, version.uuid)
         for location in self.versions.keys() - files:
             version = self.versions[location]
-            # Who is unregistered gives up every place it had: what lies in a shared one goes with a purge there.
-            if version.uuid in living and not version.is_fleeting and not is_pooled(location):
+            row = living.get(version.uuid)
+            if row is not None and not version.is_fleeting and not self._was_given_up(version, row):
                 raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
+
+    def _was_given_up(self, version: Version, row: Row) -> bool:
+        """Whether the file lay in a place that others may have too, and the table does not go back to it.
+
+        Who is dropped without purge or unregistered gives up every place it had. Registered again from an older
+        version, it holds only what it has come to since: the rest may go when somebody else is purged there.
+        """
+        again = self.registered().get(version.uuid, [])
+        if not again or not is_pooled(version.location):
+            return False
+        sources = {str(record.content["metadata-location"]) for record in again}
+        given_up = set().union(*(self.ancestors(source) - {source} for source in sources))
+        held = {row.metadata_location, *(self.ancestors(row.metadata_location) - given_up)}
+        return version.location not in held
 
     def record_of(self, version: Version) -> Record:
         record = self.journal.by_op.get(version.op)
