@@ -12,7 +12,10 @@ from icekeeper.kernel.errors import BadRequest, CommitFailed
 
 
 def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
-    """add-snapshot. `CommitFailed` when sequence number or row ids were taken from an older version of the table."""
+    """add-snapshot.
+
+    `CommitFailed` when its schema, sequence number or row ids were taken from an older version of the table.
+    """
     snapshot = read_new_snapshot(update, draft.format_version)
     for known, name in ((draft.schemas, "schema"), (draft.specs, "partition spec"), (draft.orders, "sort order")):
         if not known.documents:
@@ -20,9 +23,7 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
     snapshot_id = snapshot["snapshot-id"]
     if snapshot_id in draft.snapshots:
         raise BadRequest(f"Snapshot already exists for id: {snapshot_id}")
-    schema_id = snapshot.get("schema-id")
-    if schema_id is not None and schema_id not in draft.schemas.documents:
-        raise BadRequest(f"snapshot.schema-id: Cannot add snapshot with unknown schema: {schema_id}")
+    _check_schema(draft, snapshot.get("schema-id"))
     if snapshot.get("parent-snapshot-id") == snapshot_id:
         raise BadRequest(f"snapshot.parent-snapshot-id: a snapshot cannot be its own parent: {snapshot_id}")
     if draft.format_version > 1:
@@ -30,6 +31,17 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
     if draft.format_version >= ROW_LINEAGE_VERSION:
         _advance_row_ids(draft, snapshot)
     draft.add_snapshot(snapshot)
+
+
+def _check_schema(draft: Draft, schema_id: int | None) -> None:
+    """Without its schema no reader could go back to the snapshot. One that maintenance removed meanwhile is a conflict:
+    the writer tries again with the newest."""
+    schemas = draft.schemas.documents
+    if schema_id is None or schema_id in schemas:
+        return
+    if 0 <= schema_id < max(schemas):
+        raise CommitFailed(f"snapshot.schema-id: schema {schema_id} has been removed")
+    raise BadRequest(f"snapshot.schema-id: Cannot add snapshot with unknown schema: {schema_id}")
 
 
 def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:

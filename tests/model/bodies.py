@@ -124,6 +124,7 @@ class Commit:
         self.process = op.split("-", maxsplit=1)[0]
         self.place = f"{op}-{index or 0}"
         self.uses_pool = False
+        self.schema_id: int | None = None  # of the schema that this commit adds
         self.requirements: Requirements = []
         self.updates: Updates = []
         if is_shared or index is not None or rng.random() < 0.5:
@@ -166,6 +167,8 @@ class Commit:
             return
         branch = self.rng.choice(("main", "main", *BRANCHES))
         requirements, updates = append(self.metadata, branch, snapshot_id_of(self.op))
+        if self.schema_id is not None:
+            updates[0]["snapshot"]["schema-id"] = self.schema_id
         self.requirements += requirements
         self.updates += updates
 
@@ -210,6 +213,7 @@ class Commit:
             {"action": "add-schema", "schema": {"type": "struct", "fields": [*kept, column]}},
             {"action": "set-current-schema", "schema-id": -1},
         ]
+        self.schema_id = max(each["schema-id"] for each in schemas) + 1
         if len(schemas) > MOST_SCHEMAS:
             self.updates.append({"action": "remove-schemas", "schema-ids": [each["schema-id"] for each in schemas]})
 

@@ -61,6 +61,7 @@ STRICTER_UPDATES = [
     "must have at least one representation",
     "Found unsupported view representations",  # Java's server fails later, when it writes them
     r"default-namespace\[.*\]: expected a string",
+    r"field id -\d+ of .* must not be negative",
 ]
 JAVA_FAILS = ["no schema has been added", "no current version id has been set"]
 """Java does not let -1 stand for what was there already."""

@@ -89,6 +89,19 @@ def test_a_snapshot_of_a_schema_that_is_not_there_is_refused(schema_id: int) -> 
         after(table(), add(snapshot(1, **{"schema-id": schema_id})))
 
 
+def test_a_snapshot_of_a_schema_that_was_removed_meanwhile_is_a_conflict() -> None:
+    """Its writer holds an older version of the table; with the newest one the same append goes through."""
+    replaced = [
+        {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "remove-schemas", "schema-ids": [0]},
+    ]
+    base = after(table(), *replaced)
+    with pytest.raises(CommitFailed, match="snapshot.schema-id: schema 0 has been removed"):
+        after(base, add(snapshot(1, **{"schema-id": 0})))
+    assert after(base, add(snapshot(1, **{"schema-id": 1})))["snapshots"]
+
+
 def test_a_snapshot_may_be_of_a_schema_that_the_same_request_adds() -> None:
     new_schema = {"action": "add-schema", "schema": schema(column(1, "id", "long", required=True))}
     metadata = after(table(), new_schema, add(snapshot(1, **{"schema-id": 1})))
