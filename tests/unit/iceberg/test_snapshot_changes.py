@@ -97,7 +97,7 @@ def test_a_snapshot_of_a_schema_that_was_removed_meanwhile_is_a_conflict() -> No
         {"action": "remove-schemas", "schema-ids": [0]},
     ]
     base = after(table(), *replaced)
-    with pytest.raises(CommitFailed, match="snapshot.schema-id: schema 0 has been removed"):
+    with pytest.raises(CommitFailed, match=r"snapshot\.schema-id: schema 0 has been removed"):
         after(base, add(snapshot(1, **{"schema-id": 0})))
     assert after(base, add(snapshot(1, **{"schema-id": 1})))["snapshots"]
 
