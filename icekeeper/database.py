@@ -62,7 +62,9 @@ def _postgres(settings: Settings, conninfo: dict[str, Any], *, pool_size: int) -
             "timeout": settings.pg_acquire_timeout,
             "max_lifetime": settings.pg_connection_max_lifetime,
         },
-        # Any number turns prepared statements on for cursors that ask; None turns them off on the connection.
+        # Parameters apart from the text, so that the server can prepare what the ORM sends too: after the fifth time.
+        # None turns that off on the connection, for a pooler that shares sessions.
+        "server_side_binding": True,
         "prepare_threshold": 5 if settings.pg_prepare_statements else None,
     }
     named = {_DJANGO_NAMES[name]: value for name, value in conninfo.items() if name in _DJANGO_NAMES}
