@@ -13,6 +13,7 @@ from catalog.services.contention import attempts
 from catalog.services.locations import lock_warehouse
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import hide, retire
+from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -76,7 +77,6 @@ def drop_tabular(
 
 def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
     """By its name as well: one that was renamed in the meantime is another table to the caller."""
-    named = Tabular.objects.filter(
-        namespace_id=current.namespace_id, name_key=identifier.name_key, deleted_at__isnull=True
-    )
-    return named.select_for_update().filter(pk=current.id).first()
+    named = [current.id, current.namespace_id, identifier.name_key]
+    where = "id = %s AND namespace_id = %s AND name_key = %s AND deleted_at IS NULL"
+    return lock_row(Tabular, where, named, mode="UPDATE")

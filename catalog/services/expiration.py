@@ -5,6 +5,7 @@ from __future__ import annotations
 from catalog.models import Tabular
 from catalog.services.locations import lock_warehouse
 from catalog.services.retirement import PURGE, retire
+from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tasks.queue.leases import Lease
 
@@ -17,11 +18,9 @@ def expire_tabular(lease: Lease) -> None:
     """
     with write_transaction():
         lock_warehouse(lease.warehouse_id)
-        row = (
-            Tabular.objects.select_for_update()
-            .filter(pk=lease.entity_id, warehouse_id=lease.warehouse_id, deleted_at__isnull=False)
-            .first()
-        )
+        expired = [lease.entity_id, lease.warehouse_id]
+        where = "id = %s AND warehouse_id = %s AND deleted_at IS NOT NULL"
+        row = lock_row(Tabular, where, expired, mode="UPDATE")
         if row is not None:
             retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
         lease.finish()

@@ -14,8 +14,8 @@ from catalog.identifiers import Identifier, Levels
 from catalog.models import GenericTable, Tabular
 from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import hold_name, making
-from catalog.services.locations import require_free_location, spelled_location
+from catalog.services.insertion import hold_name, insert_row, making
+from catalog.services.locations import spelled_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties
 from icekeeper.kernel.errors import BadRequest
@@ -26,8 +26,6 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.securables import add_securable
-from tenancy.models import Securable
 
 KIND = Tabular.Kind.GENERIC_TABLE
 MAX_JSON_BYTES = 1_048_576
@@ -92,24 +90,21 @@ def _insert_rows(
 ) -> LoadedGenericTable:
     warehouse = hold_name(target, namespace_id, KIND, table_id)
     location = location_inside(wanted, base=warehouse.location)
-    require_free_location(warehouse=warehouse, location=location, owner=table_id)
-    row = Tabular.objects.create(
-        id=table_id,
-        warehouse_id=warehouse.pk,
-        namespace_id=namespace_id,
+    insert_row(
+        warehouse,
+        namespace_id,
+        target.identifier,
         kind=KIND,
-        uuid=table_id,
-        name=target.identifier.name,
-        name_key=target.identifier.name_key,
+        tabular_id=table_id,
+        client_uuid=table_id,
         location=location,
         metadata_location="",
     )
-    described.tabular = row
+    described.tabular_id = table_id
     described.save(force_insert=True)
-    add_securable(Securable.Type.GENERIC_TABLE, table_id, parent=(Securable.Type.NAMESPACE, namespace_id))
     return LoadedGenericTable(
         id=table_id,
-        name=row.name,
+        name=target.identifier.name,
         format=described.format,
         base_location=location,
         is_protected=False,

@@ -13,7 +13,7 @@ from django.db import DatabaseError, IntegrityError
 from catalog.errors import Protected, already_exists, no_such_namespace, no_such_warehouse, noun
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
-from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.models import Namespace, Snapshot, Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
@@ -21,14 +21,17 @@ from catalog.services.documents import inline, take_away, write_metadata
 from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.pointers import snapshot_row
+from catalog.services.retirement import retire
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation, is_load
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id, parse_id
+from icekeeper.kernel.sql import execute, fetch_all, lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
-from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 
 
@@ -117,24 +120,66 @@ def hold_name(
     if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
         raise no_such_warehouse(target.warehouse_id)
     # Looked at again, now that nobody else can make a table here or drop the namespace.
-    if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
+    if lock_row(Namespace, "id = %s", [namespace_id]) is None:
         raise no_such_namespace(identifier.levels)
-    namesakes = Tabular.objects.filter(namespace_id=namespace_id, name_key=identifier.name_key, deleted_at__isnull=True)
     if replaced is not None:
-        # By its name: one that somebody renames just now is not in the way.
-        namesakes = namesakes.select_for_update()
-    namesake = namesakes.first()
-    if namesake is not None:
-        if replaced is None or namesake.pk != replaced.id:
-            raise already_exists(namesake.kind, kind, identifier)
-        if namesake.protected:
-            raise Protected(f"{noun(kind)} is protected: {identifier}")
-        namesake_id = namesake.pk
-        namesake.delete()
-        remove_securable(Securable.Type(namesake.kind), namesake_id)
-    if Tabular.objects.filter(warehouse_id=warehouse.pk, uuid=client_uuid).exists():
+        _give_way(replaced, namespace_id, identifier)
+    params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
+    for what, its_kind in fetch_all("default", _IN_THE_WAY, params):
+        if what == "name":
+            raise already_exists(its_kind, kind, identifier)
         raise AlreadyExists(f"A {kind} with UUID {client_uuid} already exists in this warehouse")
     return warehouse
+
+
+_IN_THE_WAY = """
+SELECT 'name', kind FROM catalog_tabular WHERE namespace_id = %s AND name_key = %s AND deleted_at IS NULL
+UNION ALL
+SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
+"""
+
+
+def _give_way(replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier) -> None:
+    """Delete the rows of `replaced` unless somebody renamed it just now: then it is not in the way."""
+    named = [namespace_id, identifier.name_key]
+    row = lock_row(Tabular, "namespace_id = %s AND name_key = %s AND deleted_at IS NULL", named, mode="UPDATE")
+    if row is None or row.pk != replaced.id:
+        return
+    if row.protected:
+        raise Protected(f"{noun(row.kind)} is protected: {identifier}")
+    retire([row], purge=False)
+
+
+def insert_row(
+    warehouse: Warehouse,
+    namespace_id: UUID,
+    identifier: Identifier,
+    *,
+    kind: Tabular.Kind,
+    tabular_id: UUID,
+    client_uuid: UUID,
+    location: str,
+    metadata_location: str,
+) -> None:
+    """The row that every kind has, and what its rights hang on; under the locks of `hold_name`.
+
+    `location` is the compared form. Raises `LocationAlreadyTaken`.
+    """
+    require_free_location(warehouse=warehouse, location=location, owner=tabular_id)
+    made_at = now()
+    names = [identifier.name, identifier.name_key]
+    row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
+    execute(_INSERT, [*row, False, made_at, made_at])
+    add_securable(Securable.Type(kind.value), tabular_id, parent=(Securable.Type.NAMESPACE, namespace_id))
+
+
+_INSERT = """
+INSERT INTO catalog_tabular (id, warehouse_id, namespace_id, kind, uuid, name, name_key, location, metadata_location,
+                             protected, created_at, updated_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+_INSERT_DOCUMENT = "INSERT INTO catalog_tabularmetadata (tabular_id, document) VALUES (%s, %s)"
 
 
 def _client_uuid(new: NewTabular) -> UUID:
@@ -147,29 +192,38 @@ def _client_uuid(new: NewTabular) -> UUID:
 
 
 def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID) -> None:
-    identifier = new.target.identifier
     warehouse = hold_name(new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
-    location = location_inside(new.metadata["location"], base=warehouse.location)
-    outside = folder_outside(new.metadata, base=warehouse.location)
-    for wanted in (location, *([outside] if outside else [])):
-        require_free_location(warehouse=warehouse, location=wanted, owner=tabular_id)
-    Tabular.objects.create(
-        id=tabular_id,
-        warehouse_id=warehouse.pk,
-        namespace_id=new.namespace_id,
+    location, *beside = _places(new, base=warehouse.location)
+    insert_row(
+        warehouse,
+        new.namespace_id,
+        new.target.identifier,
         kind=new.kind,
-        uuid=client_uuid,
-        name=identifier.name,
-        name_key=identifier.name_key,
+        tabular_id=tabular_id,
+        client_uuid=client_uuid,
         location=location,
         metadata_location=new.metadata_location,
     )
-    if outside is not None:
-        claim(warehouse=warehouse, owner=tabular_id, locations=[outside])
-    stored = inline(new.document) if new.is_verbatim else new.document
-    TabularMetadata.objects.create(tabular_id=tabular_id, document=stored)
+    for place in beside:
+        require_free_location(warehouse=warehouse, location=place, owner=tabular_id)
+    claim(warehouse=warehouse, owner=tabular_id, locations=beside)
+    execute(_INSERT_DOCUMENT, [tabular_id, inline(new.document) if new.is_verbatim else new.document])
     snapshots = new.metadata.get("snapshots") or ()
-    Snapshot.objects.bulk_create(
-        [Snapshot(tabular_id=tabular_id, **snapshot_row(s)) for s in snapshots], batch_size=500
-    )
-    add_securable(Securable.Type(new.kind.value), tabular_id, parent=(Securable.Type.NAMESPACE, new.namespace_id))
+    if snapshots:
+        rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]
+        Snapshot.objects.bulk_create(rows, batch_size=500)
+
+
+def _places(new: NewTabular, *, base: str) -> list[str]:
+    """What it holds, in compared form: its location, then what it needs beside it.
+
+    That is the folder of its metadata files, and the file that it was registered from, where they lie elsewhere.
+    """
+    places = [location_inside(new.metadata["location"], base=base)]
+    outside = folder_outside(new.metadata, base=base)
+    if outside is not None:
+        places.append(outside)
+    file = location_inside(new.metadata_location, base=base)
+    if not any(file.startswith(f"{place}/") for place in places):
+        places.append(file)
+    return places

@@ -7,23 +7,58 @@ is somewhere else. What a dropped one left behind is held by the task that delet
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet, UUIDField, Value
-from django.db.models.functions import Cast
-
 from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
-from catalog.models import LocationClaim, Tabular
+from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
+from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, parents
+
+# Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of what
+# lies below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
+_HOLDERS = """
+SELECT location, tabular_id, task_id FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location = ANY(%s)
+UNION ALL
+SELECT location, tabular_id, task_id FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
+UNION ALL
+SELECT location, id, NULL FROM catalog_tabular
+ WHERE warehouse_id = %s AND location = ANY(%s)
+UNION ALL
+SELECT location, id, NULL FROM catalog_tabular
+ WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
+"""
+
+_AT_OR_ABOVE = """
+SELECT 1 FROM catalog_locationclaim WHERE warehouse_id = %s AND location = ANY(%s)
+UNION ALL
+SELECT 1 FROM catalog_tabular WHERE warehouse_id = %s AND location = ANY(%s) LIMIT 1
+"""
+
+_OTHERS = f"""
+SELECT 1 FROM ({_HOLDERS}) AS holders
+ WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 1
+"""  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a location: a tabular, or else a purge task."""
+
+    location: str
+    tabular_id: UUID | None
+    task_id: UUID | None
 
 
 def lock_warehouse(warehouse_id: UUID) -> Warehouse | None:
     """The row that everybody locks who claims a location; None when the warehouse is gone. Held to the commit."""
-    return Warehouse.objects.select_for_update(no_key=True).filter(pk=warehouse_id).first()
+    return lock_row(Warehouse, "id = %s", [warehouse_id])
 
 
 def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
@@ -49,57 +84,38 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when a tabular could not be put into `location`."""
-    around = [location, *parents(location, base=warehouse.location)]
-    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
-    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk, location__in=around).values_list("location")
-    if tabulars.union(claims).exists():
+    around = [warehouse.pk, [location, *parents(location, base=warehouse.location)]]
+    if fetch_one("default", _AT_OR_ABOVE, around * 2) is not None:
         raise location_taken(location)
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` unless only `owner` lies at, above or below."""
-    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk).exclude(pk=owner)
-    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk)
-    others = claims.exclude(tabular_id=owner) | claims.filter(tabular_id__isnull=True)
-    if _overlaps(location, warehouse.location, tabulars, others):
+    params = _around(warehouse.pk, warehouse.location, location)
+    if fetch_one("default", _OTHERS, [*params, owner]) is not None:
         raise location_taken(location)
 
 
 def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:
     """Under the lock of `warehouse`: whether a tabular, soft-deleted ones included, lies or lay at, above or below."""
-    tabulars = Tabular.objects.filter(warehouse_id=warehouse.pk)
-    claims = LocationClaim.objects.filter(warehouse_id=warehouse.pk, tabular_id__isnull=False)
-    return bool(_overlaps(location, warehouse.location, tabulars, claims))
+    held = holders_of(warehouse_id=warehouse.pk, base=warehouse.location, location=location)
+    return any(holder.tabular_id is not None for holder in held)
 
 
-def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[tuple[str, UUID | None]]:
-    """Who is at, above or below a location of the warehouse at `base`: where, and the purge task if it is one.
-
-    Without a lock it is a first look only.
-    """
-    nobody = Cast(Value(None), UUIDField())
-    tabulars = Tabular.objects.filter(warehouse_id=warehouse_id).annotate(by_task=nobody)
-    claims = LocationClaim.objects.filter(warehouse_id=warehouse_id).annotate(by_task=F("task_id"))
-    return _overlaps(location, base, tabulars, claims, "by_task")
+def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
+    """Who is at, above or below a location of the warehouse at `base`. Without a lock it is a first look only."""
+    rows = fetch_all("default", _HOLDERS, _around(warehouse_id, base, location))
+    return [
+        Holder(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id))
+        for where, tabular_id, task_id in rows
+    ]
 
 
-def _overlaps(location: str, base: str, tabulars: QuerySet[Any], claims: QuerySet[Any], *more: str) -> list[Any]:
-    """The rows at, above or below `location`: their own location first, then the columns `more`."""
-    around = [location, *parents(location, base=base)]
-    below = f"{location}/"
-    chosen = [rows.values_list("location", *more) for rows in (tabulars, claims)]
-    found = (
-        chosen[0]
-        .filter(location__in=around)
-        .union(
-            chosen[0].filter(location__startswith=below),
-            chosen[1].filter(location__in=around),
-            chosen[1].filter(location__startswith=below),
-            all=True,
-        )
-    )
-    # SQLite's LIKE, which looks for the prefix there, does not tell A from a.
-    return [row for row in found if row[0] in around or row[0].startswith(below)]
+def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+    """The parameters of `_HOLDERS`. What lies below begins with a slash, and "0" is the character after that."""
+    at_or_above = [warehouse_id, [location, *parents(location, base=base)]]
+    below = [warehouse_id, f"{location}/", f"{location}0"]
+    return [*at_or_above, *below, *at_or_above, *below]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:

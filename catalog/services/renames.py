@@ -15,6 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import AlreadyExists
 from icekeeper.kernel.names import require_name
+from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -51,7 +52,7 @@ def rename_tabular(
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
         with write_transaction():
-            if not Namespace.objects.select_for_update(no_key=True).filter(pk=namespace_id):
+            if lock_row(Namespace, "id = %s", [namespace_id]) is None:
                 raise no_such_namespace(destination.levels)
             renamed = Tabular.objects.filter(
                 pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key, deleted_at__isnull=True

@@ -8,6 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from catalog.models import LocationClaim, Tabular
+from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -48,7 +49,7 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> None:
         batch = rows[first : first + AT_ONCE]
         if purge:
             _queue_purges(batch)
-        Tabular.objects.filter(pk__in=[row.pk for row in batch]).delete()
+        delete_rows(Tabular, [row.pk for row in batch])
         remove_securables([(Securable.Type(row.kind), row.pk) for row in batch])
 
 

@@ -85,12 +85,10 @@ class _Patience:
 def _queued_purges(target: Target, location: str) -> list[UUID]:
     """Tasks that hold the location or one below it. Raises `LocationAlreadyTaken` when anybody else is there."""
     found: list[UUID] = []
-    for where, task_id in holders_of(
-        warehouse_id=target.warehouse_id, base=target.warehouse_location, location=location
-    ):
-        if task_id is None or not f"{where}/".startswith(f"{location}/"):
+    for holder in holders_of(warehouse_id=target.warehouse_id, base=target.warehouse_location, location=location):
+        if holder.task_id is None or not f"{holder.location}/".startswith(f"{location}/"):
             raise location_taken(location)
-        found.append(task_id)
+        found.append(holder.task_id)
     return list(dict.fromkeys(found))
 
 

@@ -1,40 +1,41 @@
-"""Hot statements: on PostgreSQL prepared and with binary results, through psycopg on Django's own connection.
+"""Statements of the hot paths: constant texts, so that PostgreSQL prepares each once a connection.
 
-Django alone binds on the client and prepares nothing. A statement here is written once, with `%s` places, in SQL that
-both databases read; its text is a constant, so that the server prepares it once a connection.
+They go through psycopg on Django's own connection, with binary results. Each is written once, with `%s` places, in SQL
+that both databases read but for the few words of PostgreSQL that `_for_sqlite` knows.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import psycopg
-from django.db import connections
+from django.db import connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from icekeeper.kernel.statement_deadline import before_statement
 
 Row = tuple[Any, ...]
+M = TypeVar("M", bound=models.Model)
 
 
 def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
     """Run one statement on the database `alias` and return its rows.
 
-    UUID parameters are converted for SQLite; UUID columns come back as `UUID` on PostgreSQL and as hex text on
-    SQLite, bytes as `bytes`: see `as_uuid`.
+    Parameters are as for PostgreSQL: UUIDs, datetimes, lists for `= ANY(%s)`. UUID columns come back as `UUID` on
+    PostgreSQL and as hex text on SQLite, bytes as `bytes`: see `as_uuid`.
     """
     connection = connections[alias]
     if connection.vendor != "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(statement, [value.hex if isinstance(value, UUID) else value for value in params])
+        with _on_sqlite(connection, statement, params) as cursor:
             return list(cursor.fetchall())
-    connection.ensure_connection()
-    before_statement(connection)
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
-        # The pool turned preparing on or off for the connection: `icekeeper.database`.
-        prepare = connection.connection.prepare_threshold is not None
-        cursor.execute(statement, params, prepare=prepare, binary=True)
+    with connection.wrap_database_errors, _on_postgres(connection, statement, params) as cursor:
         return cursor.fetchall()
 
 
@@ -44,5 +45,79 @@ def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
     return rows[0] if rows else None
 
 
+def execute(statement: str, params: Sequence[Any]) -> int:
+    """Run one statement that changes rows of the default database; how many it changed. Parameters as `fetch_all`."""
+    connection = connections["default"]
+    if connection.vendor != "postgresql":
+        with _on_sqlite(connection, statement, params) as cursor:
+            return int(cursor.rowcount)
+    with connection.wrap_database_errors, _on_postgres(connection, statement, params) as cursor:
+        return cursor.rowcount
+
+
+def lock_row(
+    model: type[M], where: str, params: Sequence[Any], *, mode: Literal["NO KEY UPDATE", "UPDATE"] = "NO KEY UPDATE"
+) -> M | None:
+    """The row of `model` that `where` finds, locked to the end of the caller's transaction; None when there is none.
+
+    `UPDATE` is for a row that is to be deleted: nobody can refer to it by a foreign key any more. SQLite has no row
+    locks and needs none: its writers wait for each other.
+    """
+    statement, names = _locking(model, where, mode)
+    connection = connections["default"]
+    if connection.vendor == "postgresql":
+        row = fetch_one("default", statement, params)
+        return None if row is None else model.from_db("default", names, row)
+    converted = [_as_sqlite(connection, value) for value in params]
+    return next(iter(model._default_manager.raw(_for_sqlite(statement), converted)), None)  # noqa: SLF001
+
+
 def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
+
+
+def _on_postgres(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> psycopg.Cursor[Row]:
+    connection.ensure_connection()
+    before_statement(connection)
+    # The pool turned preparing on or off for the connection: `icekeeper.database`.
+    prepare = connection.connection.prepare_threshold is not None
+    return psycopg.Cursor(connection.connection).execute(statement, params, prepare=prepare, binary=True)
+
+
+def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> CursorWrapper:
+    cursor = connection.cursor()
+    cursor.execute(_for_sqlite(statement), [_as_sqlite(connection, value) for value in params])
+    return cursor
+
+
+@lru_cache(maxsize=256)
+def _locking(model: type[models.Model], where: str, mode: str) -> tuple[str, list[str]]:
+    """The statement, and what Django calls its columns."""
+    fields = model._meta.concrete_fields  # noqa: SLF001 - Django's own name
+    columns = ", ".join(str(field.column) for field in fields)
+    table = model._meta.db_table  # noqa: SLF001
+    return f"SELECT {columns} FROM {table} WHERE {where} FOR {mode}", [field.attname for field in fields]  # noqa: S608
+
+
+_SQLITE_WORDS = (
+    (re.compile(r"= ANY\(%s\)"), "IN (SELECT value FROM json_each(%s))"),
+    (re.compile(r"~(>=|<)~"), r"\1"),  # in the order of bytes, which is SQLite's own
+    (re.compile(r" FOR (NO KEY )?UPDATE\b"), ""),
+)
+
+
+@lru_cache(maxsize=256)
+def _for_sqlite(statement: str) -> str:
+    for theirs, ours in _SQLITE_WORDS:
+        statement = theirs.sub(ours, statement)
+    return statement
+
+
+def _as_sqlite(connection: BaseDatabaseWrapper, value: Any) -> Any:
+    if isinstance(value, UUID):
+        return value.hex
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, list):
+        return json.dumps([_as_sqlite(connection, each) for each in value])
+    return value

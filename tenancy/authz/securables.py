@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from icekeeper.kernel.cascades import delete_rows
+from icekeeper.kernel.sql import execute
 from tenancy.models import Securable
 
 Ref = tuple[Securable.Type, object]
@@ -13,16 +15,22 @@ def securable_id(securable_type: Securable.Type, object_id: object) -> str:
     return f"{securable_type.value}:{object_id}"
 
 
+_ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"
+
+_ADD_BELOW = """
+INSERT INTO tenancy_securable (id, type, object_id, parent_id, path)
+SELECT %s, %s, %s, above.id, above.path || %s FROM tenancy_securable AS above WHERE above.id = %s
+"""
+
+
 def add_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref | None) -> None:
-    """Register a new object below `parent`; both in the caller's transaction."""
+    """Register a new object below `parent` in the caller's transaction. Raises `DoesNotExist` without a parent."""
     own_id = securable_id(securable_type, object_id)
-    parent_id, parent_path = None, ""
-    if parent is not None:
-        parent_id = securable_id(*parent)
-        parent_path = Securable.objects.values_list("path", flat=True).get(pk=parent_id)
-    Securable.objects.create(
-        id=own_id, type=securable_type, object_id=str(object_id), parent_id=parent_id, path=f"{parent_path}{own_id}/"
-    )
+    row = [own_id, securable_type.value, str(object_id), f"{own_id}/"]
+    if parent is None:
+        execute(_ADD_ROOT, row)
+    elif not execute(_ADD_BELOW, [*row, securable_id(*parent)]):
+        raise Securable.DoesNotExist(securable_id(*parent))
 
 
 def move_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
@@ -33,9 +41,9 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
 
 
 def remove_securables(refs: Iterable[Ref]) -> None:
-    """Remove several objects that are not above one another."""
-    Securable.objects.filter(pk__in=[securable_id(*ref) for ref in refs]).delete()
+    """Remove several objects. None may be left below them: the database has the last word at the commit."""
+    delete_rows(Securable, [securable_id(*ref) for ref in refs])
 
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> None:
-    Securable.objects.filter(pk=securable_id(securable_type, object_id)).delete()
+    remove_securables([(securable_type, object_id)])
