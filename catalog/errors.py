@@ -8,6 +8,7 @@ from icekeeper.kernel.errors import (
     BadRequest,
     CatalogError,
     Conflict,
+    InvalidLocation,
     NoSuchGenericTable,
     NoSuchNamespace,
     NoSuchTable,
@@ -19,7 +20,15 @@ _NO_SUCH = {"table": NoSuchTable, "view": NoSuchView, "generic-table": NoSuchGen
 
 
 class LocationAlreadyTaken(Conflict):
-    wire_type = "LocationAlreadyTaken"
+    """Not final: a purge that holds the location comes to an end."""
+
+    wire_type, is_final = "LocationAlreadyTaken", False
+
+
+class LocationNotEmpty(InvalidLocation):
+    """Not final: the files may be those of the same request, which is being done."""
+
+    is_final = False
 
 
 class Protected(Conflict):

@@ -72,6 +72,7 @@ def commit_transaction(
 ) -> None:
     """Commit to several tables that are there: all or none, in one database transaction.
 
+    A table of which only requirements are given is held to them at the commit too, if any other changes.
     Raises as `commit_table`, and `TableIdentifiersNotUnique` (400). There may be `MAX_TABLES`.
     """
     if len(changes) > MAX_TABLES:
@@ -82,16 +83,19 @@ def commit_transaction(
     with turns_at(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []
+            unchanged: list[Loaded] = []
             target = None
             for change in changes:
                 target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=change.table)
                 revision = _revise_table(actor, target, before, change)
                 if isinstance(revision, Revision):
                     revisions.append(revision)
+                else:
+                    unchanged.append(revision)
             if target is None or not revisions:
                 keep_unchanged(once, None)
                 return
-            if write_revisions(target, revisions, once=once, result=None):
+            if write_revisions(target, revisions, unchanged=unchanged, once=once, result=None):
                 return
 
 

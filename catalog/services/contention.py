@@ -49,15 +49,19 @@ def turns_at(addresses: Iterable[Hashable]) -> Iterator[None]:
 
 
 def attempts(what: object) -> Iterator[int]:
-    """Numbers of tries with a jittered pause in between, within the request's deadline.
+    """Numbers of tries with a jittered pause in between, within the time that the request had when they began.
 
-    Raises `CommitContended` (409), which clients answer by trying again, when they are used up.
+    Raises `CommitContended` (409), which clients answer by trying again, when tries or time are used up.
     """
+    left = deadline.remaining()  # asked once: a try that wrote has ended the request's deadline
+    until = None if left is None else time.monotonic() + left
     for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(random.uniform(0, min(PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
+        if until is not None and time.monotonic() > until:
+            break
         yield attempt
-        time.sleep(random.uniform(0, min(PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS)))  # noqa: S311
-        deadline.remaining()
-    raise CommitContended(f"Commit conflict: {what} was changed by others {ATTEMPTS} times in a row; try again")
+    raise CommitContended(f"Commit conflict: {what} was changed by others again and again; try again")
 
 
 @contextmanager

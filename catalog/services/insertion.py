@@ -18,8 +18,15 @@ from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
-from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location
-from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.locations import (
+    claim,
+    folder_outside,
+    lock_warehouse,
+    own_location,
+    require_free_location,
+    require_unheld,
+)
+from catalog.services.outcomes import RequestKey, Rewritten, keep_outcome
 from catalog.services.pointers import snapshot_row
 from catalog.services.retirement import retire
 from icekeeper.kernel.clock import now
@@ -33,6 +40,9 @@ from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+
+_NOBODY = UUID(int=0)
+"""The owner of locations that a tabular without an id asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,8 @@ def make_tabular(
     target: Target, namespace_id: UUID, kind: Tabular.Kind, metadata: dict[str, Any], *, once: RequestKey | None
 ) -> Loaded:
     """Write the first metadata file, then the rows; a refusal takes the file away again."""
-    folder_outside(metadata, base=target.warehouse_location)
     document = write_metadata(metadata)
+    _require_unheld(target, kind, metadata)
     metadata_location = first_metadata_location(metadata, new_id())
     store = store_for(target.storage_profile)
     store.put_new(metadata_location, encode(document, metadata))
@@ -69,6 +79,16 @@ def make_tabular(
     except (CatalogError, DatabaseError):
         take_away(store, [metadata_location])
         raise
+
+
+def _require_unheld(target: Target, kind: Tabular.Kind, metadata: dict[str, Any]) -> None:
+    """The look before the first file is put, wherever somebody chose the place."""
+    base = target.warehouse_location
+    outside = folder_outside(metadata, base=base)
+    chosen = [] if outside is None else [outside]
+    if metadata["location"] != own_location(target, metadata[f"{kind}-uuid"]):
+        chosen.append(location_inside(metadata["location"], base=base))
+    require_unheld(target, chosen, owner=_NOBODY)
 
 
 def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
@@ -82,7 +102,7 @@ def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
     made = Loaded(new_id(), new.metadata_location, new.document)
     with making(new.kind, identifier), write_transaction():
         _insert_rows(new, made.id, client_uuid)
-        keep_outcome(once, made)
+        keep_outcome(once, made if new.is_verbatim else Rewritten(made))
     address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
     metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
     return made

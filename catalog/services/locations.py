@@ -71,13 +71,18 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     return None if f"{folder}/".startswith(f"{location}/") else folder
 
 
+def own_location(target: Target, tabular_uuid: object) -> str:
+    """Where a new tabular lies unless somebody chooses: nobody else can come to hold it."""
+    return f"{target.namespace_location or target.warehouse_location}/{tabular_uuid}"
+
+
 def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
     """Where a new tabular will lie: in its namespace's folder, or where the client chose, in the client's own spelling.
 
     Raises `InvalidLocation` for a choice outside of the warehouse; it need not be in the namespace's folder.
     """
     if location is None:
-        return f"{target.namespace_location or target.warehouse_location}/{tabular_uuid}"
+        return own_location(target, tabular_uuid)
     location_inside(location, base=target.warehouse_location)
     return str(location).rstrip("/")
 
@@ -91,9 +96,18 @@ def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` unless only `owner` lies at, above or below."""
-    params = _around(warehouse.pk, warehouse.location, location)
-    if fetch_one("default", _OTHERS, [*params, owner]) is not None:
+    if _others_hold(_around(warehouse.pk, warehouse.location, location), owner):
         raise location_taken(location)
+
+
+def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID) -> None:
+    """The look before a file is put to one of `locations`: as `require_free_location`, which must follow.
+
+    Without it a purge that is under way there would delete the file, end, and leave the location free.
+    """
+    for location in locations:
+        if _others_hold(_around(target.warehouse_id, target.warehouse_location, location), owner):
+            raise location_taken(location)
 
 
 def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:
@@ -109,6 +123,10 @@ def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
         Holder(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id))
         for where, tabular_id, task_id in rows
     ]
+
+
+def _others_hold(around: list[Any], owner: UUID) -> bool:
+    return fetch_one("default", _OTHERS, [*around, owner]) is not None
 
 
 def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:

@@ -6,18 +6,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
 
 from catalog.errors import no_such_warehouse
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
+from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
-from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location
+from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location, require_unheld
 from catalog.services.outcomes import AlreadyDone, RequestKey, answer_of, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
 from icekeeper.kernel import deadline
@@ -25,9 +28,11 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_load, is_outcome_unknown
 from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.port import ObjectStore
 from storage.io.stores import store_for
+from storage.models import Warehouse
 from storage.profiles.location import location_inside
 
 PARALLEL_PUTS = 8
@@ -53,6 +58,11 @@ class Revision:
     def result(self) -> Loaded:
         return Loaded(self.move.tabular_id, self.move.metadata_location, self.document)
 
+    @property
+    def wanted_locations(self) -> list[str]:
+        """What nobody else may hold; empty for a tabular that stays where it is."""
+        return [self.move.location, *self.new_claims] if self.new_claims else []
+
 
 def revise(
     target: Target,
@@ -71,9 +81,9 @@ def revise(
     location = location_inside(metadata["location"], base=target.warehouse_location)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     new_claims = [] if location == current.location else [current.location]
-    if new_claims or metadata_folder(metadata) != metadata_folder(base):
-        outside = folder_outside(metadata, base=target.warehouse_location)
-        new_claims += [outside] if outside is not None else []
+    outside = folder_outside(metadata, base=target.warehouse_location)
+    if outside is not None and (new_claims or _is_new_folder(outside, target, current, base, metadata)):
+        new_claims.append(outside)
     document = write_metadata(metadata)
     move = Move(
         tabular_id=current.id,
@@ -89,6 +99,15 @@ def revise(
     return Revision(target.identifier, move, encode(document, metadata), document, new_claims, expired)
 
 
+def _is_new_folder(
+    folder: str, target: Target, current: CurrentTabular, base: dict[str, Any], metadata: dict[str, Any]
+) -> bool:
+    """Whether the tabular may not hold `folder` yet: because it was chosen just now, or never written to."""
+    if metadata_folder(metadata) != metadata_folder(base):
+        return True
+    return not location_inside(current.metadata_location, base=target.warehouse_location).startswith(f"{folder}/")
+
+
 def _is_own(file: str, metadata: dict[str, Any]) -> bool:
     """Whether it is a metadata file in a folder of the tabular; the log of a registered one may say anything."""
     folders = (metadata["location"].rstrip("/"), metadata_folder(metadata))
@@ -96,17 +115,27 @@ def _is_own(file: str, metadata: dict[str, Any]) -> bool:
     return is_inside and file.endswith((".metadata.json", ".metadata.json.gz"))
 
 
-def write_revisions(target: Target, revisions: Sequence[Revision], *, once: RequestKey | None, result: object) -> bool:
+def write_revisions(
+    target: Target,
+    revisions: Sequence[Revision],
+    *,
+    unchanged: Sequence[Loaded] = (),
+    once: RequestKey | None,
+    result: object,
+) -> bool:
     """All files, then all pointers; False when one of the tabulars was changed by others: then nothing is changed.
 
-    `target` tells the warehouse. `result` is the outcome that is kept under the key `once`. Whenever the pointers
-    certainly did not move, the files are taken away again. Raises `CommitStateUnknown` when that is in doubt.
+    `target` tells the warehouse. `unchanged` are tabulars that must still be what they were seen to be. `result` is
+    the outcome that is kept under the key `once`. Whenever the pointers certainly did not move, the files are taken
+    away again. Raises `LocationAlreadyTaken`, and `CommitStateUnknown` when the outcome is in doubt.
     """
     store = store_for(target.storage_profile)
     written: list[str] = []
+    for revision in revisions:
+        require_unheld(target, revision.wanted_locations, owner=revision.move.tabular_id)
     try:
         _write_files(store, revisions, written)
-        moved = _move(target, revisions, once, result)
+        moved = _move(target, revisions, unchanged, once, result)
     except (DatabaseError, InterfaceError) as error:
         if is_outcome_unknown(error):
             raise CommitStateUnknown("The connection to the database was lost while committing") from error
@@ -145,8 +174,14 @@ def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: lis
         each.result()
 
 
-def _move(target: Target, revisions: Sequence[Revision], once: RequestKey | None, result: object) -> bool:
-    if len(revisions) == 1 and not revisions[0].new_claims:
+def _move(
+    target: Target,
+    revisions: Sequence[Revision],
+    unchanged: Sequence[Loaded],
+    once: RequestKey | None,
+    result: object,
+) -> bool:
+    if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
         kept = KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_of(result)) if once else None
         try:
@@ -157,7 +192,7 @@ def _move(target: Target, revisions: Sequence[Revision], once: RequestKey | None
             raise AlreadyDone("The same request was done already") from None
     try:
         with write_transaction():
-            _move_all(target, revisions)
+            _move_all(target, revisions, unchanged)
             keep_outcome(once, result)
     except _ChangedByOthers:
         return False
@@ -168,23 +203,38 @@ class _ChangedByOthers(Exception):
     """One of several pointers was not where it was seen: rolls back the others."""
 
 
-def _move_all(target: Target, revisions: Sequence[Revision]) -> None:
-    """Locks are taken in one order: the warehouse where locations are claimed, then the tabulars by id."""
-    in_order = sorted(revisions, key=lambda revision: revision.move.tabular_id)
+def _move_all(target: Target, revisions: Sequence[Revision], unchanged: Sequence[Loaded]) -> None:
+    """Locks are taken in one order: the warehouse where locations are claimed, then the tabulars by id.
+
+    Each has moved before the next one's locations are looked at, so that they also keep out of each other's way.
+    """
+    warehouse = None
     if any(revision.new_claims for revision in revisions):
         warehouse = lock_warehouse(target.warehouse_id)
         if warehouse is None:
             raise no_such_warehouse(target.warehouse_id)
-        for revision in in_order:
-            owner = revision.move.tabular_id
-            if revision.new_claims:
-                require_free_location(warehouse=warehouse, location=revision.move.location, owner=owner)
-            for location in revision.new_claims:
-                require_free_location(warehouse=warehouse, location=location, owner=owner)
-            claim(warehouse=warehouse, owner=owner, locations=revision.new_claims)
-    for revision in in_order:
-        if not move_pointer(revision.move, None):
+    steps: list[tuple[UUID, Revision | Loaded]] = [(revision.move.tabular_id, revision) for revision in revisions]
+    steps += [(seen.id, seen) for seen in unchanged]
+    for tabular_id, step in sorted(steps, key=itemgetter(0)):
+        if isinstance(step, Loaded):
+            is_done = _is_still(step)
+        else:
+            if warehouse is not None:
+                _claim_places(warehouse, tabular_id, step)
+            is_done = move_pointer(step.move, None)
+        if not is_done:
             raise _ChangedByOthers
+
+
+def _is_still(seen: Loaded) -> bool:
+    where = "id = %s AND metadata_location = %s AND deleted_at IS NULL"
+    return lock_row(Tabular, where, [seen.id, seen.metadata_location]) is not None
+
+
+def _claim_places(warehouse: Warehouse, owner: UUID, revision: Revision) -> None:
+    for location in revision.wanted_locations:
+        require_free_location(warehouse=warehouse, location=location, owner=owner)
+    claim(warehouse=warehouse, owner=owner, locations=revision.new_claims)
 
 
 def _remember(target: Target, revision: Revision) -> None:

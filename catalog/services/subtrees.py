@@ -80,12 +80,18 @@ def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
 
 
 def _lock_tabulars(namespaces: list[Namespace]) -> list[Tabular]:
+    """By id over all namespaces, as transactions lock them. Nobody can come to be in the namespaces any more, but one
+    may leave them by another name until it is locked."""
+    homes = [namespace.pk for namespace in namespaces]
+    ids: list[UUID] = []
+    for first in range(0, len(homes), AT_ONCE):
+        ids += Tabular.objects.filter(namespace_id__in=homes[first : first + AT_ONCE]).values_list("id", flat=True)
+    ids.sort()
     found: list[Tabular] = []
-    ids = sorted(namespace.pk for namespace in namespaces)
     for first in range(0, len(ids), AT_ONCE):
-        rows = Tabular.objects.select_for_update().filter(namespace_id__in=ids[first : first + AT_ONCE])
-        found += rows.order_by("id")
-    return found
+        found += Tabular.objects.select_for_update().filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
+    inside = set(homes)
+    return [tabular for tabular in found if tabular.namespace_id in inside]
 
 
 def _require_unprotected(namespaces: list[Namespace], tabulars: list[Tabular]) -> None:

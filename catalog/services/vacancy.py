@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
-from catalog.errors import location_taken
+from catalog.errors import LocationNotEmpty, location_taken
 from catalog.selectors.targets import Target
 from catalog.services.locations import holders_of
 from catalog.services.purges import purge
 from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import Busy, InvalidLocation
+from icekeeper.kernel.errors import Busy
 from storage.io.port import StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
@@ -40,6 +40,7 @@ def require_vacant(target: Target, location: str) -> None:
     compared = location_inside(location, base=target.warehouse_location)
     patience = _Patience.of_this_request(compared)
     while tasks := _queued_purges(target, compared):
+        deadline.begin_write()  # from here on only `patience` ends it: a purge given up must still be given back
         for task_id in tasks:
             lease = take_task(task_id)
             if lease is None:
@@ -49,14 +50,14 @@ def require_vacant(target: Target, location: str) -> None:
     if allows_non_empty_locations(target.storage_profile):
         return
     if not store_for(target.storage_profile).is_empty(compared):
-        raise InvalidLocation(f"Unexpected files in location {compared}: a new table needs an empty one")
+        raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
 @dataclass(frozen=True, slots=True)
 class _Patience:
     """How long the request may go on (None: without end) and may wait, on the monotonic clock.
 
-    The request's own deadline does not tell: it ends with the first purge, which is a write.
+    The request's own deadline does not tell: it ends before the first purge, which is a write.
     """
 
     location: str
@@ -105,6 +106,6 @@ def _purge_now(lease: Lease, patience: _Patience) -> None:
         lease.fail(error.message)
         raise
     except BaseException:
-        with suppress(DatabaseError):
+        with suppress(DatabaseError, InterfaceError):
             lease.give_back()
         raise

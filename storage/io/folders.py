@@ -18,6 +18,9 @@ MAX_DEPTH = 64
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
+MAX_LOOKS = 10_000
+"""At one folder, each of which found something to delete: then somebody writes there faster than it is emptied."""
+
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
@@ -37,7 +40,10 @@ def holds_files(folder: int, keep_going: Callable[[], object], *, depth: int = 0
 
 
 def empty_folder(folder: int, keep_going: Callable[[], object]) -> None:
-    """Delete everything below; links are deleted themselves. Done before in part or whole is fine."""
+    """Delete everything below; links are deleted themselves. Done before in part or whole is fine.
+
+    `OSError` (EBUSY) when somebody keeps writing there.
+    """
     _empty(folder, folder, keep_going, depth=0)
 
 
@@ -56,8 +62,7 @@ def remove_folder(name: str, *, parent: int) -> bool:
 
 def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
     """Look again until a look finds nothing: to delete may hide an entry from the look that is under way."""
-    is_empty = False
-    while not is_empty:
+    for _ in range(MAX_LOOKS):
         is_empty = True
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -68,6 +73,9 @@ def _empty(folder: int, top: int, keep_going: Callable[[], object], *, depth: in
                 else:
                     with suppress(FileNotFoundError, IsADirectoryError):
                         os.unlink(entry.name, dir_fd=folder)
+        if is_empty:
+            return
+    raise OSError(errno.EBUSY, "Somebody keeps writing there")
 
 
 def _remove_inner(name: str, folder: int, top: int, keep_going: Callable[[], object], *, depth: int) -> None:
