@@ -12,7 +12,32 @@ from typing import Any, Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
-from catalog.api import shapes
+from catalog.api.shapes.config import CatalogConfig
+from catalog.api.shapes.generic_tables import (
+    CreateGenericTableRequest,
+    ListGenericTablesResponse,
+    LoadGenericTableResponse,
+)
+from catalog.api.shapes.namespaces import (
+    CreateNamespaceRequest,
+    ListNamespacesResponse,
+    LoadNamespaceResponse,
+    NamespaceResponse,
+    UpdateNamespacePropertiesRequest,
+    UpdateNamespacePropertiesResponse,
+)
+from catalog.api.shapes.table_access import LoadCredentialsResponse, RemoteSignRequest
+from catalog.api.shapes.tables import (
+    CommitTableRequest,
+    CommitTableResponse,
+    CommitTransactionRequest,
+    CreateTableRequest,
+    LoadTableResult,
+    RegisterTableRequest,
+    ReportMetricsRequest,
+)
+from catalog.api.shapes.tabulars import ListTablesResponse, RenameTableRequest
+from catalog.api.shapes.views import CommitViewRequest, CreateViewRequest, LoadViewResult, RegisterViewRequest
 from icekeeper.kernel.api_shapes import answers, done
 
 CONFIGURATION: Final = ["Configuration API"]
@@ -116,7 +141,7 @@ get_config = extend_schema(
         ),
     ],
     responses=answers(
-        {200: shapes.CatalogConfig},
+        {200: CatalogConfig},
         {400: "`GetConfigNoWarehouseProvided`, `MalformedProjectID`", 404: _NO_WAREHOUSE},
     ),
 )
@@ -131,16 +156,16 @@ list_namespaces = extend_schema(
         *_LISTING_EXTRAS,
         OpenApiParameter("parent", OpenApiTypes.STR, description="The levels of the namespace above, joined by U+001F"),
     ],
-    responses=_answers({200: shapes.ListNamespacesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+    responses=_answers({200: ListNamespacesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_namespace = extend_schema(
     operation_id="createNamespace",
     tags=CATALOG,
     summary="Make a namespace",
     parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
-    request=shapes.CreateNamespaceRequest,
+    request=CreateNamespaceRequest,
     responses=_answers(
-        {200: shapes.NamespaceResponse},
+        {200: NamespaceResponse},
         {
             400: "`NamespaceDepthExceeded`, `ReservedNamespace`; `InvalidLocation`: not in the warehouse",
             404: f"{_NO_WAREHOUSE}, `NoSuchNamespaceException`: the one above it",
@@ -157,7 +182,7 @@ load_namespace = extend_schema(
         *_IN_NAMESPACE,
         OpenApiParameter("returnUuid", OpenApiTypes.BOOL, default=False, description="Also tell its `namespace-uuid`"),
     ],
-    responses=_answers({200: shapes.LoadNamespaceResponse}, {404: _NO_NAMESPACE}),
+    responses=_answers({200: LoadNamespaceResponse}, {404: _NO_NAMESPACE}),
 )
 namespace_exists = extend_schema(
     operation_id="namespaceExists",
@@ -205,9 +230,9 @@ update_namespace_properties = extend_schema(
     tags=CATALOG,
     summary="Set and remove properties of a namespace",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.UpdateNamespacePropertiesRequest,
+    request=UpdateNamespacePropertiesRequest,
     responses=_answers(
-        {200: shapes.UpdateNamespacePropertiesResponse},
+        {200: UpdateNamespacePropertiesResponse},
         {
             400: "`LocationCannotBeUpdated`, `LocationCannotBeRemoved`",
             404: _NO_NAMESPACE,
@@ -222,16 +247,16 @@ list_tables = extend_schema(
     tags=CATALOG,
     summary="The tables of a namespace",
     parameters=[*_IN_NAMESPACE, *_PAGE, *_LISTING_EXTRAS],
-    responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+    responses=_answers({200: ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_table = extend_schema(
     operation_id="createTable",
     tags=CATALOG,
     summary="Make a table, or work out what it would be",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.CreateTableRequest,
+    request=CreateTableRequest,
     responses=_answers(
-        {200: shapes.LoadTableResult},
+        {200: LoadTableResult},
         {
             400: f"{_LOCATION}; `InvalidLocation`: the chosen location is not empty",
             404: _NO_NAMESPACE,
@@ -246,9 +271,9 @@ register_table = extend_schema(
     tags=CATALOG,
     summary="Make a table of a metadata file that lies in the warehouse already",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.RegisterTableRequest,
+    request=RegisterTableRequest,
     responses=_answers(
-        {200: shapes.LoadTableResult},
+        {200: LoadTableResult},
         {
             400: _LOCATION,
             404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
@@ -280,7 +305,7 @@ load_table = extend_schema(
         _REFERENCED_BY,
     ],
     responses=_answers(
-        {200: shapes.LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
+        {200: LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
         {
             400: _TOO_MANY_VIEWS,
             404: f"{_NO_TABLE}, `NotFoundException`: its metadata file is gone",
@@ -301,9 +326,9 @@ update_table = extend_schema(
     summary="Commit to a table: apply updates if all requirements hold",
     description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
     parameters=[*_OF_TABLE, _IDEMPOTENCY_KEY],
-    request=shapes.CommitTableRequest,
+    request=CommitTableRequest,
     responses=_answers(
-        {200: shapes.CommitTableResponse},
+        {200: CommitTableResponse},
         {
             400: f"{_LOCATION}; `TableIdentifierMismatch`: `identifier` is not the table of the path",
             404: _NO_TABLE,
@@ -321,7 +346,7 @@ commit_transaction = extend_schema(
     summary="Commit to several tables at once",
     description="All tables get their new version, or none does. Each may be there once; none is created.",
     parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
-    request=shapes.CommitTransactionRequest,
+    request=CommitTransactionRequest,
     responses=_answers(
         done("Committed"),
         {
@@ -340,9 +365,7 @@ unregister_table = extend_schema(
     summary="Forget a table and leave its files to whoever asks",
     parameters=[*_OF_TABLE, _IDEMPOTENCY_KEY],
     request=None,
-    responses=_answers(
-        {200: shapes.CommitTableResponse}, {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}
-    ),
+    responses=_answers({200: CommitTableResponse}, {404: _NO_TABLE, 409: "`ProtectedTabularDeletionWithoutForce`"}),
 )
 drop_table = extend_schema(
     operation_id="dropTable",
@@ -356,7 +379,7 @@ rename_table = extend_schema(
     tags=CATALOG,
     summary="Give a table another name; its files stay where they are",
     parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
-    request=shapes.RenameTableRequest,
+    request=RenameTableRequest,
     responses=_answers(
         done("Renamed"),
         {404: f"{_NO_TABLE}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
@@ -369,7 +392,7 @@ report_metrics = extend_schema(
     description="Kept for some days and added up for each table and UTC day. Fields and metrics that this server does "
     "not know are taken as they are.",
     parameters=_OF_TABLE,
-    request=shapes.ReportMetricsRequest,
+    request=ReportMetricsRequest,
     responses=_answers(done("Taken note of"), {404: _NO_TABLE, 413: _TOO_LARGE}),
 )
 
@@ -378,16 +401,16 @@ list_views = extend_schema(
     tags=CATALOG,
     summary="The views of a namespace",
     parameters=[*_IN_NAMESPACE, *_PAGE, *_LISTING_EXTRAS],
-    responses=_answers({200: shapes.ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+    responses=_answers({200: ListTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_view = extend_schema(
     operation_id="createView",
     tags=CATALOG,
     summary="Make a view",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.CreateViewRequest,
+    request=CreateViewRequest,
     responses=_answers(
-        {200: shapes.LoadViewResult},
+        {200: LoadViewResult},
         {
             400: f"{_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect",
             404: _NO_NAMESPACE,
@@ -402,9 +425,9 @@ register_view = extend_schema(
     tags=CATALOG,
     summary="Make a view of a metadata file that lies in the warehouse already",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.RegisterViewRequest,
+    request=RegisterViewRequest,
     responses=_answers(
-        {200: shapes.LoadViewResult},
+        {200: LoadViewResult},
         {
             400: _LOCATION,
             404: f"{_NO_NAMESPACE}, `NotFoundException`: no such file",
@@ -420,7 +443,7 @@ load_view = extend_schema(
     summary="A view's metadata, the newest version",
     parameters=_OF_VIEW,
     responses=_answers(
-        {200: shapes.LoadViewResult}, {404: f"{_NO_VIEW}, `NotFoundException`: its metadata file is gone", 503: _STORE}
+        {200: LoadViewResult}, {404: f"{_NO_VIEW}, `NotFoundException`: its metadata file is gone", 503: _STORE}
     ),
 )
 view_exists = extend_schema(
@@ -436,9 +459,9 @@ replace_view = extend_schema(
     summary="Commit to a view: apply updates if all requirements hold",
     description="All or nothing, judged on the newest version. The new version is durable when the answer is sent.",
     parameters=[*_OF_VIEW, _IDEMPOTENCY_KEY],
-    request=shapes.CommitViewRequest,
+    request=CommitViewRequest,
     responses=_answers(
-        {200: shapes.LoadViewResult},
+        {200: LoadViewResult},
         {
             400: f"{_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect",
             404: _NO_VIEW,
@@ -461,7 +484,7 @@ rename_view = extend_schema(
     tags=CATALOG,
     summary="Give a view another name; its files stay where they are",
     parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
-    request=shapes.RenameTableRequest,
+    request=RenameTableRequest,
     responses=_answers(
         done("Renamed"),
         {404: f"{_NO_VIEW}, `NoSuchNamespaceException`: the destination's", 409: _TAKEN, 413: _TOO_LARGE},
@@ -472,7 +495,7 @@ load_credentials = extend_schema(
     tags=CATALOG,
     summary="Credentials for a table's files",
     parameters=[*_OF_TABLE, _REFERENCED_BY],
-    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_TABLE}),
+    responses=_answers({200: LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_TABLE}),
 )
 sign_request = extend_schema(
     operation_id="signRequest",
@@ -480,7 +503,7 @@ sign_request = extend_schema(
     summary="Sign a request to the object store",
     description="No storage type of this version has it, so it is always refused and `/v1/config` leaves it out.",
     parameters=_OF_TABLE,
-    request=shapes.RemoteSignRequest,
+    request=RemoteSignRequest,
     responses=_answers({}, {400: "`UnsupportedStorageType`", 404: _NO_TABLE, 413: _TOO_LARGE}),
 )
 
@@ -491,16 +514,16 @@ list_generic_tables = extend_schema(
     tags=GENERIC_TABLE,
     summary="The generic tables of a namespace",
     parameters=[*_IN_NAMESPACE, *_PAGE],
-    responses=_answers({200: shapes.ListGenericTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
+    responses=_answers({200: ListGenericTablesResponse}, {400: "`InvalidPaginationToken`", 404: _NO_NAMESPACE}),
 )
 create_generic_table = extend_schema(
     operation_id="create_generic_table",
     tags=GENERIC_TABLE,
     summary="Make a generic table",
     parameters=[*_IN_NAMESPACE, _IDEMPOTENCY_KEY],
-    request=shapes.CreateGenericTableRequest,
+    request=CreateGenericTableRequest,
     responses=_answers(
-        {200: shapes.LoadGenericTableResponse},
+        {200: LoadGenericTableResponse},
         {
             400: "`InvalidName`, `InvalidFormat`, `PayloadTooLarge`: a part of the description is larger than 1 MiB; "
             "`InvalidLocation`: not in the warehouse",
@@ -516,7 +539,7 @@ load_generic_table = extend_schema(
     tags=GENERIC_TABLE,
     summary="A generic table, as it was described",
     parameters=_OF_TABLE,
-    responses=_answers({200: shapes.LoadGenericTableResponse}, {404: _NO_GENERIC_TABLE}),
+    responses=_answers({200: LoadGenericTableResponse}, {404: _NO_GENERIC_TABLE}),
 )
 drop_generic_table = extend_schema(
     operation_id="drop_generic_table",
@@ -530,14 +553,14 @@ load_generic_table_credentials = extend_schema(
     tags=GENERIC_TABLE,
     summary="Credentials for a generic table's files",
     parameters=[*_OF_TABLE, _REFERENCED_BY],
-    responses=_answers({200: shapes.LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_GENERIC_TABLE}),
+    responses=_answers({200: LoadCredentialsResponse}, {400: _TOO_MANY_VIEWS, 404: _NO_GENERIC_TABLE}),
 )
 rename_generic_table = extend_schema(
     operation_id="rename_generic_table",
     tags=GENERIC_TABLE,
     summary="Give a generic table another name; its files stay where they are",
     parameters=[*_IN_WAREHOUSE, _IDEMPOTENCY_KEY],
-    request=shapes.RenameTableRequest,
+    request=RenameTableRequest,
     responses=_answers(
         done("Renamed"),
         {
