@@ -7,8 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
+from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
 from tenancy.selectors.projects import requested_project_id

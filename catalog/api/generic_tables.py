@@ -5,9 +5,9 @@ from typing import Any
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.fields import require_shallow_references
+from catalog.api.operations import generic_tables as operations
 from catalog.api.render import load_generic_table_response
 from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for

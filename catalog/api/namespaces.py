@@ -4,9 +4,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer, no_content
 from catalog.api.fields import query_flag
+from catalog.api.operations import namespaces as operations
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
 from catalog.services.namespaces import create_namespace, drop_namespace, update_namespace_properties
 from catalog.services.subtrees import drop_subtree

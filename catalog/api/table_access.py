@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.fields import require_shallow_references
+from catalog.api.operations import table_access as operations
 from catalog.iceberg.json_fields import (
     as_string_map,
     optional_string,

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import flag, listed, require_shallow_references
+from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, created_table, etag_of, load_result, matches, not_modified
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular

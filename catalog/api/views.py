@@ -4,9 +4,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from catalog.api import operations
 from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import listed
+from catalog.api.operations import views as operations
 from catalog.api.render import load_result
 from catalog.models import Tabular
 from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists

@@ -38,6 +38,8 @@ def boundaries(operation: APIOperation) -> list[Case]:
     "operation", [pytest.param(each, id=f"{name}-{each.label}") for name in NAMES for each in operations(name)]
 )
 def test_every_boundary_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
-    for number, case in enumerate(boundaries(operation)):
+    cases = boundaries(operation)
+    assert cases
+    for number, case in enumerate(cases):
         with world.undone():
             judge.judge(send(case, Aim(world, number)))

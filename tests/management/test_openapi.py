@@ -11,8 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from openapi_spec_validator import validate
 
-from catalog.api import operations, shapes
 from catalog.api.config import ENDPOINTS, ConfigView
+from catalog.api.operations.config import get_config
+from catalog.api.shapes.table_parts import REQUIREMENT_TYPES
 from catalog.iceberg import requirements
 from management.api import openapi
 from management.management.commands import openapi as command
@@ -102,13 +103,13 @@ def test_the_document_of_generic_tables_has_the_operations_of_the_peer() -> None
 
 
 def test_the_kinds_of_requirements_are_those_of_the_engine() -> None:
-    assert set(shapes.REQUIREMENT_TYPES) == set(requirements._READERS)
+    assert set(REQUIREMENT_TYPES) == set(requirements._READERS)
 
 
 def test_describing_an_operation_leaves_its_method_as_it_was() -> None:
     def get() -> None: ...
 
-    assert operations.get_config(get) is get
+    assert get_config(get) is get
     assert ConfigView.get.__code__.co_filename.endswith("config.py")
 
 

@@ -7,13 +7,13 @@ import time
 import pytest
 
 from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawClient
+from tests.server.raw_client import RawAnswer, RawClient
 
 ECHO = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
 SMUGGLED = b"GET /catalog/v1/fail HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def _refused(client: RawClient, status: int, error_type: str = "BadRequestException") -> None:
+def _refused(client: RawClient, status: int, error_type: str = "BadRequestException") -> RawAnswer:
     answer = client.answer()
     assert (answer.status, answer.error_type, answer.json["error"]["code"]) == (status, error_type, status)
     assert answer.headers["Content-Type"] == "application/json"
@@ -21,6 +21,7 @@ def _refused(client: RawClient, status: int, error_type: str = "BadRequestExcept
     assert answer.headers["X-Request-Id"]
     assert answer.closes
     assert client.is_closed()
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_trickled_head(client: RawClient) -> None:
     began = time.monotonic()
     client.trickle(b"GET /catalog/v1/echo HTTP/1.1\r\n" + b"X-A: 1\r\n" * 60, pause=0.1)
     assert time.monotonic() - began < 25, "the head takes 50 seconds to send in full"
+    _refused(client, 408, "RequestTimeoutException")
 
 
 def test_slow_heads_take_no_threads(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -171,8 +173,10 @@ def test_trickled_body_ends_with_the_request_time(server: BareServer, client: Ra
     began = time.monotonic()
     client.trickle(b"x" * 500, pause=0.1)
     assert time.monotonic() - began < 25, "the body takes 50 seconds to send in full"
-    slow = [line for line in server.lines() if line["status"] == 408 and line["route"] == "catalog/v1/echo"]
-    assert slow[-1]["duration_ms"] < 20_000
+    request_id = _refused(client, 408, "RequestTimeoutException").headers["X-Request-Id"]
+    [line] = [line for line in server.lines() if line["request_id"] == request_id]
+    assert (line["status"], line["route"]) == (408, "catalog/v1/echo")
+    assert line["duration_ms"] < 20_000
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"])

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, one, rows
+from tests.spark.statements import Sql, ids, one, rows, snapshots
 
 
 @pytest.fixture
@@ -39,14 +39,6 @@ def plain(live_spark: SparkSession, tmp_path: Path) -> Iterator[str]:
         AS SELECT id, CAST(id % 2 AS STRING) AS kind FROM range(0, 10, 1, 1)""")
     yield name
     live_spark.sql(f"DROP TABLE {name}")
-
-
-def ids(sql: Sql, table: str = "ns.t") -> list[int]:
-    return [row[0] for row in sql(f"SELECT id FROM {table} ORDER BY id")]
-
-
-def snapshots(sql: Sql) -> list[int]:
-    return [row[0] for row in sql("SELECT snapshot_id FROM ns.t.snapshots ORDER BY committed_at")]
 
 
 def test_rollback_to_a_time(events: Sql) -> None:

@@ -4,16 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog import Catalog
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from tests.spark.statements import Sql, one, rows
+from tests.spark.statements import Sql, ids, one, rows, setting, snapshots
 
 DAY = 24 * 3600 * 1000
 
@@ -27,25 +24,8 @@ def table(sql: Sql) -> Sql:
     return sql
 
 
-def ids(sql: Sql, table: str = "ns.t") -> list[int]:
-    return [row[0] for row in sql(f"SELECT id FROM {table} ORDER BY id")]
-
-
-def snapshots(sql: Sql) -> list[int]:
-    return [row[0] for row in sql("SELECT snapshot_id FROM ns.t.snapshots ORDER BY committed_at")]
-
-
 def refs(sql: Sql) -> dict[str, Row]:
     return {row.name: row for row in sql("SELECT * FROM ns.t.refs")}
-
-
-@contextmanager
-def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.unset(name)
 
 
 def test_tags_with_every_clause(table: Sql) -> None:

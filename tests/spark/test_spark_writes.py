@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, partitioning
 
-from tests.spark.statements import Sql, one, rows
+from tests.spark.statements import Sql, one, rows, setting
 
 ALL = "SELECT id, kind, price FROM ns.t"
 
@@ -57,11 +57,8 @@ def test_static_overwrite_replaces_the_named_partition(goods: Sql) -> None:
 
 
 def test_dynamic_overwrite_replaces_the_partitions_it_writes(goods: Sql, live_spark: SparkSession) -> None:
-    live_spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
+    with setting(live_spark, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
         goods("INSERT OVERWRITE ns.t SELECT id + 10, kind, price FROM ns.t WHERE id IN (1, 3)")
-    finally:
-        live_spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert rows(goods, ALL) == [(11, "a", 1.0), (13, "b", 3.0), (4, "c", 4.0)]
 
 

@@ -4,15 +4,13 @@ to the same view."""
 from __future__ import annotations
 
 import json
-import os
 import re
+from itertools import groupby
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from catalog.iceberg.views.create import create_view_metadata
@@ -21,7 +19,10 @@ from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors import BadRequest, CommitFailed
-from tests.unit.iceberg.strategies import START_MS, damaged
+from tests.spark.iceberg_java import Java, java_refusal
+from tests.unit.iceberg.damage import damaged
+from tests.unit.iceberg.examples import examples
+from tests.unit.iceberg.strategies import START_MS
 from tests.unit.iceberg.views.documents import sql, version, view
 from tests.unit.iceberg.views.strategies import (
     ViewCommit,
@@ -31,19 +32,6 @@ from tests.unit.iceberg.views.strategies import (
     view_metadata,
     view_requests,
 )
-
-IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
-
-
-def examples(number: int) -> settings:
-    return settings(
-        max_examples=number * 10 if IS_LONG else number,
-        derandomize=not IS_LONG,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 STRICTER = [
     "Unsupported format version",  # 0 or less
@@ -67,25 +55,13 @@ JAVA_FAILS = ["no schema has been added", "no current version id has been set"]
 """Java does not let -1 stand for what was there already."""
 
 
-class Java:
-    """Iceberg's classes behind Spark's gateway."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.iceberg = spark._jvm.org.apache.iceberg
-
+class JavaViews(Java):
     def read(self, document: ViewMetadata) -> Any:
         """`ViewMetadataParser.fromJson`; what it looks up by id only when asked is asked for."""
         metadata = self.iceberg.view.ViewMetadataParser.fromJson(json.dumps(document))
         metadata.versionsById()
         metadata.schema()
         return metadata
-
-    def refusal(self, document: ViewMetadata) -> str | None:
-        try:
-            self.read(document)
-        except (Py4JError, PySparkException) as refusal:
-            return str(refusal)
-        return None
 
     def written(self, metadata: Any) -> dict[str, Any]:
         return dict(json.loads(self.iceberg.view.ViewMetadataParser.toJson(metadata)))
@@ -106,19 +82,14 @@ class Java:
 
     def commit(self, base: ViewMetadata, updates: list[Any]) -> Any:
         """`ViewMetadata.Builder` as the server drives it."""
-        request = json.dumps({"requirements": [], "updates": updates})
-        builder = self.iceberg.view.ViewMetadata.buildFrom(self.read(base))
-        for update in self.iceberg.rest.requests.UpdateTableRequestParser.fromJson(request).updates():
-            update.applyTo(builder)
-        return builder.build()
+        return self.built(self.iceberg.view.ViewMetadata.buildFrom(self.read(base)), updates)
 
+    def refusal_of_commit(self, base: ViewMetadata, updates: list[Any]) -> str | None:
+        return java_refusal(lambda: self.commit(base, updates))
 
-def refusal_of_commit(java: Java, base: ViewMetadata, updates: list[Any]) -> str | None:
-    try:
-        java.commit(base, updates)
-    except (Py4JError, PySparkException) as refusal:
-        return str(refusal)
-    return None
+    def refusal_of_requirement(self, base: ViewMetadata, requirement: dict[str, Any]) -> str | None:
+        asserted, metadata = self.parsed(requirements=[requirement]).requirements()[0], self.read(base)
+        return java_refusal(lambda: asserted.validate(metadata))
 
 
 def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, Any]:
@@ -140,14 +111,13 @@ def comparable(metadata: dict[str, Any], *, with_log: bool = True) -> dict[str, 
 
 def logged_ids(metadata: dict[str, Any]) -> list[int]:
     """The version log; Java enters a version once more when a request only leaves it and comes back."""
-    ids = [entry["version-id"] for entry in metadata["version-log"]]
-    return [version_id for index, version_id in enumerate(ids) if index == 0 or ids[index - 1] != version_id]
+    return [version_id for version_id, _ in groupby(entry["version-id"] for entry in metadata["version-log"])]
 
 
 @examples(300)
 @given(document=view_metadata())
 def test_java_reads_what_the_engine_writes(spark: SparkSession, document: ViewMetadata) -> None:
-    java = Java(spark)
+    java = JavaViews(spark)
     assert comparable(java.written(java.read(document))) == comparable(document)
 
 
@@ -155,8 +125,8 @@ def test_java_reads_what_the_engine_writes(spark: SparkSession, document: ViewMe
 @given(damage=damaged(view_metadata()))
 def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tuple[str, ViewMetadata]) -> None:
     what, document = damage
-    java = Java(spark)
-    theirs = java.refusal(document)
+    java = JavaViews(spark)
+    theirs = java_refusal(lambda: java.read(document))
     try:
         ours = read_view_metadata(document)
     except BadRequest as refusal:
@@ -165,13 +135,13 @@ def test_nothing_is_accepted_that_java_refuses(spark: SparkSession, damage: tupl
             assert is_known, f"{what}: only we refuse it: {refusal.message}"  # noqa: PT017
     else:
         assert theirs is None, f"{what}: Java refuses it: {theirs}"
-        assert java.refusal(ours) is None
+        assert java_refusal(lambda: java.read(ours)) is None
 
 
 @examples(150)
 @given(request=view_requests())
 def test_the_same_request_creates_the_same_view(spark: SparkSession, request: dict[str, Any]) -> None:
-    assert comparable(Java(spark).create(request)) == comparable(create_view_metadata(**request))
+    assert comparable(JavaViews(spark).create(request)) == comparable(create_view_metadata(**request))
 
 
 @examples(200)
@@ -179,7 +149,7 @@ def test_the_same_request_creates_the_same_view(spark: SparkSession, request: di
 def test_the_same_updates_lead_to_the_same_view(
     spark: SparkSession, history: tuple[ViewMetadata, list[ViewCommit]]
 ) -> None:
-    java = Java(spark)
+    java = JavaViews(spark)
     for commit in history[1]:
         ours = commit.change.metadata
         theirs = java.written(java.commit(commit.base, commit.updates))
@@ -198,7 +168,7 @@ def test_the_same_replaces_are_refused(spark: SparkSession, data: st.DataObject)
     document["representations"] += data.draw(st.sampled_from([[], document["representations"][:1]]))
     chosen = data.draw(st.sampled_from([-1, document["version-id"], 1]))
     assert_same_judgement(
-        Java(spark),
+        JavaViews(spark),
         base,
         [
             {"action": "add-view-version", "view-version": document},
@@ -215,11 +185,11 @@ def test_the_same_damaged_updates_are_refused(spark: SparkSession, data: st.Data
     damage = data.draw(damaged(commits.map(lambda commit: {"updates": commit.updates})))
     updates = damage[1].get("updates")
     if isinstance(updates, list):
-        assert_same_judgement(Java(spark), base, updates)
+        assert_same_judgement(JavaViews(spark), base, updates)
 
 
-def assert_same_judgement(java: Java, base: ViewMetadata, updates: list[Any]) -> None:
-    theirs = refusal_of_commit(java, base, updates)
+def assert_same_judgement(java: JavaViews, base: ViewMetadata, updates: list[Any]) -> None:
+    theirs = java.refusal_of_commit(base, updates)
     try:
         apply_view_updates(base, updates, now_ms=START_MS)
     except BadRequest as refusal:
@@ -231,6 +201,7 @@ def assert_same_judgement(java: Java, base: ViewMetadata, updates: list[Any]) ->
 
 
 def test_the_texts_of_refusals_are_java_s(spark: SparkSession) -> None:
+    java = JavaViews(spark)
     base = view(versions=[version(1, sql("a"), sql("b", "trino"))])
     for document in (version(2, sql("a", "TRINO"), sql("b", "trino")), version(2, sql("c", "trino"))):
         updates = [
@@ -241,25 +212,20 @@ def test_the_texts_of_refusals_are_java_s(spark: SparkSession) -> None:
             apply_view_updates(base, updates, now_ms=START_MS)
         ours = raised.value.message.removeprefix("updates[0] (add-view-version): ")
         # a set of Java has no order
-        theirs = (refusal_of_commit(Java(spark), base, updates) or "").replace("[trino, spark]", "[spark, trino]")
+        theirs = (java.refusal_of_commit(base, updates) or "").replace("[trino, spark]", "[spark, trino]")
         assert ours in theirs
 
 
 def test_the_same_requirements_fail(spark: SparkSession) -> None:
-    java = Java(spark)
+    java = JavaViews(spark)
     base = view()
-    for uuid in (base["view-uuid"].upper(), "00000000-0000-4000-8000-000000000000"):
+    for uuid, is_refused in ((base["view-uuid"].upper(), False), ("00000000-0000-4000-8000-000000000000", True)):
         requirement = {"type": "assert-view-uuid", "uuid": uuid}
-        request = json.dumps({"requirements": [requirement], "updates": []})
-        parsed = java.iceberg.rest.requests.UpdateTableRequestParser.fromJson(request)
-        theirs = ours = ""
-        try:
-            parsed.requirements()[0].validate(java.read(base))
-        except (Py4JError, PySparkException) as failure:
-            theirs = str(failure)
+        theirs = java.refusal_of_requirement(base, requirement)
+        ours = None
         try:
             check_view_requirements(base, [requirement])
         except CommitFailed as failure:
             ours = failure.message
-        assert bool(theirs) == bool(ours)
-        assert ours in theirs
+        assert (theirs is not None, ours is not None) == (is_refused, is_refused)
+        assert (ours or "") in (theirs or "")

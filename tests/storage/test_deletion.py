@@ -15,18 +15,6 @@ from storage.io.local import LocalStore
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "root"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def store(root: Path) -> LocalStore:
-    return LocalStore(root)
-
-
-@pytest.fixture
 def outside(root: Path) -> Path:
     """A folder beside the root, with files that must survive everything."""
     outside = root.parent / "outside"

@@ -16,18 +16,6 @@ from storage.profiles.location import location_inside, parents
 LIMIT = 1000
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "root"
-    root.mkdir()
-    return root
-
-
-@pytest.fixture
-def store(root: Path) -> LocalStore:
-    return LocalStore(root)
-
-
 def test_an_object_is_written_once_read_and_deleted(store: LocalStore, root: Path) -> None:
     location = f"file://{root}/wh/t/metadata/x.json"
     store.put_new(location, b"content")

@@ -7,8 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,11 @@ from tests.catalog_fixtures import SCHEMA
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
+from tests.workers.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
 SOON = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
-
-
-def until(done: Callable[[], Any], seconds: float = 60) -> Any:
-    """What `done` returns once that is true."""
-    give_up = time.monotonic() + seconds
-    while not (found := done()):
-        assert time.monotonic() < give_up, "it does not happen"
-        time.sleep(0.02)
-    return found
 
 
 class Home:

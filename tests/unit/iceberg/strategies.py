@@ -396,35 +396,4 @@ def table_metadata(draw: st.DrawFn, readers: Readers = "java", versions: tuple[i
     return history[-1].change.metadata if history else created
 
 
-def places(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The paths of everything inside a document."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [place for key, part in inner for place in ((*path, key), *places(part, (*path, key)))]
-
-
-WRONG_VALUES: list[Json] = [None, True, -1, 0, 7, 2**31, 2**63, 1.5, "", "x", "main", [], [1], [{}], {}, {"a": 1}]
-
-
-@st.composite
-def damaged(draw: st.DrawFn, documents: st.SearchStrategy[TableMetadata]) -> tuple[str, TableMetadata]:
-    """A document with one thing wrong (or merely different), and what was done to it."""
-    document = copy.deepcopy(draw(documents))
-    place = draw(st.sampled_from(places(document)))
-    owner = document
-    for key in place[:-1]:
-        owner = owner[key]
-    kind = draw(st.sampled_from(["drop", "replace", "replace", "repeat", "shift"]))
-    old = owner[place[-1]]
-    if kind == "drop":
-        del owner[place[-1]]
-    elif kind == "repeat" and isinstance(owner, list):
-        owner.append(copy.deepcopy(old))
-    elif kind == "shift" and type(old) is int:
-        owner[place[-1]] = old + draw(st.sampled_from([-100_000, -1, 1, 100_000]))
-    else:
-        kind = "replace"
-        owner[place[-1]] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
-    return f"{kind} {'.'.join(map(str, place))}", document
-
-
-__all__ = ["Commit", "commits", "create_requests", "damaged", "histories", "places", "schemas", "table_metadata"]
+__all__ = ["Commit", "commits", "create_requests", "histories", "schemas", "table_metadata"]

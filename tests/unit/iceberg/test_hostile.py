@@ -12,8 +12,8 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors import BadRequest
+from tests.unit.iceberg.damage import places
 from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, partition, schema, snapshot, sorting, table
-from tests.unit.iceberg.strategies import places
 
 MIDNIGHT = "2020-01-01T00:00:00"
 ROWS = {"first-row-id": 2, "added-rows": 1}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadataUtil
 
@@ -19,16 +18,11 @@ from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors import BadRequest, CommitFailed
 from tests.unit.iceberg import strategies as given_a
+from tests.unit.iceberg.damage import damaged, nonsense
+from tests.unit.iceberg.examples import examples
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
-EXAMPLES = 2_000 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 200
-bounded = settings(
-    max_examples=EXAMPLES,
-    derandomize=os.environ.get("ICEKEEPER_TEST_LONG") != "1",
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+bounded = examples(200)
 
 
 def assert_sound(metadata: TableMetadata) -> None:
@@ -206,11 +200,6 @@ def test_create_keeps_shape_and_counts_ids_from_one(request: dict[str, Any]) -> 
         assert metadata[name][0][key] == (1 if sources and key == "order-id" else 0)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 UPDATE_FIELDS = [
     "uuid", "format-version", "schema", "schema-id", "spec", "spec-id", "sort-order", "sort-order-id", "snapshot",
     "ref-name", "type", "snapshot-id", "min-snapshots-to-keep", "snapshot-ids", "location", "updates", "removals",
@@ -221,12 +210,7 @@ UPDATE_FIELDS = [
 @bounded
 @given(
     given_a.table_metadata(),
-    st.lists(
-        st.fixed_dictionaries({"action": st.sampled_from(sorted(HANDLERS))}).flatmap(
-            lambda update: st.dictionaries(st.sampled_from(UPDATE_FIELDS), JSON).map(lambda rest: {**update, **rest})
-        ),
-        max_size=3,
-    ),
+    nonsense(HANDLERS, UPDATE_FIELDS),
 )
 def test_nonsense_is_refused_and_changes_nothing(base: TableMetadata, updates: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(base)
@@ -240,7 +224,7 @@ def test_nonsense_is_refused_and_changes_nothing(base: TableMetadata, updates: l
 
 
 @bounded
-@given(given_a.damaged(given_a.table_metadata()))
+@given(damaged(given_a.table_metadata()))
 def test_a_damaged_document_is_refused_or_sound(damage: tuple[str, TableMetadata]) -> None:
     document = damage[1]
     before = copy.deepcopy(document)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.view.metadata import ViewMetadata as PyIcebergView
 
@@ -19,18 +18,13 @@ from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.iceberg.views.versions import sql_dialects, version_identity
 from icekeeper.kernel.errors import BadRequest
-from tests.unit.iceberg.strategies import START_MS, damaged
+from tests.unit.iceberg.damage import damaged, nonsense
+from tests.unit.iceberg.examples import examples
+from tests.unit.iceberg.strategies import START_MS
 from tests.unit.iceberg.views import strategies as given_a
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
-EXAMPLES = 2_000 if os.environ.get("ICEKEEPER_TEST_LONG") == "1" else 200
-bounded = settings(
-    max_examples=EXAMPLES,
-    derandomize=os.environ.get("ICEKEEPER_TEST_LONG") != "1",
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+bounded = examples(200)
 
 
 def by_id(metadata: ViewMetadata) -> dict[int, Any]:
@@ -199,11 +193,6 @@ def test_create_keeps_what_was_sent(request: dict[str, Any]) -> None:
     assert metadata["properties"] == sent["properties"]
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 UPDATE_FIELDS = [
     "uuid", "format-version", "schema", "location", "updates", "removals", "view-version", "view-version-id",
 ]  # fmt: skip
@@ -212,12 +201,7 @@ UPDATE_FIELDS = [
 @bounded
 @given(
     given_a.view_metadata(),
-    st.lists(
-        st.fixed_dictionaries({"action": st.sampled_from(sorted(VIEW_HANDLERS))}).flatmap(
-            lambda update: st.dictionaries(st.sampled_from(UPDATE_FIELDS), JSON).map(lambda rest: {**update, **rest})
-        ),
-        max_size=3,
-    ),
+    nonsense(VIEW_HANDLERS, UPDATE_FIELDS),
 )
 def test_nonsense_is_refused_and_changes_nothing(base: ViewMetadata, updates: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(base)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from catalog.api.shapes.fields import string_map, text_list
+from catalog.services.signing import METHODS
+from icekeeper.kernel.api_shapes import KebabSerializer, Text
+
+
+class StorageCredential(serializers.Serializer[Any]):
+    prefix = Text(help_text="Locations that begin with it are what the credential is for")
+    config = string_map()
+
+
+class LoadCredentialsResponse(KebabSerializer):
+    storage_credentials = StorageCredential(many=True, help_text="Empty on local files, which need none")
+
+
+class RemoteSignRequest(serializers.Serializer[Any]):
+    region = Text()
+    uri = Text()
+    method = serializers.ChoiceField(METHODS)
+    headers = serializers.DictField(child=text_list())
+    properties = string_map(required=False, allow_null=True)
+    body = Text(required=False, allow_null=True, allow_blank=True)
+    provider = Text(required=False, allow_null=True, help_text="Such as s3")

@@ -1,0 +1,57 @@
+"""What no client means to send: documents with one thing wrong, and updates that mean nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import strategies as st
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The paths of everything inside a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, part in inner for place in ((*path, key), *places(part, (*path, key)))]
+
+
+WRONG_VALUES: list[Any] = [None, True, -1, 0, 7, 2**31, 2**63, 1.5, "", "x", "main", [], [1], [{}], {}, {"a": 1}]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, documents: st.SearchStrategy[Any]) -> tuple[str, Any]:
+    """A document with one thing wrong (or merely different), and what was done to it."""
+    document = copy.deepcopy(draw(documents))
+    place = draw(st.sampled_from(places(document)))
+    owner = document
+    for key in place[:-1]:
+        owner = owner[key]
+    kind = draw(st.sampled_from(["drop", "replace", "replace", "repeat", "shift"]))
+    old = owner[place[-1]]
+    if kind == "drop":
+        del owner[place[-1]]
+    elif kind == "repeat" and isinstance(owner, list):
+        owner.append(copy.deepcopy(old))
+    elif kind == "shift" and type(old) is int:
+        owner[place[-1]] = old + draw(st.sampled_from([-100_000, -1, 1, 100_000]))
+    else:
+        kind = "replace"
+        owner[place[-1]] = copy.deepcopy(draw(st.sampled_from(WRONG_VALUES)))
+    return f"{kind} {'.'.join(map(str, place))}", document
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def nonsense(actions: Iterable[str], fields: list[str]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Some updates of these actions, with any JSON in any of these fields."""
+    return st.lists(
+        st.fixed_dictionaries({"action": st.sampled_from(sorted(actions))}).flatmap(
+            lambda update: st.dictionaries(st.sampled_from(fields), JSON).map(lambda rest: {**update, **rest})
+        ),
+        max_size=3,
+    )

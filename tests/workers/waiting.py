@@ -1,0 +1,16 @@
+"""For what other processes do, soon but not at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def until(done: Callable[[], Any], seconds: float = 60) -> Any:
+    """What `done` returns once that is true."""
+    give_up = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < give_up, "it does not happen"
+        time.sleep(0.02)
+    return found
