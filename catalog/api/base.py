@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.fields import query_flag
-from catalog.identifiers import Identifier, Levels, require_identifier
+from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.paging import Page
 from catalog.selectors.tabulars import list_tabulars_for
@@ -89,8 +89,11 @@ class IcebergView(APIView):
     def body(self, request: HttpRequest) -> dict[str, Any]:
         return read_json_object(request.body)
 
-    def page(self, request: HttpRequest, kind: str) -> Page:
-        """Without `pageToken` everything is asked for; an empty one asks for the first page."""
+    def page(self, request: HttpRequest, kind: str, levels: Levels = ()) -> Page:
+        """Of the listing of `kind` in the namespace `levels`, to which its tokens are bound.
+
+        Without `pageToken` everything is asked for; an empty one asks for the first page.
+        """
         token = request.GET.get("pageToken")
         if token is None:
             return Page(kind, None, None)
@@ -101,7 +104,9 @@ class IcebergView(APIView):
             if not (given.isascii() and given.isdigit() and 0 < len(given) < 10 and int(given) > 0):  # noqa: PLR2004
                 raise BadRequest("pageSize must be a positive number")
             size = int(given)
-        return Page(kind, token, min(size, limits.pagination_size_max))
+        place = f"{self.warehouse_id} {path_key(levels)}"
+        listing = f"{kind} {blake2b(place.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
+        return Page(listing, token, min(size, limits.pagination_size_max))
 
     def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         """ListTablesResponse of the namespace in the path; UUIDs and protection, in the same order, when asked for."""
@@ -112,7 +117,7 @@ class IcebergView(APIView):
             warehouse_id=self.warehouse_id,
             levels=self.levels,
             kind=kind,
-            page=self.page(request, f"{kind.value}s"),
+            page=self.page(request, f"{kind.value}s", self.levels),
         )
         answer: dict[str, Any] = {"identifiers": [each.identifier.as_json() for each in found]}
         if with_uuids:

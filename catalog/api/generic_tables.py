@@ -13,6 +13,7 @@ from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
 from catalog.selectors.tabulars import require_tabular_exists
 from catalog.services.generic_tables import create_generic_table
+from tenancy.authz.actions import Can
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
 
@@ -24,7 +25,7 @@ class GenericTablesView(IcebergView):
             actor=self.actor,
             warehouse_id=self.warehouse_id,
             levels=self.levels,
-            page=self.page(request, "generic-tables"),
+            page=self.page(request, "generic-tables", self.levels),
         )
         answer: dict[str, Any] = {"identifiers": [each.as_json() for each in found]}
         if token is not None:
@@ -69,7 +70,11 @@ class GenericTableCredentialsView(IcebergView):
     def get(self, request: Request, **_: Any) -> HttpResponse:
         require_shallow_references(request)
         require_tabular_exists(
-            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=GENERIC_TABLE
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            identifier=self.identifier,
+            kind=GENERIC_TABLE,
+            action=Can.READ_DATA,
         )
         return json_answer({"storage-credentials": []})  # local files need none
 

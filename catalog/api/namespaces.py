@@ -37,11 +37,12 @@ class NamespacesView(IcebergView):
         return json_answer(answer)
 
     def _children(self, request: HttpRequest, parent: str | None) -> tuple[list[ListedNamespace], str | None]:
+        levels = split_levels(parent) if parent else None
         return list_namespaces_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
-            parent=split_levels(parent) if parent else None,
-            page=self.page(request, "namespaces"),
+            parent=levels,
+            page=self.page(request, "namespaces", levels or ()),
         )
 
     @operations.create_namespace

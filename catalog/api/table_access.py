@@ -21,6 +21,7 @@ from catalog.iceberg.json_fields import (
 from catalog.models import Tabular
 from catalog.selectors.tabulars import require_tabular_exists
 from catalog.services.signing import METHODS, sign_request
+from tenancy.authz.actions import Can
 
 
 class TableCredentialsView(IcebergView):
@@ -28,7 +29,11 @@ class TableCredentialsView(IcebergView):
     def get(self, request: Request, **_: Any) -> HttpResponse:
         require_shallow_references(request)
         require_tabular_exists(
-            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=Tabular.Kind.TABLE
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            identifier=self.identifier,
+            kind=Tabular.Kind.TABLE,
+            action=Can.READ_DATA,
         )
         return json_answer({"storage-credentials": []})  # local files need none
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import listed
+from catalog.api.fields import listed, require_shallow_references
 from catalog.api.operations import views as operations
 from catalog.api.render import load_result
 from catalog.models import Tabular
@@ -46,6 +46,7 @@ class ViewView(IcebergView):
 
     @operations.load_view
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
+        require_shallow_references(request)
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )

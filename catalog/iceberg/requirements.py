@@ -72,22 +72,35 @@ def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[
                 parents[added] = parent if isinstance(parent, int) else None
             case {"action": "set-snapshot-ref", "ref-name": str(name), "snapshot-id": int(head)}:
                 heads.setdefault(head, []).append(name)
+    bases = _bases(parents)
     guarded: set[int] = set()
     for head, names in heads.items():
-        chain, start = _chain(head, parents)
-        if chain and all(name in asserted and asserted[name] in {None, start} for name in names):
-            guarded.update(chain)
+        if head in bases and all(name in asserted and asserted[name] in {None, bases[head]} for name in names):
+            at: int | None = head
+            while at in parents and at not in guarded:
+                guarded.add(at)
+                at = parents[at]
     return frozenset(guarded)
 
 
-def _chain(head: int, parents: dict[int, int | None]) -> tuple[list[int], int | None]:
-    """The added snapshots from `head` down, and the one that is there already below them."""
-    chain: list[int] = []
-    at: int | None = head
-    while at is not None and at in parents and len(chain) <= len(parents):
-        chain.append(at)
-        at = parents[at]
-    return chain, at
+def _bases(parents: dict[int, int | None]) -> dict[int, int | None]:
+    """For each added snapshot the one below its chain that is there already, None when it begins anew.
+
+    Each link is followed once. Snapshots that are their own ancestors are left out.
+    """
+    bases: dict[int, int | None] = {}
+    circular: set[int] = set()
+    for added in parents:
+        path: dict[int, None] = {}
+        at: int | None = added
+        while at in parents and at not in bases and at not in circular and at not in path:
+            path[at] = None
+            at = parents[at]
+        if at in path or at in circular:
+            circular.update(path)
+        else:
+            bases.update(dict.fromkeys(path, bases.get(at, at)))
+    return bases
 
 
 Judge = Callable[[TableMetadata | None], str | None]

@@ -55,5 +55,5 @@ IDEMPOTENCY_KEY: Final = OpenApiParameter(
 REFERENCED_BY: Final = OpenApiParameter(
     "referenced-by",
     OpenApiTypes.STR,
-    description="The views that the table is read through, outermost first, separated by commas; at most 10",
+    description="The views that it is read through, outermost first, separated by commas; at most 10",
 )

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
 
-from catalog.api.operations.parameters import LISTING_EXTRAS, OF_VIEW
+from catalog.api.operations.parameters import LISTING_EXTRAS, OF_VIEW, REFERENCED_BY
 from catalog.api.operations.refusals import (
     BAD_LOCATION,
     NO_METADATA_FILE,
     NO_VIEW,
     STORE_FAILED,
     TAKEN,
+    TOO_MANY_VIEWS,
     answers_below_prefix,
 )
 from catalog.api.operations.tabulars import Kind, commit, creation, drop, existence, listing, registration, rename
@@ -35,8 +36,10 @@ load_view = extend_schema(
     operation_id="loadView",
     tags=CATALOG,
     summary="A view's metadata, the newest version",
-    parameters=OF_VIEW,
-    responses=answers_below_prefix({200: LoadViewResult}, {404: f"{NO_VIEW}, {NO_METADATA_FILE}", 503: STORE_FAILED}),
+    parameters=[*OF_VIEW, REFERENCED_BY],
+    responses=answers_below_prefix(
+        {200: LoadViewResult}, {400: TOO_MANY_VIEWS, 404: f"{NO_VIEW}, {NO_METADATA_FILE}", 503: STORE_FAILED}
+    ),
 )
 view_exists = existence("viewExists", VIEW)
 replace_view = commit(

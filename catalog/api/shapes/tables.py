@@ -23,8 +23,8 @@ class CreateTableRequest(KebabSerializer):
     location = Text(
         required=False,
         allow_null=True,
-        help_text="A folder in the warehouse that neither lies in another table's folder nor holds one; files may be "
-        "there already. Default: `<location of the namespace>/<table uuid>`",
+        help_text="An empty folder in the warehouse that neither lies in another table's folder nor holds one. "
+        "Default: `<location of the namespace>/<table uuid>`",
     )
     schema = TableSchema()
     partition_spec = PartitionSpec(required=False, allow_null=True)

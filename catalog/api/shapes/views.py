@@ -43,7 +43,7 @@ class CreateViewRequest(KebabSerializer):
         required=False,
         allow_null=True,
         help_text="A folder in the warehouse that neither lies in another one's folder nor holds one. Default: "
-        "`<warehouse>/<view uuid>`",
+        "`<location of the namespace>/<view uuid>`",
     )
     schema = TableSchema()
     view_version = ViewVersion()
