@@ -21,9 +21,10 @@ from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors import endpoint_statistics as selector
 from management.services import endpoint_statistics as service
+from management.services.calls import Call, Tally
 from management.services.endpoint_statistics import delete_old_statistics, record_calls
 from management.statistics import counter as counter_module
-from management.statistics.counter import Call, CallCounter, Tally
+from management.statistics.counter import CallCounter
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
