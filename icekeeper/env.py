@@ -117,8 +117,8 @@ class IdempotencySettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     enabled: bool = Field(default=True, description="Honour Idempotency-Key, and tell clients so in /v1/config")
-    lifetime: Duration = Field(1800.0, description="How long clients may send a request again under its key")
-    grace_period: Duration = Field(300.0, description="How much longer its outcome is kept")
+    lifetime: BoundedDuration = Field(1800.0, description="How long clients may send a request again under its key")
+    grace_period: BoundedDuration = Field(300.0, description="How much longer its outcome is kept")
 
 
 @dataclass(frozen=True)
