@@ -117,8 +117,8 @@ class IdempotencySettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     enabled: bool = Field(default=True, description="Honour Idempotency-Key, and tell clients so in /v1/config")
-    lifetime: Duration = Field(1800.0, description="How long clients may send a request again under its key")
-    grace_period: Duration = Field(300.0, description="How much longer its outcome is kept")
+    lifetime: BoundedDuration = Field(1800.0, description="How long clients may send a request again under its key")
+    grace_period: BoundedDuration = Field(300.0, description="How much longer its outcome is kept")
 
 
 @dataclass(frozen=True)
@@ -244,16 +244,19 @@ class Settings(BaseModel):
         67_108_864, description="Memory a process spends on table metadata it has served"
     )
     metrics_report_retention: BoundedDuration = Field(
-        7 * DAY, description="How long metrics reports of engines are kept whole (manage.py prune_metrics)"
+        7 * DAY,
+        description="How long metrics reports of engines are kept whole; deleted by the worker or prune_metrics",
     )
     metrics_reports_per_day: Annotated[int, Field(ge=0)] = Field(
         1000, description="Metrics reports of a table that are kept whole on one UTC day; more are only counted"
     )
     metrics_day_retention: BoundedDuration = Field(
-        400 * DAY, description="How long the daily sums of metrics reports are kept (manage.py prune_metrics)"
+        400 * DAY,
+        description="How long the daily sums of metrics reports are kept; deleted by the worker or prune_metrics",
     )
     endpoint_stat_retention: BoundedDuration = Field(
-        400 * DAY, description="How long endpoint statistics are kept (manage.py prune_metrics)"
+        400 * DAY,
+        description="How long endpoint statistics are kept; deleted by the worker or prune_metrics",
     )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
 

@@ -74,6 +74,10 @@ class ConfigView(IcebergView):
 
 
 def _iso_duration(seconds: float) -> str:
-    """ISO 8601, in minutes where they are whole: PT30M."""
-    minutes, rest = divmod(seconds, 60)
-    return f"PT{seconds:g}S" if rest or not minutes else f"PT{minutes:g}M"
+    """ISO 8601, in minutes where they are whole, else in seconds, to the millisecond: PT30M, PT90S, PT0.5S."""
+    milliseconds = round(seconds * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    if minutes and not rest:
+        return f"PT{minutes}M"
+    whole, fraction = divmod(milliseconds, 1000)
+    return f"PT{whole}.{fraction:03d}".rstrip("0") + "S" if fraction else f"PT{whole}S"

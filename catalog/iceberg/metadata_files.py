@@ -36,9 +36,15 @@ def first_metadata_location(metadata: dict[str, Any], file_id: object) -> str:
 
 def next_metadata_location(metadata: dict[str, Any], previous: str, file_id: object) -> str:
     """One version on from `previous` where its name has a version."""
-    digits = previous.rsplit("/", 1)[-1].split("-", 1)[0]
+    version = file_version(previous)
+    return _location(metadata, 0 if version is None else version + 1, file_id)
+
+
+def file_version(metadata_location: str) -> int | None:
+    """The version that the name of a metadata file begins with; each commit counts it up by one."""
+    digits = metadata_location.rsplit("/", 1)[-1].split("-", 1)[0]
     has_version = digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_VERSION
-    return _location(metadata, int(digits) + 1 if has_version else 0, file_id)
+    return int(digits) if has_version else None
 
 
 def encode(document: bytes, metadata: dict[str, Any]) -> bytes:

@@ -7,14 +7,16 @@ twins answer what the step would come to: they do all of it and take the rows ba
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from catalog.errors import already_exists
+from catalog.iceberg.metadata_files import file_version
 from catalog.identifiers import Identifier, Levels, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
@@ -22,7 +24,7 @@ from catalog.selectors.targets import Target, find_target, find_target_of_commit
 from catalog.services.insertion import NewTabular, insert_tabular
 from catalog.services.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
 from catalog.services.registration import read_registered, register_tabular
-from icekeeper.kernel.errors import AlreadyExists, Conflict, NoSuchNamespace
+from icekeeper.kernel.errors import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import require_name
@@ -88,7 +90,7 @@ def register_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwri
     """Register a table or view, unless it is here with that metadata file or has gone on from it.
 
     Raises what `register_tabular` raises, `AlreadyExists` when the name is taken by something else (with `overwrite`,
-    by another kind, or by one that is spelled differently).
+    by another kind, by one that is spelled differently, or by the same one with metadata that is as new or newer).
     """
     identifier = _checked(listed)
     came = _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)[1]
@@ -151,19 +153,54 @@ def _look(
     target.tabular_for(actor, Can.GET_METADATA, listed.kind)
     if location_inside(current.metadata_location, base=target.warehouse_location) == location:
         return target, Came.UNCHANGED
-    if listed.metadata_location in _earlier_files(warehouse_id, identifier):
+    _, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=identifier)
+    metadata = read_stored_json(document) if document else {}
+    if location in _earlier_files(metadata, base=target.warehouse_location):
         return target, Came.UNCHANGED
     if not overwrite:
         raise AlreadyExists(f"{identifier} is here already, with other metadata: {current.metadata_location}")
     _require_same_spelling(current.id, identifier)
+    _require_newer(target, listed, metadata, current.metadata_location)
     return target, Came.REPLACED
 
 
-def _earlier_files(warehouse_id: UUID, identifier: Identifier) -> set[object]:
-    """The metadata files that a table has gone on from; a view does not tell them."""
-    _, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=identifier)
-    log = read_stored_json(document).get("metadata-log") if document else None
-    return {entry["metadata-file"] for entry in log or ()}
+def _earlier_files(metadata: dict[str, Any], *, base: str) -> set[str]:
+    """The metadata files that a table has gone on from, as far back as it tells; a view does not tell them."""
+    found = set()
+    for entry in metadata.get("metadata-log") or ():
+        # A file outside the warehouse, from where the table lay before, is none that can be listed.
+        with suppress(InvalidLocation):
+            found.add(location_inside(entry["metadata-file"], base=base))
+    return found
+
+
+def _require_newer(target: Target, listed: Listed, metadata: dict[str, Any], metadata_location: str) -> None:
+    """Refuse to turn back what is here. Raises `AlreadyExists`, and what `read_registered` raises.
+
+    A table that was made anew in the other catalog, with a UUID of its own, is another one and may be of any age.
+    """
+    found, _, _ = read_registered(target, listed.kind, listed.metadata_location)
+    field = f"{listed.kind}-uuid"
+    if str(found[field]).lower() != str(metadata.get(field)).lower():
+        return
+    here, there = (_changed_at(listed.kind, each) for each in (metadata, found))
+    if there > here:
+        return
+    if there == here:
+        # As after a commit that a view does not log: a change of its properties.
+        before, after = file_version(metadata_location), file_version(str(listed.metadata_location))
+        if before is not None and after is not None and after > before:
+            return
+    raise AlreadyExists(
+        f"{target.identifier} is here already, and {listed.metadata_location} is not newer than {metadata_location}"
+    )
+
+
+def _changed_at(kind: Tabular.Kind, metadata: dict[str, Any]) -> int:
+    """When a table was last changed, in milliseconds; of a view, when it last got another version."""
+    if kind == Tabular.Kind.TABLE:
+        return int(metadata["last-updated-ms"])
+    return max((int(entry["timestamp-ms"]) for entry in metadata["version-log"]), default=0)
 
 
 def _require_same_spelling(tabular_id: UUID, identifier: Identifier) -> None:

@@ -63,7 +63,7 @@ class PropertyChanges:
 def create_namespace(
     *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, once: RequestKey | None = None
 ) -> Namespace:
-    """Make a namespace below one that exists, as CreateNamespaceRequest says.
+    """Make a namespace below one that exists, as CreateNamespaceRequest says. The levels above keep their own spelling.
 
     Keys of properties may be in any case, as engines and the compatibility kit send them. The property `location` is
     where its tabulars will lie; a choice must be in the warehouse and in no tabular's folder, default is a folder of
@@ -80,7 +80,7 @@ def create_namespace(
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
-            parent_id = _parent(warehouse_id, checked)
+            parent_id, path = _place(warehouse_id, checked)
             above: Ref = (
                 (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
             )
@@ -90,7 +90,7 @@ def create_namespace(
                 id=namespace_id,
                 warehouse_id=warehouse_id,
                 parent_id=parent_id,
-                path=LEVEL_SEPARATOR.join(checked),
+                path=path,
                 path_key=path_key(checked),
                 properties=described,
                 location=_location(warehouse, chosen, namespace_id),
@@ -113,17 +113,20 @@ def _location(warehouse: Warehouse, chosen: str | None, namespace_id: UUID) -> s
     return location
 
 
-def _parent(warehouse_id: UUID, levels: Levels) -> UUID | None:
-    if len(levels) == 1:
-        return None
+def _place(warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str]:
+    """The parent, if there is one, and the new namespace's path: the levels above as they are spelled there."""
+    *above, name = levels
+    if not above:
+        return None, name
     # Locked, so that nobody drops it before the child is there.
     parents = Namespace.objects.select_for_update(no_key=True).filter(
-        warehouse_id=warehouse_id, path_key=path_key(levels[:-1])
+        warehouse_id=warehouse_id, path_key=path_key(tuple(above))
     )
-    parent_id = parents.values_list("pk", flat=True).first()
-    if parent_id is None:
-        raise no_such_namespace(levels[:-1])
-    return parent_id
+    parent = parents.values_list("pk", "path").first()
+    if parent is None:
+        raise no_such_namespace(tuple(above))
+    parent_id, parent_path = parent
+    return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}"
 
 
 def update_namespace_properties(

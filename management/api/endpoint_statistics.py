@@ -22,7 +22,7 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.page_tokens import read_page_token, write_page_token
 from management.api.projects import PROJECT_HEADER, PROJECT_REFUSALS, TAGS, header_project_id
 from management.models.endpoint_statistic import NO_WAREHOUSE
-from management.selectors.endpoint_statistics import Window, list_endpoint_statistics_for
+from management.selectors.endpoint_statistics import MOST_ENTRIES, Window, list_endpoint_statistics_for
 from tenancy.authn.requests import actor_of
 from tenancy.selectors.projects import get_project
 
@@ -91,7 +91,9 @@ class EndpointStatisticsResponse(KebabSerializer):
     called_endpoints = serializers.ListField(
         child=EndpointStatisticEntry(many=True), help_text="What was called in each of these hours"
     )
-    previous_page_token = Text(help_text="The window of the same length before this one")
+    previous_page_token = Text(
+        help_text="The window of the same length before this one, or before its oldest hour that was told"
+    )
     next_page_token = Text(help_text="The one after it")
 
 
@@ -100,8 +102,10 @@ class EndpointStatisticsView(APIView):
         operation_id="get_endpoint_statistics",
         tags=TAGS,
         summary="How often each endpoint was called, by hour and outcome",
-        description="An hour belongs to the window that it begins in. Counts arrive some seconds late: each server "
-        "process writes its own every `LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
+        description="An hour belongs to the window that it begins in. Of a window with more than "
+        f"{MOST_ENTRIES:,} entries the newest hours are told, and `previous-page-token` goes on before them. "
+        "Counts arrive some seconds late: each server process writes its own every "
+        "`LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
         parameters=[PROJECT_HEADER],
         request=EndpointStatisticsRequest,
         responses=answers(
@@ -118,20 +122,20 @@ class EndpointStatisticsView(APIView):
         serializer.is_valid(raise_exception=True)
         body = serializer.validated_data
         window = _window(body.get("range_specifier"))
-        entries = list_endpoint_statistics_for(
+        found = list_endpoint_statistics_for(
             actor=actor_of(request),
             project=get_project(header_project_id(request)),
             warehouse_id=_warehouse_id(body["warehouse"]),
             status_codes=body.get("status_codes"),
             window=window,
         )
-        hours = [(hour, list(group)) for hour, group in groupby(entries, itemgetter("hour"))]
+        hours = [(hour, list(group)) for hour, group in groupby(found.entries, itemgetter("hour"))]
         interval = window.end - window.start
         return Response(
             {
                 "timestamps": [hour + HOUR for hour, _ in hours],
                 "called-endpoints": [_entries_json(group) for _, group in hours],
-                "previous-page-token": _page_token(window.start, interval),
+                "previous-page-token": _page_token(found.window.start, interval),
                 "next-page-token": _page_token(window.end + interval, interval),
             }
         )

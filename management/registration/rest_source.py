@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import quote, unquote
 
 from catalog.identifiers import Identifier, Levels, dotted, require_levels
@@ -26,6 +26,7 @@ from management.registration.source import (
     SourceFailed,
     SourceUnreachable,
     Unreadable,
+    lookup_keys,
 )
 
 PAGE_SIZE = "500"
@@ -118,8 +119,9 @@ class RestCatalog(Source):
                 continue
             for levels in _list(page, "namespaces"):
                 # A server that does not know `parent` lists the first level again.
-                if isinstance(levels, list) and tuple(levels[:-1]) == parent:
-                    yield from self._child(levels, _where(parent))
+                if _is_in(levels, parent):
+                    # One that looks names up without case may spell what is above otherwise than it is called there.
+                    yield from self._child([*parent, *levels[-1:]], _where(parent))
 
     def _child(self, levels: list[Any], above: str) -> Iterator[Item]:
         try:
@@ -168,6 +170,13 @@ class RestCatalog(Source):
 
     def _path(self, levels: Levels) -> str:
         return f"{self._base}/namespaces/{quote(self._separator.join(levels), safe='')}"
+
+
+def _is_in(levels: object, parent: Levels) -> TypeGuard[list[Any]]:
+    """Whether a listed namespace lies in `parent` and no deeper."""
+    if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels[:-1]):
+        return False
+    return lookup_keys(levels[:-1]) == lookup_keys(parent)
 
 
 def _where(levels: Levels) -> str:

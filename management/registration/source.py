@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.identifiers import Levels, lookup_key
@@ -56,12 +56,13 @@ class Choice:
 
     def __init__(self, chosen: list[Levels]) -> None:
         self.chosen = chosen
-        self._keys = [_keys(levels) for levels in chosen]
+        self._keys = [lookup_keys(levels) for levels in chosen]
 
     def __contains__(self, levels: Levels) -> bool:
-        keys = _keys(levels)
+        keys = lookup_keys(levels)
         return not self._keys or any(keys[: len(chosen)] == chosen for chosen in self._keys)
 
 
-def _keys(levels: Levels) -> Levels:
+def lookup_keys(levels: Sequence[str]) -> Levels:
+    """What the levels of a namespace are compared by: Icekeeper tells no two apart that differ in case only."""
     return tuple(lookup_key(level) for level in levels)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,6 +31,17 @@ class Window:
     end: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class FoundStatistics:
+    """`entries` are all that there are in `window`, the oldest hour first.
+
+    Each has the fields of `EndpointStatistic` and `warehouse_name`, None when there is no such warehouse (any more).
+    """
+
+    entries: Sequence[Mapping[str, Any]]
+    window: Window
+
+
 def list_endpoint_statistics_for(
     *,
     actor: Actor,
@@ -37,12 +49,12 @@ def list_endpoint_statistics_for(
     warehouse_id: UUID | None,
     status_codes: Sequence[int] | None,
     window: Window,
-) -> Sequence[Mapping[str, Any]]:
+) -> FoundStatistics:
     """What was called in the hours that begin in `window`, by hour, endpoint, status code and warehouse.
 
-    `warehouse_id` is None for everything in the project and `NO_WAREHOUSE` for what no warehouse was named in. Each
-    entry has the fields of `EndpointStatistic` and `warehouse_name`, None when there is no such warehouse (any more).
-    Raises `NoSuchWarehouse`, and `BadRequest` when there are more than `MOST_ENTRIES`.
+    `warehouse_id` is None for everything in the project and `NO_WAREHOUSE` for what no warehouse was named in. Of more
+    than `MOST_ENTRIES` the newest whole hours are found. Raises `NoSuchWarehouse`, and `BadRequest` when the newest
+    hour alone has more.
     """
     if warehouse_id in {None, NO_WAREHOUSE}:
         require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
@@ -58,13 +70,21 @@ def list_endpoint_statistics_for(
     if status_codes is not None:
         found = found.filter(status__in=status_codes)
     name = Warehouse.objects.filter(pk=OuterRef("warehouse_id")).values("name")[:1]
-    entries = list(
+    entries: list[Mapping[str, Any]] = list(
         found.annotate(warehouse_name=Subquery(name))
-        .order_by("hour", "endpoint", "status", "warehouse_id")
+        .order_by("-hour", "endpoint", "status", "warehouse_id")
         .values("hour", "endpoint", "status", "warehouse_id", "warehouse_name", "count", "created_at", "updated_at")[
             : MOST_ENTRIES + 1
         ]
     )
+    start = window.start
     if len(entries) > MOST_ENTRIES:
-        raise BadRequest(f"The window holds more than {MOST_ENTRIES} entries: ask for a shorter one")
-    return entries
+        left_out = entries[-1]["hour"]
+        entries = [entry for entry in entries if entry["hour"] > left_out]
+        if not entries:
+            raise BadRequest(
+                f"The hour from {left_out.isoformat()} holds more than {MOST_ENTRIES} entries: ask for one warehouse, "
+                "or for some status codes"
+            )
+        start = entries[-1]["hour"]
+    return FoundStatistics(sorted(entries, key=itemgetter("hour")), Window(start, window.end))

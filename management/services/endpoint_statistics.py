@@ -18,7 +18,7 @@ from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.write_transaction import write_transaction
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
-from management.statistics.counter import SECONDS_AN_HOUR, Call, Tally
+from management.services.calls import SECONDS_AN_HOUR, Call, Tally
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project

@@ -7,42 +7,19 @@ from __future__ import annotations
 
 from threading import Lock
 from time import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from management.services.calls import SECONDS_AN_HOUR, Call, Tally
 
 MOST_KEYS: Final = 10_000
 """Different calls that are told apart between two writes. Whoever invents warehouses or projects ends in the sum."""
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-SECONDS_AN_HOUR: Final = 3600
 ID_LENGTH: Final = 36
 LONGEST_PROJECT: Final = 128
-
-
-class Call(NamedTuple):
-    """What is told apart. `hour` counts from the epoch, `route` is Django's pattern.
-
-    `warehouse` and `project` are as the request named them, whether they exist or not; None where it did not.
-    """
-
-    hour: int
-    method: str
-    route: str
-    status: int
-    warehouse: str | None
-    project: str | None
-
-
-class Tally:
-    """How often, and when first and last, in seconds since the epoch."""
-
-    __slots__ = ("count", "first", "last")
-
-    def __init__(self, at: float) -> None:
-        self.count = 1
-        self.first = self.last = at
 
 
 class CallCounter:

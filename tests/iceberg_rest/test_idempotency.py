@@ -13,6 +13,7 @@ from django.conf import settings
 from catalog.models import Namespace, Outcome, Tabular
 from catalog.services import outcomes
 from catalog.services.outcomes import delete_old_outcomes
+from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
@@ -229,5 +230,34 @@ def test_switched_off_the_header_means_nothing(
     assert "idempotency-key-lifetime" not in call("GET", "/catalog/v1/config?warehouse=wh").json()
 
 
-def test_the_lifetime_is_advertised(catalog: ApiClient) -> None:
-    assert call("GET", "/catalog/v1/config?warehouse=wh").json()["idempotency-key-lifetime"] == "PT30M"
+@pytest.mark.parametrize(
+    ("lifetime", "told"),
+    [
+        ("1800", "PT30M"), ("90s", "PT90S"), ("59", "PT59S"), ("60", "PT1M"), ("14d", "PT20160M"),
+        ("1209601", "PT1209601S"), ("36500d", "PT52560000M"), ("1234567m", "PT1234567M"),
+        ("3153599999s", "PT3153599999S"), ("500ms", "PT0.5S"), ("1.25s", "PT1.25S"),
+        ("1209601.001s", "PT1209601.001S"), ("4.35m", "PT261S"),
+    ],
+)  # fmt: skip
+def test_the_lifetime_is_advertised(
+    catalog: ApiClient, monkeypatch: pytest.MonkeyPatch, lifetime: str, told: str
+) -> None:
+    read, _ = read_settings({"LAKEKEEPER__IDEMPOTENCY__LIFETIME": lifetime})
+    changed = settings.ICEKEEPER.model_copy(update={"idempotency": read.idempotency})
+    monkeypatch.setattr(settings, "ICEKEEPER", changed)
+    assert call("GET", "/catalog/v1/config?warehouse=wh").json()["idempotency-key-lifetime"] == told
+
+
+def test_the_longest_lifetime_can_be_counted_back_by(
+    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_table()
+    assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+    longest = {f"LAKEKEEPER__IDEMPOTENCY__{name}": "36500d" for name in ("LIFETIME", "GRACE_PERIOD")}
+    for variable in longest:
+        with pytest.raises(SettingsError, match=f"{variable} got '36501d'"):
+            read_settings(longest | {variable: "36501d"})
+    changed = settings.ICEKEEPER.model_copy(update={"idempotency": read_settings(longest)[0].idempotency})
+    monkeypatch.setattr(settings, "ICEKEEPER", changed)
+    assert delete_old_outcomes(actor=INTERNAL) == 0
+    assert Outcome.objects.count() == 1

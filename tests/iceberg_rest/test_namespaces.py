@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -288,11 +289,32 @@ def test_five_levels_are_made_and_a_deeper_one_is_not_there(catalog: ApiClient) 
 
 def test_every_level_is_looked_up_without_case(catalog: ApiClient) -> None:
     catalog.post("/namespaces", {"namespace": ["Übung"]})
-    made = catalog.post("/namespaces", {"namespace": ["ÜBUNG", "\uff37ide"]})
-    assert made.json()["namespace"] == ["ÜBUNG", "\uff37ide"]
-    assert catalog.get("/namespaces/u%CC%88bung%1FWIDE").json()["namespace"] == ["ÜBUNG", "\uff37ide"]
-    assert catalog.get("/namespaces?parent=%C3%9CBUNG").json() == {"namespaces": [["ÜBUNG", "\uff37ide"]]}
+    catalog.post("/namespaces", {"namespace": ["ÜBUNG", "\uff37ide"]})
+    assert catalog.get("/namespaces/u%CC%88bung%1FWIDE").json()["namespace"] == ["Übung", "\uff37ide"]
+    assert catalog.get("/namespaces?parent=%C3%9CBUNG").json() == {"namespaces": [["Übung", "\uff37ide"]]}
     assert catalog.post("/namespaces", {"namespace": ["übung", "wide"]}).refused(409, "AlreadyExistsException")
+
+
+def test_the_levels_above_a_new_namespace_keep_their_spelling(catalog: ApiClient) -> None:
+    for asked, stored in (
+        (["Sales"], ["Sales"]),
+        (["sales", "EU"], ["Sales", "EU"]),
+        (["SALES", "eu", "North"], ["Sales", "EU", "North"]),
+    ):
+        body, key = {"namespace": asked}, {"Idempotency-Key": str(uuid4())}
+        made = catalog.post("/namespaces", body, **key)
+        assert (made.status, made.json()["namespace"]) == (200, stored)
+        assert catalog.post("/namespaces", body, **key).json() == made.json()
+    assert sorted(Namespace.objects.values_list("path", "path_key")) == [
+        ("Sales", "sales"),
+        ("Sales\x1fEU", "sales\x1feu"),
+        ("Sales\x1fEU\x1fNorth", "sales\x1feu\x1fnorth"),
+    ]
+    assert catalog.get("/namespaces?parent=sales").json() == {"namespaces": [["Sales", "EU"]]}
+    assert catalog.get("/namespaces?parent=sales%1FEU").json() == {"namespaces": [["Sales", "EU", "North"]]}
+    assert catalog.post("/namespaces", {"namespace": ["sales", "no", "x"]}).refused(
+        404, "NoSuchNamespaceException", "Namespace does not exist: sales.no"
+    )
 
 
 def test_keys_of_properties_keep_their_case(catalog: ApiClient) -> None:

@@ -21,9 +21,10 @@ from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors import endpoint_statistics as selector
 from management.services import endpoint_statistics as service
+from management.services.calls import Call, Tally
 from management.services.endpoint_statistics import delete_old_statistics, record_calls
 from management.statistics import counter as counter_module
-from management.statistics.counter import Call, CallCounter, Tally
+from management.statistics.counter import CallCounter
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -423,12 +424,37 @@ def test_the_first_and_the_last_window_have_neighbours(bootstrapped: None) -> No
         assert answer.status == 200, answer.body
 
 
-def test_an_answer_is_bounded(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    record_calls(counted(1) | counted(2, status=404))
-    monkeypatch.setattr(selector, "MOST_ENTRIES", 2)
-    assert found(ALL) == [1, 2]
+def test_an_answer_holds_the_newest_whole_hours_that_fit(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        at = EIGHT + timedelta(hours=number)
+        record_calls(counted(4**number, at=at) | counted(2 * 4**number, at=at, status=404))
+
+    def turned(body: dict[str, Any], token: str) -> dict[str, Any]:
+        return ALL | {"range-specifier": {"type": "page-token", "token": ask(body).json()[token]}}
+
+    for most, pages in (
+        (8, [[1, 2, 4, 8, 16, 32, 64, 128], []]),
+        (7, [[4, 8, 16, 32, 64, 128], [1, 2], []]),
+        (6, [[4, 8, 16, 32, 64, 128], [1, 2], []]),
+        (5, [[16, 32, 64, 128], [1, 2, 4, 8], []]),
+        (2, [[64, 128], [16, 32], [4, 8], [1, 2], []]),
+    ):
+        monkeypatch.setattr(selector, "MOST_ENTRIES", most)
+        body = ALL
+        for page in pages:
+            assert found(body) == page
+            body = turned(body, "previous-page-token")
+        assert found(turned(ALL, "next-page-token")) == []
+    assert ask(ALL).json()["timestamps"] == ["2026-03-01T12:00:00+00:00"]
+
+
+def test_an_hour_that_does_not_fit_is_refused(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_calls(counted(1) | counted(2, status=404) | counted(4, at=EIGHT - timedelta(hours=1)))
     monkeypatch.setattr(selector, "MOST_ENTRIES", 1)
-    assert ask(ALL).refused(400, "BadRequestException", "more than 1 entries")
+    assert ask(ALL).refused(
+        400, "BadRequestException", "The hour from 2026-03-01T08:00:00+00:00 holds more than 1 entries"
+    )
+    assert found(ALL | {"status-codes": [404]}) == [2]
 
 
 def test_rights_are_those_of_the_project_or_the_warehouse(

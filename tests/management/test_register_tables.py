@@ -21,6 +21,8 @@ from catalog.services import bulk_registration
 from management.registration.run import Steps
 from storage.models import Warehouse
 from tenancy.models import Securable
+from tests.catalog_fixtures import SCHEMA
+from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -279,6 +281,110 @@ def test_a_table_that_has_gone_on_here_is_never_turned_back(
         done = register(listed(entry("t", first, "ns")), *options)
         assert (done.failure, done.counts("tables")) == (None, "0 new, 0 replaced, 1 unchanged, 0 failed")
     assert catalog.get("/namespaces/ns/tables/t").json()["metadata-location"] == newest
+
+
+def test_a_table_that_went_on_further_than_its_log_tells_is_not_turned_back(
+    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
+) -> None:
+    first = make_table("t", properties={"write.metadata.previous-versions-max": "1"})["metadata-location"]
+    for number in range(3):
+        newest = commit(catalog, "t", a=str(number))
+    before = everything()
+    for options, message in (
+        ((), "with other metadata"),
+        (("--overwrite",), f"{first} is not newer than {newest}"),
+        (("--overwrite", "--dry-run"), f"{first} is not newer than {newest}"),
+    ):
+        done = register(listed(entry("t", first, "ns")), *options)
+        assert [found["error"]["type"] for found in done.report] == ["AlreadyExistsException"]
+        assert message in done.err
+        assert everything() == before
+
+
+def test_files_of_a_table_that_has_gone_on_are_known_in_any_spelling(
+    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any, everything: Callable[[], Fingerprint]
+) -> None:
+    first = make_table("t")["metadata-location"]
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    short = first.replace("file:///", "file:/")
+    assert register(listed(entry("t", short, "ns"))).counts("tables").startswith("1 new")
+    second = commit(catalog, "t", a="1")
+    commit(catalog, "t", a="2")
+    log = catalog.get("/namespaces/ns/tables/t").json()["metadata"]["metadata-log"]
+    assert [each["metadata-file"] for each in log] == [short, second]
+    before = everything()
+    for spelled in (first, short, second, second.replace("file:///", "file:/")):
+        for options in ((), ("--overwrite",)):
+            done = register(listed(entry("t", spelled, "ns")), *options)
+            assert (done.failure, done.counts("tables")) == (None, "0 new, 0 replaced, 1 unchanged, 0 failed")
+            assert everything() == before
+
+
+def test_a_log_that_names_files_outside_the_warehouse_is_no_hindrance(
+    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+) -> None:
+    made = make_table("t")
+    path = Path(made["metadata-location"].removeprefix("file://"))
+    moved = {"timestamp-ms": made["metadata"]["last-updated-ms"], "metadata-file": "s3://before/t/00000.metadata.json"}
+    path.write_text(json.dumps(made["metadata"] | {"metadata-log": [moved]}))
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    register(listed(entry("t", made["metadata-location"], "ns")))
+    newest = commit(catalog, "t", a="1")
+    for options in ((), ("--overwrite",)):
+        done = register(listed(entry("t", made["metadata-location"], "ns")), *options)
+        assert (done.failure, done.counts("tables")) == (None, "0 new, 0 replaced, 1 unchanged, 0 failed")
+    assert catalog.get("/namespaces/ns/tables/t").json()["metadata-location"] == newest
+
+
+@pytest.mark.parametrize("change", ["version", "properties"])
+def test_a_view_is_replaced_by_a_newer_file_and_never_by_an_older_one(
+    catalog: ApiClient, namespace: str, listed: Any, register: Any, everything: Callable[[], Fingerprint], change: str
+) -> None:
+    version = {
+        "version-id": 1, "schema-id": 0, "timestamp-ms": 1_700_000_000_000, "summary": {}, "default-namespace": ["ns"],
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    }  # fmt: skip
+    made = catalog.post("/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": version})
+    first = made.json()["metadata-location"]
+    other = version | {"timestamp-ms": 1_700_000_000_001, "summary": {"a": "b"}, "version-id": 2}
+    other["representations"] = [{"type": "sql", "sql": "select 2", "dialect": "spark"}]
+    updates = {
+        "version": [
+            {"action": "add-view-version", "view-version": other},
+            {"action": "set-current-view-version", "view-version-id": -1},
+        ],
+        "properties": [{"action": "set-properties", "updates": {"a": "b"}}],
+    }[change]
+    newest = catalog.post("/namespaces/ns/views/v", {"updates": updates}).json()["metadata-location"]
+    before = everything()
+    older, newer = ({**entry("v", place, "ns"), "type": "view"} for place in (first, newest))
+    for options in ((), ("--overwrite",), ("--overwrite", "--dry-run")):
+        done = register(listed(older), *options)
+        assert [found["error"]["type"] for found in done.report] == ["AlreadyExistsException"]
+        assert everything() == before
+    assert f"{first} is not newer than {newest}" in done.err
+    assert catalog.delete("/namespaces/ns/views/v").status == 204
+    assert register(listed(older)).counts("views").startswith("1 new")
+    assert register(listed(newer)).counts("views").endswith("1 failed")
+    assert register(listed(newer), "--overwrite").counts("views") == "0 new, 1 replaced, 0 unchanged, 0 failed"
+    assert catalog.get("/namespaces/ns/views/v").json()["metadata-location"] == newest
+
+
+def test_of_files_of_one_time_without_numbers_none_replaces_the_other(
+    catalog: ApiClient, make_table: MakeTable, listed: Any, register: Any
+) -> None:
+    made = make_table("t")
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    first = Path(made["metadata-location"].removeprefix("file://"))
+    one, two = (first.with_name(f"{name}.metadata.json") for name in ("one", "two"))
+    one.write_text(json.dumps(made["metadata"]))
+    two.write_text(json.dumps(made["metadata"] | {"properties": {"a": "b"}}))
+    register(listed(entry("t", f"file://{one}", "ns")))
+    done = register(listed(entry("t", f"file://{two}", "ns")), "--overwrite")
+    assert f"file://{two} is not newer than file://{one}" in done.err
+    two.write_text(json.dumps(made["metadata"] | {"last-updated-ms": made["metadata"]["last-updated-ms"] + 1}))
+    done = register(listed(entry("t", f"file://{two}", "ns")), "--overwrite")
+    assert done.counts("tables") == "0 new, 1 replaced, 0 unchanged, 0 failed"
 
 
 def test_overwrite_replaces_a_table_with_other_metadata(

@@ -13,7 +13,8 @@ class Command(BaseCommand):
     help = (
         "Delete metrics reports, their daily sums and endpoint statistics that are older than "
         "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and ICEKEEPER__ENDPOINT_STAT_RETENTION "
-        "keep them. May be run at any time, beside servers and beside itself."
+        "keep them. For installations without a worker, which does the same every minute. May be run at any time, "
+        "beside servers and beside itself."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -9,10 +9,11 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import ResolverMatch, get_resolver
 
+from management.services.calls import Call, Tally
 from management.services.endpoint_statistics import endpoint_name
 from management.statistics import counter as module
 from management.statistics import flusher
-from management.statistics.counter import Call, CallCounter, Tally, count_request
+from management.statistics.counter import CallCounter, count_request
 from management.statistics.flusher import Flusher
 
 ROUTE = "catalog/v1/<segment:prefix>/namespaces"

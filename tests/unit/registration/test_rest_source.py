@@ -158,6 +158,32 @@ def test_pages_branches_and_views(other: Scripted, source: Any) -> None:
     assert {query["pageSize"][0] for path, _, query, _ in other.asked if path.endswith("/tables")} == {"500"}
 
 
+def test_a_catalog_that_spells_a_namespace_in_several_ways(other: Scripted, source: Any) -> None:
+    def namespaces(query: dict[str, list[str]]) -> dict[str, Any]:
+        below = {"Sales": [["sales", "eu"]], "sales": [["sales", "eu"]], "Sales\x1feu": [["SALES", "EU", "n"]]}
+        odd = [["sales", "eu", "x"], [7, "x"], [None, "x"], ["other", "x"], ["sales"], []]
+        return {
+            "namespaces": [*below.get(query.get("parent", [""])[0], []), *odd] if "parent" in query else [["Sales"]]
+        }
+
+    other.answers |= {
+        at(""): namespaces,
+        at("/Sales"): {"properties": {"k": "v"}},
+        at("/Sales%1Feu"): {"properties": {}},
+        at("/Sales%1Feu/tables"): {"identifiers": [{"namespace": ["sales", "eu"], "name": "t"}]},
+        at("/Sales%1Feu%1Fn"): {"properties": {}},
+        at("/sales"): {"properties": {}},
+        at("/sales%1Feu"): {"properties": {}},
+    }
+    assert described(source().items()) == [
+        (("Sales",), {"k": "v"}),
+        (("Sales", "eu"), {}),
+        ("table", ("Sales", "eu"), "t"),
+        (("Sales", "eu", "n"), {}),
+    ]
+    assert described(source(("sales",)).items()) == [(("sales",), {}), (("sales", "eu"), {})]
+
+
 def test_views_are_not_asked_for_where_there_are_none(other: Scripted, source: Any) -> None:
     other.answers |= {
         "GET /config": CONFIG | {"endpoints": ["GET /v1/{prefix}/namespaces"]},
