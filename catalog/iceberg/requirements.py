@@ -99,7 +99,8 @@ def _bases(parents: dict[int, int | None]) -> dict[int, int | None]:
         if at in path or at in circular:
             circular.update(path)
         else:
-            bases.update(dict.fromkeys(path, bases.get(at, at)))
+            base = bases[at] if at in bases else at  # noqa: SIM401 - None is no key
+            bases.update(dict.fromkeys(path, base))
     return bases
 
 

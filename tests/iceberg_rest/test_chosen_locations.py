@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from catalog.models import LocationClaim, Tabular
 from catalog.services import vacancy
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from icekeeper.wsgi import application
 from storage.io.local import LocalStore
 from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
@@ -245,3 +248,60 @@ def test_an_unexpected_end_gives_the_purge_back(
     written = sorted(purging.rglob("*"))
     assert create().status == 500
     assert nothing_happened(purging, written, status="scheduled", attempt=1)
+
+
+@pytest.mark.parametrize("way", ["move", "metadata folder", "new metadata folder", "view", "staged"])
+def test_nothing_is_written_where_a_purge_is_under_way(
+    way: str,
+    catalog: ApiClient,
+    make_table: MakeTable,
+    purging: Path,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be deleted with the rest, and the place be free right after."""
+    make_table("u")
+    put: list[str] = []
+    monkeypatch.setattr(LocalStore, "put_new", lambda _, location, __: put.append(location))
+    folder = {"write.metadata.path": f"{place}/md"}
+    version = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"]}
+    version["representations"] = [{"type": "sql", "sql": "select 1", "dialect": "spark"}]
+    metadata = catalog.get("/namespaces/ns/tables/u").json()["metadata"]
+    staged = [
+        {"action": "assign-uuid", "uuid": str(new_id())},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": place},
+    ]
+    path, body = {
+        "move": ("tables/u", {"requirements": [], "updates": [{"action": "set-location", "location": f"{place}/in"}]}),
+        "metadata folder": (
+            "tables/u", {"requirements": [], "updates": [{"action": "set-properties", "updates": folder}]},
+        ),
+        "new metadata folder": ("tables", {"name": "v", "schema": SCHEMA, "properties": folder}),
+        "view": ("views", {"name": "v", "schema": SCHEMA, "view-version": version, "location": place}),
+        "staged": ("tables/v", {"requirements": [{"type": "assert-create"}], "updates": staged}),
+    }[way]  # fmt: skip
+    answer = catalog.post(f"/namespaces/ns/{path}", body)
+    assert answer.refused(409, "LocationAlreadyTaken")
+    assert put == []
+
+
+def test_a_purge_that_outlasts_the_request_is_given_back(
+    create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One slow step may take longer than the whole request had."""
+    monkeypatch.setattr(vacancy, "RESERVED_SECONDS", 0.0)
+
+    def slow(_: Any, __: str, keep_going: Callable[[], object]) -> None:
+        time.sleep(1.2)
+        keep_going()
+
+    monkeypatch.setattr(LocalStore, "delete_below", slow)
+    monkeypatch.setattr(application, "_time_limit", 1.0)
+    assert create().refused(503, "SlowDownException", "still being deleted")
+    assert Task.objects.get().status == "scheduled"

@@ -10,12 +10,15 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
+from catalog.api import tables
 from catalog.models import Namespace, Outcome, Tabular
-from catalog.services import outcomes
+from catalog.services import insertion, outcomes
 from catalog.services.outcomes import delete_old_outcomes
 from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CommitContended
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import read_json_object, write_json
 from tenancy.actor import INTERNAL
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient, call
@@ -205,6 +208,73 @@ def test_contention_is_not_remembered(
         assert catalog.post(T, SET_A, idempotency_key=key).refused(409, "CommitFailedException", "try again")
     assert not Outcome.objects.exists()
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+
+
+def test_contention_is_not_told_when_an_equal_request_was_faster(
+    catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "Certainly not committed" makes a client append once more."""
+    make_table()
+    commit = tables.commit_table
+
+    def slow(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(tables, "commit_table", commit)
+        assert catalog.post(T, SET_A, idempotency_key=key).status == 200
+        raise CommitContended("planted")
+
+    monkeypatch.setattr(tables, "commit_table", slow)
+    answer = catalog.post(T, SET_A, idempotency_key=key)
+    assert answer.status == 200
+    assert len(answer.json()["metadata"]["metadata-log"]) == 1
+
+
+def test_files_of_an_equal_request_that_is_under_way_are_no_last_word(
+    catalog: ApiClient, namespace: str, warehouse: Any, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The duplicate meets the file that the first has put; it must not end the first."""
+    body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
+    insert = insertion.insert_tabular
+
+    def overtaken(*args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(insertion, "insert_tabular", insert)
+        duplicate = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
+        assert duplicate.refused(400, "InvalidLocation", "Unexpected files")
+        return insert(*args, **options)
+
+    monkeypatch.setattr(insertion, "insert_tabular", overtaken)
+    first = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
+    assert first.status == 200
+    assert same(first, catalog.post("/namespaces/ns/tables", body, idempotency_key=key))
+
+
+def test_a_location_in_use_is_not_remembered(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Any, key: str, do_tasks: Callable[[], int]
+) -> None:
+    """A purge that holds it comes to an end."""
+    location = make_table()["metadata"]["location"]
+    assert catalog.delete(f"{T}?purgeRequested=true").status == 204
+    make_table()
+    move = {"requirements": [], "updates": [{"action": "set-location", "location": location}]}
+    assert catalog.post(T, move, idempotency_key=key).refused(409, "LocationAlreadyTaken")
+    assert do_tasks() == 1
+    assert catalog.post(T, move, idempotency_key=key).status == 200
+
+
+def test_the_answer_to_a_registration_of_an_old_form_stays(
+    catalog: ApiClient, make_table: MakeTable, key: str, storage_root: Any
+) -> None:
+    """The first version of the format does without a UUID; what was given then is given again."""
+    location = make_table(properties={"format-version": "1"})["metadata-location"]
+    catalog.delete(T)
+    file = storage_root.parent / location.removeprefix("file://")
+    document = read_json_object(file.read_bytes())
+    del document["table-uuid"]
+    file.write_bytes(write_json(document))
+    body = {"name": "t", "metadata-location": location}
+    first = catalog.post("/namespaces/ns/register", body, idempotency_key=key)
+    assert first.status == 200
+    assert catalog.post(T, SET_A).status == 200
+    assert same(first, catalog.post("/namespaces/ns/register", body, idempotency_key=key))
 
 
 def test_outcomes_are_forgotten_after_their_lifetime(catalog: ApiClient, make_table: MakeTable, key: str) -> None:

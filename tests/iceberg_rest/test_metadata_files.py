@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from catalog.models import LocationClaim, TabularMetadata
+from catalog.models import LocationClaim, Tabular, TabularMetadata
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient
@@ -115,6 +115,27 @@ def test_nobody_else_lies_in_a_metadata_folder(catalog: ApiClient, make_table: M
     update = {"action": "set-properties", "updates": {FOLDER: first["metadata"]["location"]}}
     answer = catalog.post("/namespaces/ns/tables/u", {"requirements": [], "updates": [update]})
     assert answer.refused(409, "LocationAlreadyTaken")
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_a_folder_that_was_chosen_before_it_was_honoured_is_claimed(
+    is_free: bool, catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse
+) -> None:
+    """Earlier versions passed over the property: the pointer is in the table's folder, and nobody holds the other."""
+    folder = f"{warehouse.location}/elsewhere/md"
+    made = make_table(properties={FOLDER: folder})
+    inside = f"{made['metadata']['location']}/metadata/00000-x.metadata.json"
+    path_of(inside).parent.mkdir(parents=True)
+    path_of(made["metadata-location"]).rename(path_of(inside))
+    Tabular.objects.update(metadata_location=inside)
+    LocationClaim.objects.all().delete()
+    if is_free:
+        assert commit_properties(catalog, {"a": "b"}).json()["metadata-location"].startswith(f"{folder}/00001-")
+        assert LocationClaim.objects.get().location == folder
+    else:
+        body = {"name": "x", "schema": SCHEMA, "location": folder}
+        assert catalog.post("/namespaces/ns/tables", body).status == 200
+        assert commit_properties(catalog, {"a": "b"}).refused(409, "LocationAlreadyTaken")
 
 
 @pytest.mark.parametrize("folder", ["file:///etc", "s3://other/x", "{base}", "{base}/../out", "{base}/a//b", "x"])

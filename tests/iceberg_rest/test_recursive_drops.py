@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
+from catalog.services import subtrees
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -194,6 +195,16 @@ def test_a_plain_drop_respects_protection_unless_forced(catalog: ApiClient, name
     assert Namespace.objects.exists()
     assert catalog.delete("/namespaces/ns?force=true").status == 204
     assert not Namespace.objects.exists()
+
+
+def test_tabulars_are_locked_by_id_over_all_namespaces(tree: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As transactions lock them, so that the two cannot wait for each other."""
+    monkeypatch.setattr(subtrees, "AT_ONCE", 1)
+    homes = list(Namespace.objects.order_by("-id"))
+    with transaction.atomic():
+        locked = [tabular.pk for tabular in subtrees._lock_tabulars(homes)]
+    assert locked == sorted(Tabular.objects.values_list("pk", flat=True))
+    assert len(locked) > len(NAMES)
 
 
 def test_statements_are_bounded(catalog: ApiClient, warehouse: Warehouse, namespace: str) -> None:

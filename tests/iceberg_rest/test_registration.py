@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catalog.models import Tabular
+from catalog.models import LocationClaim, Tabular
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import write_json
 from tasks.queue.models import Task
 from tenancy.models import Securable
+from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -88,3 +92,36 @@ def test_what_cannot_be_registered_does_not_replace(catalog: ApiClient, make_tab
     body = register("t", made["metadata-location"], overwrite=True)
     assert catalog.post("/namespaces/ns/register", body).refused(409, "ProtectedTabularDeletionWithoutForce")
     assert catalog.get(T).json() == made
+
+
+def misplaced(catalog: ApiClient, make_table: MakeTable, file: str, warehouse: Any) -> dict[str, Any]:
+    """The body that registers a metadata file at `file` of a table that lies somewhere else."""
+    made = make_table("other")
+    document = made["metadata"] | {"location": f"{warehouse.location}/somewhere", "table-uuid": str(new_id())}
+    path = Path(file.removeprefix("file://"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(write_json(document))
+    return {"name": "g", "metadata-location": file}
+
+
+def test_a_file_in_the_folder_of_another_table_is_not_registered(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Any
+) -> None:
+    """A purge of that one would delete it."""
+    place = make_table("f")["metadata"]["location"]
+    body = misplaced(catalog, make_table, f"{place}/metadata/9.metadata.json", warehouse)
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
+
+
+def test_the_file_of_a_registered_table_is_its_own(catalog: ApiClient, make_table: MakeTable, warehouse: Any) -> None:
+    """Also where it lies in nobody's folder, as in one for all metadata files."""
+    folder = f"{warehouse.location}/all"
+    body = misplaced(catalog, make_table, f"{folder}/9.metadata.json", warehouse)
+    assert catalog.post("/namespaces/ns/register", body).status == 200
+    assert LocationClaim.objects.get().location == f"{folder}/9.metadata.json"
+    around = {"name": "h", "schema": SCHEMA, "location": folder}
+    assert catalog.post("/namespaces/ns/tables", around).refused(409, "LocationAlreadyTaken")
+    second = misplaced(catalog, lambda _: make_table("more"), f"{folder}/10.metadata.json", warehouse)
+    document = Path(folder.removeprefix("file://"), "10.metadata.json")
+    document.write_text(document.read_text().replace("/somewhere", "/elsewhere"))
+    assert catalog.post("/namespaces/ns/register", second | {"name": "i"}).status == 200

@@ -56,7 +56,7 @@ def test_local_files_have_no_credentials(catalog: ApiClient, make_table: MakeTab
     for query in ("", "?referenced-by=ns%1Fv", "?planId=x", "?referenced-by="):
         answer = catalog.get(f"{TABLE}/credentials{query}")
         assert (answer.status, answer.json()) == (200, {"storage-credentials": []})
-    assert set(asked) == {(Can.GET_METADATA, "table")}
+    assert set(asked) == {(Can.READ_DATA, "table")}
 
 
 def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, make_table: MakeTable) -> None:
@@ -69,6 +69,7 @@ def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, 
             assert answer.refused(400, "ReferencedByDepthExceeded", "more than 10 views")
     assert catalog.get(f"{TABLE}?referenced-by={ten}").json() == loaded
     assert catalog.get(f"/namespaces/ns/tables/no?referenced-by={ten},x").refused(400, "ReferencedByDepthExceeded")
+    assert catalog.get(f"/namespaces/ns/views/no?referenced-by={ten},x").refused(400, "ReferencedByDepthExceeded")
 
 
 @pytest.mark.parametrize("method", ["PUT", "GET", "HEAD", "POST", "DELETE", "PATCH", "OPTIONS"])
@@ -143,7 +144,7 @@ def test_a_missing_table(catalog: ApiClient, make_table: MakeTable, target: str,
 
 def test_who_may_not_read_gets_neither(catalog: ApiClient, forbidden: None, make_table: MakeTable) -> None:
     make_table()
-    assert catalog.get(f"{TABLE}/credentials").refused(403, "ForbiddenException", "get_metadata")
+    assert catalog.get(f"{TABLE}/credentials").refused(403, "ForbiddenException", "read_data")
     assert catalog.post(f"{TABLE}/sign", REQUEST).refused(403, "ForbiddenException", "read_data")
     put = REQUEST | {"method": "PUT"}
     assert catalog.post(f"{TABLE}/sign", put).refused(403, "ForbiddenException", "write_data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -180,3 +181,55 @@ def test_a_transaction_may_move_tables(catalog: ApiClient, make_table: MakeTable
     assert commit(catalog, setting("b", "1"), inside).refused(409, "LocationAlreadyTaken")
     assert properties(catalog, "b") == [None]
     assert {row.location for row in Tabular.objects.all()} == {f"{warehouse.location}/moved/{name}" for name in made}
+
+
+@pytest.mark.parametrize(("a", "b"), [("y", "y"), ("y", "y/sub"), ("y/sub", "y")])
+def test_tables_of_a_transaction_keep_out_of_each_others_way(
+    a: str, b: str, catalog: ApiClient, make_table: MakeTable, warehouse: Any, files: Files
+) -> None:
+    for name in ("a", "b"):
+        make_table(name)
+    before, rows = files(), list(Tabular.objects.order_by("id").values())
+    moves = [
+        {
+            "identifier": named(name),
+            "requirements": [],
+            "updates": [{"action": "set-location", "location": f"{warehouse.location}/{place}"}],
+        }
+        for name, place in (("a", a), ("b", b))
+    ]
+    assert commit(catalog, *moves).refused(409, "LocationAlreadyTaken")
+    assert (files(), list(Tabular.objects.order_by("id").values())) == (before, rows)
+
+
+def test_a_table_that_is_only_asserted_is_held_at_the_commit(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process changes it after it was judged."""
+    for name in ("a", "b"):
+        make_table(name)
+    held = {"type": "assert-current-schema-id", "current-schema-id": 0}
+    only_asserted = {"identifier": named("b"), "requirements": [held], "updates": []}
+    write = commits.write_revisions
+
+    def overtaken(*args: Any, **options: Any) -> bool:
+        monkeypatch.setattr(commits, "write_revisions", write)
+        row = Tabular.objects.get(name="b")
+        document = catalog.get("/namespaces/ns/tables/b").json()["metadata"]
+        schema = {**document["schemas"][0], "schema-id": 1}
+        schema["fields"] = [*schema["fields"], {"id": 3, "name": "more", "type": "int", "required": False}]
+        update = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(commits, "turns_at", lambda _: nullcontext())
+            assert catalog.post("/namespaces/ns/tables/b", {"requirements": [], "updates": update}).status == 200
+        assert Tabular.objects.get(name="b").metadata_location != row.metadata_location
+        return write(*args, **options)
+
+    monkeypatch.setattr(commits, "write_revisions", overtaken)
+    before = len(files())
+    assert commit(catalog, setting("a", "1"), only_asserted).refused(409, "CommitFailedException", "current schema")
+    assert properties(catalog, "a") == [None]
+    assert len(files()) == before + 1, "the other's file alone"
+    still_there = {"type": "assert-current-schema-id", "current-schema-id": 1}
+    assert commit(catalog, setting("a", "1"), only_asserted | {"requirements": [still_there]}).status == 204
+    assert properties(catalog, "a") == ["1"]

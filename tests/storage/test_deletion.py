@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
+from storage.io import folders
 from storage.io.folders import MAX_DEPTH
 from storage.io.local import LocalStore
+from storage.io.port import StoreUnavailable
 
 
 @pytest.fixture
@@ -220,6 +222,23 @@ def test_what_is_written_meanwhile_goes_too(store: LocalStore, root: Path) -> No
 
         store.delete_below(location, after(steps, write))
         assert not (root / "wh/t").exists()
+
+
+def test_who_writes_for_ever_does_not_keep_it_for_ever(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "MAX_LOOKS", 5)
+    folder = root / "wh/t"
+    fill(folder)
+    written: list[int] = []
+
+    def write() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        written.append(1)
+        (folder / f"late-{len(written)}").write_text("x")
+
+    with pytest.raises(StoreUnavailable, match="keeps writing"):
+        store.delete_below(f"file://{folder}", write)
 
 
 def test_the_removal_is_synced(store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.iceberg.requirements import check_requirements, requires_create
+from catalog.iceberg.requirements import check_requirements, guarded_snapshots, requires_create
 from icekeeper.kernel.errors import BadRequest, CommitFailed
 from tests.unit.iceberg.documents import UUID, table
 
@@ -135,3 +135,45 @@ def test_malformed_ones(requirements: Any, message: str) -> None:
 def test_a_malformed_one_is_never_a_conflict() -> None:
     with pytest.raises(BadRequest):
         check_requirements(BASE, [{"type": "assert-current-schema-id", "current-schema-id": 9}, {"type": "nope"}])
+
+
+def head_is(ref: str, snapshot_id: int | None) -> dict[str, Any]:
+    return {"type": "assert-ref-snapshot-id", "ref": ref, "snapshot-id": snapshot_id}
+
+
+def chain(*links: tuple[int, int | None]) -> list[dict[str, Any]]:
+    return [
+        {"action": "add-snapshot", "snapshot": {"snapshot-id": added, "parent-snapshot-id": parent}}
+        for added, parent in links
+    ]
+
+
+def put(ref: str, snapshot_id: int) -> dict[str, Any]:
+    return {"action": "set-snapshot-ref", "ref-name": ref, "snapshot-id": snapshot_id}
+
+
+def test_snapshots_are_guarded_by_the_heads_that_are_asserted() -> None:
+    links = chain((2, 1), (3, 2), (4, 3), (9, 8))
+    assert guarded_snapshots([head_is("main", 1)], [*links, put("main", 4)]) == {2, 3, 4}
+    assert guarded_snapshots([head_is("main", 1)], [*links, put("main", 3), put("other", 2)]) == {2, 3}
+    assert guarded_snapshots([head_is("main", 7)], [*links, put("main", 4)]) == set()
+    both = [head_is("main", 1), head_is("b", 8)]
+    assert guarded_snapshots(both, [*links, put("main", 4), put("b", 9)]) == {2, 3, 4, 9}
+    assert guarded_snapshots([head_is("new", None)], [*links, put("new", 3)]) == {2, 3}
+    assert guarded_snapshots([head_is("main", 1)], [*links, put("main", 1)]) == set()
+
+
+def test_snapshots_that_are_their_own_ancestors_guard_nothing() -> None:
+    for circle in (chain((1, 1)), chain((1, 2), (2, 1)), chain((3, 1), (1, 2), (2, 1)), chain((1, 2), (2, 1), (3, 1))):
+        for head in (1, 3):
+            for asserted in (None, 1, 2, 3):
+                assert guarded_snapshots([head_is("main", asserted)], [*circle, put("main", head)]) == set()
+
+
+def test_each_link_of_a_chain_is_followed_once() -> None:
+    """With a branch at each link: followed from every head anew, this would not end."""
+    number = 200_000
+    updates = [*chain(*((each, each - 1) for each in range(1, number))), *(put(f"b{n}", n) for n in range(1, number))]
+    asserted = [head_is("b0", None), *(head_is(f"b{each}", None) for each in range(1, number))]
+    assert len(guarded_snapshots([head_is("absent", None)], updates)) == 0
+    assert len(guarded_snapshots(asserted, updates)) == number - 1
