@@ -32,6 +32,9 @@ TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedExcepti
              ("RequestInProgress", "")}  # fmt: skip
 """Refusals that say nothing about the request itself: type and how the message begins."""
 
+IN_USE = {("LocationAlreadyTaken", ""), ("InvalidLocation", "Unexpected files")}
+"""Refusals that a purge may end: they are not kept under a key. Type and how the message begins."""
+
 FLEETING = "write.metadata.delete-after-commit.enabled"
 """A table whose old metadata files go: what was in them is known from answers only."""
 
@@ -54,9 +57,15 @@ class Answer:
     @property
     def is_passing(self) -> bool:
         """Whether it was refused for load, not for what it asks."""
-        return self.status in BUSY or any(
-            self.error == error and self.message.startswith(start) for error, start in TRY_AGAIN
-        )
+        return self.status in BUSY or self._is_one_of(TRY_AGAIN)
+
+    @property
+    def is_of_the_moment(self) -> bool:
+        """Whether the same request may be done a moment later, also under its key."""
+        return self._is_one_of(IN_USE)
+
+    def _is_one_of(self, refusals: set[tuple[str, str]]) -> bool:
+        return any(self.error == error and self.message.startswith(start) for error, start in refusals)
 
 
 @dataclass
@@ -99,7 +108,7 @@ class Caller:
         self.records.append(record)
         answer = self._answer_to(record)
         self._note(record, answer)
-        if key is not None and self.rng.random() < AGAIN:
+        if key is not None and not answer.is_of_the_moment and self.rng.random() < AGAIN:
             self._send_again(record, answer)
         return answer
 
@@ -172,6 +181,7 @@ class Caller:
 
     def _note(self, record: Record, answer: Answer) -> None:
         record.outcome, record.status, record.error = answer.outcome, answer.status, answer.error
+        record.is_kept = not answer.is_of_the_moment
         metadata = answer.body.get("metadata")
         if metadata is not None and answer.body.get("metadata-location") is not None:
             record.location = answer.body["metadata-location"]

@@ -34,7 +34,8 @@ class Record:
     """One request that changes something, or one load. `about` are the names and UUIDs that it speaks of.
 
     `op` is its own token, which every metadata file that it writes carries. `location` and `uuid` are what it was
-    answered; `document` the metadata itself, where the file may be deleted before anybody reads it.
+    answered, `is_kept` whether it is under its key; `document` the metadata itself, where the file may be deleted
+    before anybody reads it.
     """
 
     op: str
@@ -48,6 +49,7 @@ class Record:
     outcome: Outcome = Outcome.UNKNOWN
     status: int = 0
     error: str = ""
+    is_kept: bool = True
     location: str | None = None
     uuid: str | None = None
     document: dict[str, Any] | None = None
