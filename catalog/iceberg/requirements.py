@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container
 from typing import Any, Final
 
@@ -47,6 +48,17 @@ def check_requirements(base: TableMetadata | None, requirements: list[Any]) -> N
     for judge in judgements:
         if (problem := judge(base)) is not None:
             raise CommitFailed(f"Requirement failed: {problem}")
+
+
+_JUDGED: Final = (
+    "table-uuid", "refs", "last-column-id", "current-schema-id", "last-partition-id", "default-spec-id",
+    "default-sort-order-id",
+)  # fmt: skip
+
+
+def judged_members(base: TableMetadata) -> TableMetadata:
+    """A copy of the members that requirements are about: `check_requirements` judges it as it does the whole."""
+    return {name: copy.deepcopy(base[name]) for name in _JUDGED if name in base}
 
 
 def guarded_snapshots(requirements: list[Any], updates: list[Any]) -> frozenset[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 from uuid import UUID
 
 from cachetools import LRUCache
@@ -17,6 +18,9 @@ from django.conf import settings
 
 ADDRESSES = 100_000
 """How many tables' last seen metadata are remembered."""
+
+JUDGED = 1_000
+"""Of how many versions that is remembered which requirements are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class MetadataCache:
         self._documents: LRUCache[Version, bytes] = LRUCache(maxsize=max_bytes, getsizeof=len)
         self._max_bytes = max_bytes
         self._last_seen: LRUCache[Hashable, Version] = LRUCache(maxsize=ADDRESSES)
+        self._judged: LRUCache[Version, dict[str, Any]] = LRUCache(maxsize=JUDGED)
         self._lock = Lock()
 
     def last_seen(self, address: Hashable) -> tuple[Version | None, bytes | None]:
@@ -45,6 +50,15 @@ class MetadataCache:
     def get(self, version: Version) -> bytes | None:
         with self._lock:
             return self._documents.get(version)
+
+    def judged(self, version: Version) -> dict[str, Any] | None:
+        """The few members of the metadata that requirements are about, when somebody has parsed it before."""
+        with self._lock:
+            return self._judged.get(version)
+
+    def put_judged(self, version: Version, members: dict[str, Any]) -> None:
+        with self._lock:
+            self._judged[version] = members
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
         self.put_document(version, document)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from catalog.errors import already_exists
-from catalog.iceberg.requirements import check_requirements, guarded_snapshots, requires_create
+from catalog.iceberg.requirements import check_requirements, guarded_snapshots, judged_members, requires_create
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
+from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
@@ -102,8 +103,7 @@ def commit_transaction(
 def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:
     """The step that `changes` ask for on top of the metadata `before`; `Loaded` when they change nothing."""
     current = target.tabular_for(actor, Can.COMMIT, Tabular.Kind.TABLE)
-    base = read_stored_json(before)
-    check_requirements(base, changes.requirements)
+    base = _judged_base(Version(current.id, current.metadata_location), before, changes.requirements)
     change = apply_updates(
         base,
         changes.updates,
@@ -128,3 +128,18 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
         removed_snapshot_ids=change.removed_snapshot_ids,
         expired_files=[entry["metadata-file"] for entry in change.expired_metadata_files],
     )
+
+
+def _judged_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
+    """The metadata in `document`, of which all `requirements` hold.
+
+    Most writers of a contended table are refused, each version many times: that needs no parsing but the first time.
+    """
+    known = metadata_cache.judged(version)
+    if known is not None:
+        check_requirements(known, requirements)
+        return cast("dict[str, Any]", read_stored_json(document))
+    base: dict[str, Any] = read_stored_json(document)
+    metadata_cache.put_judged(version, judged_members(base))
+    check_requirements(base, requirements)
+    return base

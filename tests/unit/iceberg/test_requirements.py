@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from catalog.iceberg.requirements import check_requirements, guarded_snapshots, requires_create
+from catalog.iceberg.requirements import check_requirements, guarded_snapshots, judged_members, requires_create
 from icekeeper.kernel.errors import BadRequest, CommitFailed
 from tests.unit.iceberg.documents import UUID, table
 
@@ -135,6 +136,35 @@ def test_malformed_ones(requirements: Any, message: str) -> None:
 def test_a_malformed_one_is_never_a_conflict() -> None:
     with pytest.raises(BadRequest):
         check_requirements(BASE, [{"type": "assert-current-schema-id", "current-schema-id": 9}, {"type": "nope"}])
+
+
+def test_the_judged_members_are_judged_like_the_whole() -> None:
+    base = table() | {"refs": {"main": {"snapshot-id": 1, "type": "branch"}}}
+    known = judged_members(base)
+    assert len(known) < len(base)
+    assert known["refs"] is not base["refs"], "nobody's change shows through"
+    for held, broken in (
+        ({"type": "assert-table-uuid", "uuid": UUID}, {"type": "assert-table-uuid", "uuid": str(uuid4())}),
+        (head_is("main", 1), head_is("main", 2)),
+        (head_is("b", None), head_is("b", 1)),
+        *(
+            [{"type": f"assert-{field}", field: value} for value in (base[member], 99)]
+            for field, member in (
+                ("last-assigned-field-id", "last-column-id"),
+                ("current-schema-id", "current-schema-id"),
+                ("last-assigned-partition-id", "last-partition-id"),
+                ("default-spec-id", "default-spec-id"),
+                ("default-sort-order-id", "default-sort-order-id"),
+            )
+        ),
+    ):
+        check_requirements(known, [held])
+        refusals = []
+        for metadata in (base, known):
+            with pytest.raises(CommitFailed) as refusal:
+                check_requirements(metadata, [broken])
+            refusals.append(refusal.value.message)
+        assert len(set(refusals)) == 1
 
 
 def head_is(ref: str, snapshot_id: int | None) -> dict[str, Any]:
