@@ -32,6 +32,8 @@ def flag(value: object, what: str) -> bool:
 
 def require_shallow_references(request: HttpRequest) -> None:
     """Bounds `referenced-by`, the chain of views that a table is read through. Rights do not depend on the chain."""
+    if not request.META["QUERY_STRING"]:  # most have none, and then there is nothing to parse
+        return
     chain = request.GET.get("referenced-by")
     if chain is not None and chain.count(",") >= MAX_REFERENCING_VIEWS:
         raise ReferencedByDepthExceeded(f"referenced-by: more than {MAX_REFERENCING_VIEWS} views")

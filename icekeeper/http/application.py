@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections
+from django.db import close_old_connections, reset_queries
 from django.urls import get_resolver
 
 from icekeeper.http.handlers import ApiHandler, PageHandler
@@ -38,6 +38,8 @@ class Application:
         # The handlers give connections back themselves, before a slow reader gets the answer; once is enough.
         request_started.disconnect(close_old_connections)
         request_finished.disconnect(close_old_connections)
+        if not settings.DEBUG:
+            request_started.disconnect(reset_queries)  # nothing is remembered that it could forget
         self._api, self._pages = ApiHandler(), PageHandler()
         self._prefixes: tuple[str, ...] = settings.API_PREFIXES
         self._body_limit: int = settings.ICEKEEPER.max_request_body_size

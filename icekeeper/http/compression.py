@@ -55,13 +55,14 @@ def _compress(response: HttpResponse) -> None:
 def add_vary(response: HttpResponseBase, names: str) -> None:
     """Append `names` (a comma list) to Vary; those that are there already stay where they are."""
     given = response.headers.get("Vary")
-    if given is None:
-        response.headers["Vary"] = names
-        return
+    response.headers["Vary"] = names if given is None else _joined(given, names)
+
+
+@lru_cache(maxsize=256)
+def _joined(given: str, names: str) -> str:
     there = {name.strip().lower() for name in given.split(",")}
-    missing = [name for name in names.split(", ") if name.lower() not in there]
-    if missing and "*" not in there:
-        response.headers["Vary"] = ", ".join((given, *missing))
+    missing = [] if "*" in there else [name for name in names.split(", ") if name.lower() not in there]
+    return ", ".join((given, *missing))
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,9 @@ HOT_TABLE = "hot"
 HOT_SNAPSHOTS = 10
 LONG_HISTORIES = (1_000, 10_000)
 MANY, MANY_TABLES = "many", 10_000
+CONTENDING = (2, 8, 32)
+"""Numbers of writers of one table."""
+
 MAKERS = 8
 OTHER_TABLES, SNAPSHOTS_EACH = 20, 100
 MOST_CLIENTS = 8
@@ -57,7 +60,8 @@ class Contents:
         for _ in range(HOT_SNAPSHOTS):
             self._append(HOT, HOT_TABLE, 1)
         self._create_table(OWN, "contended")
-        self._create_table(OWN, "appended")
+        for writers in CONTENDING:
+            self._create_table(OWN, contended_table(writers))
         for client in range(MOST_CLIENTS):
             for number in range(OWN_TABLES_EACH):
                 self._create_table(OWN, own_table(client, number))
@@ -157,6 +161,11 @@ def new_table(name: str) -> dict[str, Any]:
 
 def long_table(snapshots: int) -> str:
     return f"long_{snapshots}"
+
+
+def contended_table(writers: int) -> str:
+    """One for each number of writers: all begin with a table that has no history."""
+    return f"appended_{writers}"
 
 
 def own_table(client: int, number: int) -> str:

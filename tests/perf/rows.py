@@ -96,8 +96,9 @@ def writes(catalog: Contents) -> list[Write]:
         for name, chain in itertools.cycle(chains):
             yield [_post(catalog.table_path(contents.OWN, name), chain.append())]
 
-    def contended_append(_client: int) -> Requests:
-        return itertools.repeat(_Appender(catalog.table_path(contents.OWN, "appended")))
+    def contended_append(writers: int) -> Callable[[int], Requests]:
+        appender = _Appender(catalog.table_path(contents.OWN, contents.contended_table(writers)))
+        return lambda _client: itertools.repeat(appender)
 
     def create_and_drop(client: int) -> Requests:
         tables = f"{catalog.prefix}/namespaces/{contents.OWN}/tables"
@@ -121,9 +122,12 @@ def writes(catalog: Contents) -> list[Write]:
         Write("append", "commit: append a snapshot, own table", own_append),
         Write("create-drop", "create + drop a table", create_and_drop),
         Write("transaction", f"transaction over {contents.OWN_TABLES_EACH} tables", transaction),
-        Write("contended", "set a property, ONE table, no retries", contended_property, (2, 8, 32)),
+        Write("contended", "set a property, ONE table, no retries", contended_property, contents.CONTENDING),
         Write("contended-retry", "the same, clients retry", contended_property, (8,), retried),
-        Write("contended-append", "append, ONE table, clients retry", contended_append, (2, 8, 32)),
+        *(
+            Write("contended-append", "append, ONE table, clients retry", contended_append(writers), (writers,))
+            for writers in contents.CONTENDING
+        ),
     ]
 
 
