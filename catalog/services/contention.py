@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from threading import Lock
+from threading import Condition, Lock
 
 from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import CommitContended
+from icekeeper.kernel.errors import CommitContended, CommitFailed
 
 ATTEMPTS = 60
 """How often a commit is judged anew when another process moved the pointer in between."""
@@ -17,18 +18,48 @@ ATTEMPTS = 60
 PAUSE_SECONDS = 0.01
 LONGEST_PAUSE_SECONDS = 0.16
 
+HEAD_START_SECONDS = 0.02
+"""For a refused writer, before those who waited behind it are judged."""
+
 LONGEST_WAIT_SECONDS = 20.0
 """For a turn, where the request's own deadline does not end the wait earlier."""
 
 
 class _Turn:
-    """A lock that forgets itself when nobody wants it any more."""
+    """Who may commit to one address now. It forgets itself when nobody wants it any more."""
 
-    __slots__ = ("lock", "wanted_by")
+    __slots__ = ("changed", "is_taken", "refused_at", "wanted_by")
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.changed = Condition()
+        self.is_taken = False
+        self.refused_at = -math.inf
         self.wanted_by = 0
+
+    def take(self, seconds: float) -> bool:
+        """Wait until it comes; False when it does not come within `seconds`.
+
+        Who was waiting when another one was refused gives that one a head start to look again and come back: to be
+        judged on the version that the refused one saw at last would only refuse the next one too.
+        """
+        asked_at = time.monotonic()
+        until = asked_at + seconds
+        with self.changed:
+            while True:
+                at = time.monotonic()
+                free_at = self.refused_at + HEAD_START_SECONDS if self.refused_at >= asked_at else at
+                if not self.is_taken and free_at <= at:
+                    self.is_taken = True
+                    return True
+                if at >= until:
+                    return False
+                self.changed.wait(until - at if self.is_taken else min(free_at, until) - at)
+
+    def give_back(self, *, refused: bool) -> None:
+        with self.changed:
+            self.is_taken = False
+            self.refused_at = time.monotonic() if refused else -math.inf
+            self.changed.notify_all()
 
 
 _turns: dict[Hashable, _Turn] = {}
@@ -72,12 +103,16 @@ def _turn_at(address: Hashable) -> Iterator[None]:
     try:
         left = deadline.remaining()
         seconds = LONGEST_WAIT_SECONDS if left is None else min(left, LONGEST_WAIT_SECONDS)
-        if not turn.lock.acquire(timeout=seconds):
+        if not turn.take(seconds):
             raise CommitContended("Commit conflict: too many commits to the same table wait for their turn; try again")
+        refused = False
         try:
             yield
+        except CommitFailed:
+            refused = True
+            raise
         finally:
-            turn.lock.release()
+            turn.give_back(refused=refused)
     finally:
         with _turns_lock:
             turn.wanted_by -= 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from threading import Event, Thread
 
 import pytest
 
 from catalog.services import contention
-from catalog.services.contention import attempts
+from catalog.services.contention import attempts, turns_at
 from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import CommitContended
+from icekeeper.kernel.errors import CommitContended, CommitFailed
 
 
 def test_tries_end_with_the_time_that_the_request_had(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +34,51 @@ def test_tries_are_numbered_and_nobody_sleeps_after_the_last(monkeypatch: pytest
     with pytest.raises(CommitContended):
         list(attempts("t"))
     assert len(slept) == contention.ATTEMPTS - 1
+
+
+def test_who_waited_while_another_was_refused_lets_it_come_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 60.0)
+    order: list[str] = []
+    waits = Event()
+
+    def wait_behind() -> None:
+        waits.set()
+        with turns_at(["t"]):
+            order.append("waited")
+
+    behind = Thread(target=wait_behind)
+    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012 - the block is what is refused
+        behind.start()
+        assert waits.wait(10)
+        until = time.monotonic() + 10
+        while contention._turns["t"].wanted_by < 2:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        time.sleep(0.05)  # from wanting it to waiting for it
+        raise CommitFailed("planted")
+    with turns_at(["t"]):
+        order.append("came back")
+    behind.join(10)  # long before its head start is over, which ends with the turn that it was for
+    assert order == ["came back", "waited"]
+    assert not contention._turns
+
+
+def test_a_head_start_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 0.01)
+    turn = contention._Turn()
+    assert turn.take(1)
+    behind = Thread(target=lambda: turn.take(10) and turn.give_back(refused=False))
+    behind.start()
+    time.sleep(0.05)
+    turn.give_back(refused=True)
+    behind.join(10)
+    assert not behind.is_alive()
+    assert not turn.is_taken
+
+
+def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
+    turn = contention._Turn()
+    assert turn.take(1)
+    assert not turn.take(0.01)
+    turn.give_back(refused=False)
+    assert turn.take(0)
