@@ -112,14 +112,14 @@ class IcebergView(APIView):
         """ListTablesResponse of the namespace in the path; UUIDs and protection, in the same order, when asked for."""
         with_uuids = query_flag(request, "returnUuids")
         with_protection = query_flag(request, "returnProtectionStatus")
-        found, token = list_tabulars_for(
+        levels, found, token = list_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
             levels=self.levels,
             kind=kind,
             page=self.page(request, f"{kind.value}s", self.levels),
         )
-        answer: dict[str, Any] = {"identifiers": [each.identifier.as_json() for each in found]}
+        answer: dict[str, Any] = {"identifiers": [{"namespace": levels, "name": each.name} for each in found]}
         if with_uuids:
             answer["table-uuids"] = [str(each.uuid) for each in found]
         if with_protection:

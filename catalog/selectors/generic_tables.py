@@ -38,16 +38,19 @@ SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc,
  WHERE w.id = %s
 """
 
+# As `catalog.selectors.tabulars` lists the other kinds.
 _LIST = """
 SELECT w.status, n.id, n.path, t.id, t.name, g.format
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.kind = 'generic-table' AND t.id > %s
-                                AND t.deleted_at IS NULL
+  LEFT JOIN (SELECT id, namespace_id, name
+               FROM catalog_tabular
+              WHERE namespace_id = (SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s)
+                AND (kind, id) > ('generic-table', %s) AND kind <= 'generic-table' AND deleted_at IS NULL
+              ORDER BY kind, id LIMIT %s) t ON t.namespace_id = n.id
   LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
  WHERE w.id = %s
  ORDER BY t.id
- LIMIT %s
 """
 
 
@@ -101,7 +104,9 @@ def list_generic_tables_for(
 ) -> tuple[list[ListedGenericTable], str | None]:
     """Those right in a namespace, in order of creation, and the token of the next page (None: no more)."""
     after = page.after_id()
-    rows = fetch_all(settings.READ_DATABASE, _LIST, [path_key(levels), after, warehouse_id, page.sql_limit])
+    key = path_key(levels)
+    params = [key, warehouse_id, key, after, page.sql_limit, warehouse_id]
+    rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     stored_levels = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
     found = [
         (row[3], ListedGenericTable(as_uuid(row[3]), Identifier(stored_levels, row[4]), row[5]))

@@ -29,20 +29,25 @@ SELECT w.status, n.id, n.path, n.properties, n.location
 _LIST_ROOT = """
 SELECT w.status, w.id, n.id, n.path, n.protected
   FROM storage_warehouse w
-  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.parent_id IS NULL AND n.id > %s
+  LEFT JOIN (SELECT id, warehouse_id, path, protected
+               FROM catalog_namespace
+              WHERE warehouse_id = %s AND parent_id IS NULL AND id > %s
+              ORDER BY id LIMIT %s) n ON n.warehouse_id = w.id
  WHERE w.id = %s
  ORDER BY n.id
- LIMIT %s
 """
 
 _LIST_CHILDREN = """
 SELECT w.status, p.id, n.id, n.path, n.protected
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace p ON p.warehouse_id = w.id AND p.path_key = %s
-  LEFT JOIN catalog_namespace n ON n.parent_id = p.id AND n.id > %s
+  LEFT JOIN (SELECT id, parent_id, path, protected
+               FROM catalog_namespace
+              WHERE warehouse_id = %s AND id > %s
+                AND parent_id = (SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s)
+              ORDER BY id LIMIT %s) n ON n.parent_id = p.id
  WHERE w.id = %s
  ORDER BY n.id
- LIMIT %s
 """
 
 
@@ -86,11 +91,12 @@ def list_namespaces_for(
     """The direct children of `parent` (None: the first level), in order of creation, and the next page's token."""
     after = page.after_id()
     if parent is None:
-        rows = fetch_all(settings.READ_DATABASE, _LIST_ROOT, [after, warehouse_id, page.sql_limit])
+        params = [warehouse_id, after, page.sql_limit, warehouse_id]
+        rows = fetch_all(settings.READ_DATABASE, _LIST_ROOT, params)
     else:
-        rows = fetch_all(
-            settings.READ_DATABASE, _LIST_CHILDREN, [path_key(parent), after, warehouse_id, page.sql_limit]
-        )
+        key = path_key(parent)
+        params = [key, warehouse_id, after, warehouse_id, key, page.sql_limit, warehouse_id]
+        rows = fetch_all(settings.READ_DATABASE, _LIST_CHILDREN, params)
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
     if rows[0][1] is None:

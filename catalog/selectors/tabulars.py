@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -52,15 +52,19 @@ SELECT w.storage_profile, t.kind, t.metadata_location, m.document
  WHERE w.id = %s
 """
 
+# The page is cut inside. That `kind` has bounds instead of one value makes it part of the order, which only the index
+# `tabular_by_listing_order` has: by the primary key PostgreSQL would read the rows of other namespaces too.
 _LIST = """
 SELECT w.status, n.id, n.path, t.id, t.name, t.uuid, t.protected
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
-  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.kind = %s AND t.id > %s
-                                AND t.deleted_at IS NULL
+  LEFT JOIN (SELECT id, namespace_id, name, uuid, protected
+               FROM catalog_tabular
+              WHERE namespace_id = (SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s)
+                AND (kind, id) > (%s, %s) AND kind <= %s AND deleted_at IS NULL
+              ORDER BY kind, id LIMIT %s) t ON t.namespace_id = n.id
  WHERE w.id = %s
  ORDER BY t.id
- LIMIT %s
 """
 
 
@@ -87,11 +91,10 @@ class StagedTable:
     document: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTabular:
-    """A tabular as a listing shows it."""
+class ListedTabular(NamedTuple):
+    """A tabular as a listing of its namespace shows it."""
 
-    identifier: Identifier
+    name: str
     stored_uuid: Any
     is_protected: bool
 
@@ -190,17 +193,18 @@ def require_tabular_exists(
 
 def list_tabulars_for(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, kind: Tabular.Kind, page: Page
-) -> tuple[list[ListedTabular], str | None]:
-    """Those of `kind` right in a namespace, in order of creation, and the token of the next page (None: no more)."""
+) -> tuple[Levels, list[ListedTabular], str | None]:
+    """A namespace as it is spelled, what of `kind` is right in it, and the token of the next page (None: no more).
+
+    In order of creation.
+    """
     after = page.after_id()
-    rows = fetch_all(settings.READ_DATABASE, _LIST, [path_key(levels), kind.value, after, warehouse_id, page.sql_limit])
+    key = path_key(levels)
+    params = [key, warehouse_id, key, kind.value, after, kind.value, page.sql_limit, warehouse_id]
+    rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     stored_levels = require_listing(actor, rows, warehouse_id, levels, kind)
-    found = [
-        (row[3], ListedTabular(Identifier(stored_levels, row[4]), row[5], bool(row[6])))
-        for row in rows
-        if row[3] is not None
-    ]
-    return page_of(found, page)
+    listed = [(row[3], ListedTabular(row[4], row[5], bool(row[6]))) for row in rows if row[3] is not None]
+    return stored_levels, *page_of(listed, page)
 
 
 def require_listing(
