@@ -26,13 +26,15 @@ SELECT w.status, n.id, n.path, n.properties, n.location
  WHERE w.id = %s
 """
 
+# As `catalog.selectors.tabulars` lists tables: what lies above is part of the order, which the index
+# `namespace_by_parent` has.
 _LIST_ROOT = """
 SELECT w.status, w.id, n.id, n.path, n.protected
   FROM storage_warehouse w
   LEFT JOIN (SELECT id, warehouse_id, path, protected
                FROM catalog_namespace
               WHERE warehouse_id = %s AND parent_id IS NULL AND id > %s
-              ORDER BY id LIMIT %s) n ON n.warehouse_id = w.id
+              ORDER BY parent_id, id LIMIT %s) n ON n.warehouse_id = w.id
  WHERE w.id = %s
  ORDER BY n.id
 """
@@ -43,9 +45,11 @@ SELECT w.status, p.id, n.id, n.path, n.protected
   LEFT JOIN catalog_namespace p ON p.warehouse_id = w.id AND p.path_key = %s
   LEFT JOIN (SELECT id, parent_id, path, protected
                FROM catalog_namespace
-              WHERE warehouse_id = %s AND id > %s
-                AND parent_id = (SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s)
-              ORDER BY id LIMIT %s) n ON n.parent_id = p.id
+              WHERE warehouse_id = %s
+                AND (parent_id, id) >
+                    ((SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s), %s)
+                AND parent_id <= (SELECT id FROM catalog_namespace WHERE warehouse_id = %s AND path_key = %s)
+              ORDER BY parent_id, id LIMIT %s) n ON n.parent_id = p.id
  WHERE w.id = %s
  ORDER BY n.id
 """
@@ -95,7 +99,8 @@ def list_namespaces_for(
         rows = fetch_all(settings.READ_DATABASE, _LIST_ROOT, params)
     else:
         key = path_key(parent)
-        params = [key, warehouse_id, after, warehouse_id, key, page.sql_limit, warehouse_id]
+        above = [warehouse_id, key]
+        params = [key, warehouse_id, *above, after, *above, page.sql_limit, warehouse_id]
         rows = fetch_all(settings.READ_DATABASE, _LIST_CHILDREN, params)
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
