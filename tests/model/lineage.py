@@ -55,13 +55,11 @@ class Lineage:
     def take_in(self, contents: Contents) -> None:
         """What is new. Raises `Fault` for a file that nobody can account for."""
         files = files_below(self.folder)
-        for location in list(files - self.versions.keys()):
+        for location in files - self.versions.keys():
             try:
                 self._take(location, json.loads(read_file(location)))
             except (EOFError, ValueError):
                 self.torn.add(location)
-            except FileNotFoundError:  # a purge is never quiet
-                files.discard(location)
         for record in self.journal.records[self.counted :]:
             if record.document is not None and record.location not in self.versions:
                 self._take(str(record.location), record.document)
