@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, models
 
 from icekeeper.kernel.sql import execute
@@ -54,4 +55,5 @@ def _delete(model: type[models.Model], column: str) -> str:
 def _refuse_grandchildren(child: type[models.Model]) -> None:
     for relation in child._meta.related_objects:  # noqa: SLF001
         if relation.on_delete is models.CASCADE:
-            raise NotImplementedError(f"{relation.related_model.__name__} hangs on {child.__name__} by CASCADE")
+            names = f"{relation.related_model.__name__} hangs on {child.__name__} by CASCADE"
+            raise ImproperlyConfigured(f"{names}: delete_rows() goes one step deep")
