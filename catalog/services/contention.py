@@ -21,6 +21,9 @@ LONGEST_PAUSE_SECONDS = 0.16
 HEAD_START_SECONDS = 0.02
 """For a refused writer, before those who waited behind it are judged."""
 
+MOST_COURTESY_SECONDS = 0.2
+"""How long a writer lets refused ones go first, all in all."""
+
 LONGEST_WAIT_SECONDS = 20.0
 """For a turn, where the request's own deadline does not end the wait earlier."""
 
@@ -47,7 +50,9 @@ class _Turn:
         with self.changed:
             while True:
                 at = time.monotonic()
-                free_at = self.refused_at + HEAD_START_SECONDS if self.refused_at >= asked_at else at
+                free_at = at
+                if self.refused_at >= asked_at:
+                    free_at = min(self.refused_at + HEAD_START_SECONDS, asked_at + MOST_COURTESY_SECONDS)
                 if not self.is_taken and free_at <= at:
                     self.is_taken = True
                     return True
@@ -108,8 +113,8 @@ def _turn_at(address: Hashable) -> Iterator[None]:
         refused = False
         try:
             yield
-        except CommitFailed:
-            refused = True
+        except CommitFailed as refusal:
+            refused = not isinstance(refusal, CommitContended)  # which says nothing about what the writer saw
             raise
         finally:
             turn.give_back(refused=refused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from threading import Event, Thread
 
@@ -38,6 +39,7 @@ def test_tries_are_numbered_and_nobody_sleeps_after_the_last(monkeypatch: pytest
 
 def test_who_waited_while_another_was_refused_lets_it_come_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contention, "HEAD_START_SECONDS", 60.0)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
     order: list[str] = []
     waits = Event()
 
@@ -74,6 +76,32 @@ def test_a_head_start_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     behind.join(10)
     assert not behind.is_alive()
     assert not turn.is_taken
+
+
+def test_nobody_is_put_off_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often others are refused."""
+    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 60.0)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 0.1)
+    turn = contention._Turn()
+    assert turn.take(1)
+    behind = Thread(target=lambda: turn.take(30) and turn.give_back(refused=False))
+    behind.start()
+    time.sleep(0.02)
+    turn.give_back(refused=True)
+    behind.join(10)
+    assert not behind.is_alive()
+
+
+def test_who_gets_no_turn_at_one_table_is_not_refused_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that waits for its second table in vain saw nothing old of the first."""
+    monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 0.01)
+    with turns_at(["b"]):
+        first = contention._turns.setdefault("a", contention._Turn())
+        first.wanted_by += 1
+        with pytest.raises(CommitContended), turns_at(["a", "b"]):
+            raise AssertionError("b is taken")
+        assert first.refused_at == -math.inf
+    del contention._turns["a"]
 
 
 def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
