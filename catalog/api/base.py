@@ -11,11 +11,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
-from catalog.api.fields import query_flag
+from catalog.api.fields import query_flag, require_shallow_references
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.paging import Page
-from catalog.selectors.tabulars import list_tabulars_for
+from catalog.selectors.tabulars import list_tabulars_for, require_tabular_exists
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
@@ -26,6 +26,7 @@ from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import actor_of
+from tenancy.authz.actions import Can
 
 T = TypeVar("T")
 
@@ -158,6 +159,18 @@ class IcebergView(APIView):
             ),
         )
         return no_content()
+
+    def credentials(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
+        """LoadCredentialsResponse of the tabular in the path. Local files need none."""
+        require_shallow_references(request)
+        require_tabular_exists(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            identifier=self.identifier,
+            kind=kind,
+            action=Can.READ_DATA,
+        )
+        return json_answer({"storage-credentials": []})
 
     def once(self, request: HttpRequest) -> RequestKey | None:
         """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""

@@ -6,14 +6,11 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from catalog.api.base import IcebergView, json_answer
-from catalog.api.fields import require_shallow_references
 from catalog.api.operations import generic_tables as operations
 from catalog.api.render import load_generic_table_response
 from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
-from catalog.selectors.tabulars import require_tabular_exists
 from catalog.services.generic_tables import create_generic_table
-from tenancy.authz.actions import Can
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
 
@@ -68,15 +65,7 @@ class GenericTableView(IcebergView):
 class GenericTableCredentialsView(IcebergView):
     @operations.load_generic_table_credentials
     def get(self, request: Request, **_: Any) -> HttpResponse:
-        require_shallow_references(request)
-        require_tabular_exists(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            identifier=self.identifier,
-            kind=GENERIC_TABLE,
-            action=Can.READ_DATA,
-        )
-        return json_answer({"storage-credentials": []})  # local files need none
+        return self.credentials(request, GENERIC_TABLE)
 
 
 class RenameGenericTableView(IcebergView):

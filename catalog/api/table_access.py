@@ -7,8 +7,7 @@ from typing import Any
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from catalog.api.base import IcebergView, json_answer
-from catalog.api.fields import require_shallow_references
+from catalog.api.base import IcebergView
 from catalog.api.operations import table_access as operations
 from catalog.iceberg.json_fields import (
     as_string_map,
@@ -19,23 +18,13 @@ from catalog.iceberg.json_fields import (
     wrong_type,
 )
 from catalog.models import Tabular
-from catalog.selectors.tabulars import require_tabular_exists
 from catalog.services.signing import METHODS, sign_request
-from tenancy.authz.actions import Can
 
 
 class TableCredentialsView(IcebergView):
     @operations.load_credentials
     def get(self, request: Request, **_: Any) -> HttpResponse:
-        require_shallow_references(request)
-        require_tabular_exists(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            identifier=self.identifier,
-            kind=Tabular.Kind.TABLE,
-            action=Can.READ_DATA,
-        )
-        return json_answer({"storage-credentials": []})  # local files need none
+        return self.credentials(request, Tabular.Kind.TABLE)
 
 
 class SignRequestView(IcebergView):
