@@ -22,15 +22,13 @@ REGISTERS = {"register table", "register view"}
 
 @dataclass(slots=True)
 class Version:
-    """One metadata file. `previous` are the files in its log, the last of them the one it was made on; `place` is the
-    location of the table or view itself."""
+    """One metadata file. `previous` are the files in its log, the last of them the one it was made on."""
 
     location: str
     kind: str
     uuid: str
     op: str
     previous: tuple[str, ...]
-    place: str
     is_fleeting: bool
 
     @property
@@ -105,8 +103,9 @@ class Lineage:
     def _take(self, location: str, metadata: dict[str, Any]) -> None:
         kind = TABLE if "table-uuid" in metadata else VIEW
         log = tuple(entry["metadata-file"] for entry in metadata.get("metadata-log") or [])
-        op, place = metadata["properties"]["op"], metadata["location"]
-        version = Version(location, kind, metadata[f"{kind}-uuid"], op, log, place, is_fleeting(metadata))
+        version = Version(
+            location, kind, metadata[f"{kind}-uuid"], metadata["properties"]["op"], log, is_fleeting(metadata)
+        )
         self.versions[location] = version
         if version.is_fleeting:
             self.documents[location] = metadata
@@ -140,22 +139,15 @@ class Lineage:
         """Whether the file lay in a place that others may have too, and the table does not go back to it.
 
         Who is dropped without purge or unregistered gives up every place it had. Registered again from an older
-        version, it holds only what it has come to since: the rest may go when somebody else is purged there. That may
-        also be the table itself, when in between it was registered from a version of that place and then purged.
+        version, it holds only what it has come to since: the rest may go when somebody else is purged there.
         """
         again = self.registered().get(version.uuid, [])
-        sources = {str(record.content["metadata-location"]) for record in again}
-        if not is_pooled(version.location) and not any(self._lay_with(version, source) for source in sources):
+        if not again or not is_pooled(version.location):
             return False
+        sources = {str(record.content["metadata-location"]) for record in again}
         given_up = set().union(*(self.ancestors(source) - {source} for source in sources))
         held = {row.metadata_location, *(self.ancestors(row.metadata_location) - given_up)}
         return version.location not in held
-
-    def _lay_with(self, version: Version, source: str) -> bool:
-        """Whether a purge of what was registered from `source` would take the file of `version` along."""
-        there = self.versions.get(source)
-        folder = source.rsplit("/", 1)[0]
-        return there is not None and version.location.startswith((f"{there.place}/", f"{folder}/"))
 
     def record_of(self, version: Version) -> Record:
         record = self.journal.by_op.get(version.op)
