@@ -62,6 +62,25 @@ COMMIT_REPORT: dict[str, Any] = {
 """Reports in the form of Iceberg's Java library, with some of its metrics."""
 
 
+def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, Any]]:
+    """What a client sends of a table that it staged, whose metadata is `staged`, so that it comes into being.
+
+    `changed` are members of that metadata which are to be others.
+    """
+    table = staged | changed
+    return [
+        {"action": "assign-uuid", "uuid": table["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": table["format-version"]},
+        {"action": "add-schema", "schema": table["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": table["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": table["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": table["location"]},
+    ]
+
+
 @pytest.fixture
 def storage_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for local warehouses of this test."""

@@ -28,7 +28,7 @@ from icekeeper.kernel.ids import new_id
 from tasks.queue.models import Task
 from tasks.workers.worker import Worker
 from tenancy.models import Securable
-from tests.catalog_fixtures import SCHEMA, chosen, snapshot
+from tests.catalog_fixtures import SCHEMA, chosen, finishing_updates, snapshot
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
@@ -276,15 +276,7 @@ def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) 
             {
                 "requirements": [{"type": "assert-create"}],
                 "updates": [
-                    {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-                    {"action": "upgrade-format-version", "format-version": 2},
-                    {"action": "add-schema", "schema": metadata["schemas"][0]},
-                    {"action": "set-current-schema", "schema-id": -1},
-                    {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-                    {"action": "set-default-spec", "spec-id": -1},
-                    {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-                    {"action": "set-default-sort-order", "sort-order-id": -1},
-                    {"action": "set-location", "location": metadata["location"]},
+                    *finishing_updates(metadata),
                     {"action": "add-snapshot", "snapshot": snapshot(line, at=metadata["last-updated-ms"])},
                     {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": line},
                 ],

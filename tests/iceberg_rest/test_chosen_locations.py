@@ -20,7 +20,7 @@ from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from tasks.queue.leases import take_task
 from tasks.queue.models import Task
-from tests.catalog_fixtures import SCHEMA
+from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -114,17 +114,7 @@ def test_a_staged_create_is_finished_on_the_files_of_its_client(
     path = Path(place.removeprefix("file://")) / "data" / "x.parquet"
     path.parent.mkdir(parents=True)
     path.write_text("x")
-    updates = [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "add-schema", "schema": metadata["schemas"][0]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": place},
-    ]
-    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
     assert catalog.post("/namespaces/ns/tables/t", body).status == 200
     assert path.read_text() == "x"
 
@@ -267,16 +257,7 @@ def test_nothing_is_written_where_a_purge_is_under_way(
     version = {"version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"]}
     version["representations"] = [{"type": "sql", "sql": "select 1", "dialect": "spark"}]
     metadata = catalog.get("/namespaces/ns/tables/u").json()["metadata"]
-    staged = [
-        {"action": "assign-uuid", "uuid": str(new_id())},
-        {"action": "add-schema", "schema": metadata["schemas"][0]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": place},
-    ]
+    staged = finishing_updates(metadata, **{"table-uuid": str(new_id()), "location": place})
     path, body = {
         "move": ("tables/u", {"requirements": [], "updates": [{"action": "set-location", "location": f"{place}/in"}]}),
         "metadata folder": (

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.catalog_fixtures import finishing_updates
 from tests.model.caller import FLEETING
 from tests.model.table_model import MOST_PREVIOUS_FILES, ROW_LINEAGE
 
@@ -55,17 +56,8 @@ def is_pooled(location: object) -> bool:
 
 def finishing(op: str, metadata: dict[str, Any], rng: random.Random) -> tuple[Requirements, Updates]:
     """The commit that makes a staged table."""
-    schema = metadata["schemas"][0]
     updates: Updates = [
-        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
-        {"action": "add-schema", "schema": schema},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": metadata["location"]},
+        *finishing_updates(metadata),
         {"action": "set-properties", "updates": metadata["properties"] | {"op": op}},
     ]
     if rng.random() < 0.5:
