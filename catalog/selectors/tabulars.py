@@ -27,7 +27,7 @@ from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _LOAD = """
-SELECT w.status, w.storage_profile, t.id, t.kind, t.metadata_location,
+SELECT w.status, CAST(w.storage_profile AS text), t.id, t.kind, t.metadata_location,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -45,7 +45,7 @@ SELECT w.status, t.id, t.kind
 """
 
 _VERSION = """
-SELECT w.storage_profile, t.kind, t.metadata_location, m.document
+SELECT CAST(w.storage_profile AS text), t.kind, t.metadata_location, m.document
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
@@ -121,7 +121,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     tabular_id = as_uuid(tabular_id)
     require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
     current = Version(tabular_id, metadata_location)
-    profile = _profile(storage_profile)
+    profile = read_stored_json(storage_profile)
     if verifies_metadata_on_load(profile):
         store_for(profile).require_exists(metadata_location)
     if document is None or current != seen:
@@ -153,18 +153,12 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
         require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id)
     if current_location != location:
         try:
-            return Loaded(tabular_id, location, _read_file(_profile(storage_profile), location))
+            return Loaded(tabular_id, location, _read_file(read_stored_json(storage_profile), location))
         except ObjectNotFound:
             if kind is None:
                 raise
-    document = read_document(_profile(storage_profile), Version(tabular_id, current_location), stored)
+    document = read_document(read_stored_json(storage_profile), Version(tabular_id, current_location), stored)
     return Loaded(tabular_id, current_location, document)
-
-
-def _profile(stored: Any) -> dict[str, Any]:
-    """A storage profile as a dict; SQLite keeps JSON as text."""
-    profile: dict[str, Any] = stored if isinstance(stored, dict) else read_stored_json(stored)
-    return profile
 
 
 def _read_file(profile: dict[str, Any], location: str) -> bytes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import uuid6
+from uuid_utils import compat
 
 
 def new_id() -> UUID:
     """A fresh UUIDv7. The one place that chooses the generator, so that migrations never name it."""
-    return UUID(int=uuid6.uuid7().int)
+    return compat.uuid7()
 
 
 def parse_id(text: str) -> UUID | None:

@@ -1,7 +1,8 @@
 """Statements of the hot paths: constant texts, so that PostgreSQL prepares each once a connection.
 
-They go through psycopg on Django's own connection, with binary results. Each is written once, with `%s` places, in SQL
-that both databases read but for the few words of PostgreSQL that `_for_sqlite` knows.
+They go through psycopg, with binary results: on Django's own connection where the thread has one open (a transaction
+sees what it wrote), else a read borrows one of the pool for as long as it lasts. Each is written once, with `%s`
+places, in SQL that both databases read but for the few words of PostgreSQL that `_for_sqlite` knows.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
-import psycopg
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from psycopg_pool import ConnectionPool
 
-from icekeeper.kernel.statement_deadline import before_statement
+from icekeeper.kernel.postgres_session import Session
+from icekeeper.kernel.statement_deadline import before_statement, has_usual_time
 
 Row = tuple[Any, ...]
 M = TypeVar("M", bound=models.Model)
@@ -35,8 +37,10 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
     if connection.vendor != "postgresql":
         with _on_sqlite(connection, statement, params) as cursor:
             return list(cursor.fetchall())
-    with connection.wrap_database_errors, _on_postgres(connection, statement, params) as cursor:
-        return cursor.fetchall()
+    with connection.wrap_database_errors:
+        if connection.connection is None and not connection.in_atomic_block and has_usual_time(connection):
+            return _borrowing(connection.pool, statement, params)
+        return _open_session(connection).kept_cursor.fetch_all(statement, params)
 
 
 def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
@@ -51,8 +55,8 @@ def execute(statement: str, params: Sequence[Any]) -> int:
     if connection.vendor != "postgresql":
         with _on_sqlite(connection, statement, params) as cursor:
             return int(cursor.rowcount)
-    with connection.wrap_database_errors, _on_postgres(connection, statement, params) as cursor:
-        return cursor.rowcount
+    with connection.wrap_database_errors:
+        return _open_session(connection).kept_cursor.change(statement, params)
 
 
 def lock_row(
@@ -76,12 +80,22 @@ def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
 
 
-def _on_postgres(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> psycopg.Cursor[Row]:
+def _borrowing(pool: ConnectionPool[Session], statement: str, params: Sequence[Any]) -> list[Row]:
+    """One statement without what Django does each time it opens and closes a connection of a pool."""
+    session = pool.getconn()
+    try:
+        if not session.autocommit:  # Django has not had it yet
+            session.autocommit = True
+        return session.kept_cursor.fetch_all(statement, params)
+    finally:
+        pool.putconn(session)
+
+
+def _open_session(connection: BaseDatabaseWrapper) -> Session:
     connection.ensure_connection()
     before_statement(connection)
-    # The pool turned preparing on or off for the connection: `icekeeper.database`.
-    prepare = connection.connection.prepare_threshold is not None
-    return psycopg.Cursor(connection.connection).execute(statement, params, prepare=prepare, binary=True)
+    session: Session = connection.connection
+    return session
 
 
 def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> CursorWrapper:

@@ -42,6 +42,17 @@ def install() -> None:
     connection_created.connect(_prepare_connection, dispatch_uid="icekeeper.statement_deadline")
 
 
+def has_usual_time(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the next statement on `connection` may have the time that sessions give as they are.
+
+    False for a connection that this thread has not opened before: only then its usual limit is known. Raises
+    `RequestTimeout` (408) when the request has no time left.
+    """
+    left = remaining()
+    limit: _Limit | None = connection.__dict__.get("statement_limit")
+    return limit is not None and left is not None and limit.usual - left <= SLACK_SECONDS
+
+
 def before_statement(connection: BaseDatabaseWrapper) -> None:
     """Ask before each statement on an open `connection`: it is given no more time than the request has left.
 

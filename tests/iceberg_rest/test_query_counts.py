@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from django.db import connection
 
 from catalog.selectors import tabulars, targets
 from catalog.selectors.metadata_cache import MetadataCache
 from catalog.services import metrics
+from icekeeper.kernel.postgres_session import KeptCursor
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
 from tests.wsgi_client import Answer, ApiClient, call
@@ -41,13 +41,12 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         return execute(sql, params, many, context)
 
     def through_psycopg(cursor: Any, *args: Any, **options: Any) -> Any:
-        if type(cursor) is psycopg.Cursor:
-            seen["statements"] += 1
+        seen["statements"] += 1
         return original(cursor, *args, **options)
 
-    original = psycopg.Cursor.execute
+    original = KeptCursor.execute
     with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
-        patched.setattr(psycopg.Cursor, "execute", through_psycopg)
+        patched.setattr(KeptCursor, "execute", through_psycopg)
         for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
             patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
         yield seen
