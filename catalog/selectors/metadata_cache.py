@@ -7,8 +7,9 @@ edit the file and register it anew. Bounded in bytes (`ICEKEEPER__METADATA_CACHE
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,9 @@ from django.conf import settings
 
 ADDRESSES = 100_000
 """How many tables' last seen metadata are remembered."""
+
+PARSED_BYTES = 2 * 1024 * 1024
+"""Metadata that is kept as Python objects, in bytes of its documents; the objects take several times as much."""
 
 JUDGED = 1_000
 """Of how many versions that is remembered which requirements are about."""
@@ -38,6 +42,9 @@ class MetadataCache:
         self._max_bytes = max_bytes
         self._last_seen: LRUCache[Hashable, Version] = LRUCache(maxsize=ADDRESSES)
         self._judged: LRUCache[Version, dict[str, Any]] = LRUCache(maxsize=JUDGED)
+        self._parsed: LRUCache[Version, tuple[dict[str, Any], int]] = LRUCache(
+            maxsize=PARSED_BYTES, getsizeof=operator.itemgetter(1)
+        )
         self._lock = Lock()
 
     def last_seen(self, address: Hashable) -> tuple[Version | None, bytes | None]:
@@ -51,6 +58,17 @@ class MetadataCache:
         with self._lock:
             return self._documents.get(version)
 
+    def parsed(self, version: Version) -> dict[str, Any] | None:
+        """What the document of `version` says; nobody may change it."""
+        with self._lock:
+            found = self._parsed.get(version)
+        return found[0] if found is not None else None
+
+    def put_parsed(self, version: Version, metadata: dict[str, Any], document: bytes) -> None:
+        if len(document) <= PARSED_BYTES:
+            with self._lock:
+                self._parsed[version] = (metadata, len(document))
+
     def judged(self, version: Version) -> dict[str, Any] | None:
         """The few members of the metadata that requirements are about, when somebody has parsed it before."""
         with self._lock:
@@ -61,9 +79,16 @@ class MetadataCache:
             self._judged[version] = members
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
+        """Remember `version` as the one at `address`; nobody will ask for the one that was there before."""
         self.put_document(version, document)
         with self._lock:
+            before = self._last_seen.get(address)
             self._last_seen[address] = version
+            if before is not None and before != version:
+                self._documents.pop(before, None)
+                self._documents.pop(replace(before, snapshots="refs"), None)
+                self._parsed.pop(before, None)
+                self._judged.pop(before, None)
 
     def put_document(self, version: Version, document: bytes) -> None:
         if len(document) <= self._max_bytes:

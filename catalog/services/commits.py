@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from catalog.errors import already_exists
@@ -131,15 +131,21 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
 
 
 def _judged_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
-    """The metadata in `document`, of which all `requirements` hold.
+    """The metadata in `document`, of which all `requirements` hold; not to be changed.
 
-    Most writers of a contended table are refused, each version many times: that needs no parsing but the first time.
+    What was committed or judged here last is parsed already. Most writers of a contended table are refused, each
+    version many times: that needs no parsing but the first time, however large it is.
     """
+    parsed = metadata_cache.parsed(version)
+    if parsed is not None:
+        check_requirements(parsed, requirements)
+        return parsed
     known = metadata_cache.judged(version)
     if known is not None:
         check_requirements(known, requirements)
-        return cast("dict[str, Any]", read_stored_json(document))
     base: dict[str, Any] = read_stored_json(document)
-    metadata_cache.put_judged(version, judged_members(base))
-    check_requirements(base, requirements)
+    metadata_cache.put_parsed(version, base, document)
+    if known is None:
+        metadata_cache.put_judged(version, judged_members(base))
+        check_requirements(base, requirements)
     return base

@@ -1,70 +1,107 @@
-"""Many writers, one table: they take turns in this process and try again when another process was faster."""
+"""Many writers, one table: they take turns on this machine and try again when another machine was faster."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Condition, Lock
 
-from icekeeper.kernel import deadline
+from icekeeper.kernel import deadline, node_leases
+from icekeeper.kernel.client_connection import current_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
+from icekeeper.kernel.thread_lending import waiting_for_others
 
 ATTEMPTS = 60
-"""How often a commit is judged anew when another process moved the pointer in between."""
+"""How often a commit is judged anew when another machine moved the pointer in between."""
 
 PAUSE_SECONDS = 0.01
 LONGEST_PAUSE_SECONDS = 0.16
 
-HEAD_START_SECONDS = 0.02
-"""For a refused writer, before those who waited behind it are judged."""
+KEPT_SECONDS = 0.02
+"""How long a turn is kept for a writer that was refused, so that it can look again and come back."""
 
 MOST_COURTESY_SECONDS = 0.2
-"""How long a writer lets refused ones go first, all in all."""
+"""How long the writer whose turn it would be lets refused ones return before it, all in all."""
 
 LONGEST_WAIT_SECONDS = 20.0
 """For a turn, where the request's own deadline does not end the wait earlier."""
 
 
 class _Turn:
-    """Who may commit to one address now. It forgets itself when nobody wants it any more."""
+    """Who may commit to one address now: in the order in which they asked, but for one that was refused and returns.
 
-    __slots__ = ("changed", "is_taken", "refused_at", "wanted_by")
+    All that wait with an old version in hand would be refused one after the other. Each refused one is given the time
+    to come back with the version that it was refused for, over the connection that it was refused on; so a writer of
+    a contended table is refused once for each success, and none is passed over.
+    """
+
+    __slots__ = ("is_taken", "kept_for", "kept_until", "lock", "queue", "wanted_by")
 
     def __init__(self) -> None:
-        self.changed = Condition()
+        self.lock = Lock()
+        self.queue: deque[Condition] = deque()
         self.is_taken = False
-        self.refused_at = -math.inf
+        self.kept_for: str | None = None
+        self.kept_until = -math.inf
         self.wanted_by = 0
 
-    def take(self, seconds: float) -> bool:
-        """Wait until it comes; False when it does not come within `seconds`.
+    def take(self, seconds: float, *, client: str | None) -> bool:
+        """Wait until it comes; False when it does not come within `seconds`."""
+        until = time.monotonic() + seconds
+        with self.lock:
+            if not self.is_taken and (not self.queue or self._is_kept_for(client)) and self._is_free_for(client):
+                self._begin()
+                return True
+            place = Condition(self.lock)
+            self.queue.append(place)
+            try:
+                with waiting_for_others():
+                    return self._wait_at(place, until)
+            finally:
+                self.queue.remove(place)
+                self._call_next()
 
-        Who was waiting when another one was refused gives that one a head start to look again and come back: to be
-        judged on the version that the refused one saw at last would only refuse the next one too.
-        """
-        asked_at = time.monotonic()
-        until = asked_at + seconds
-        with self.changed:
-            while True:
-                at = time.monotonic()
-                free_at = at
-                if self.refused_at >= asked_at:
-                    free_at = min(self.refused_at + HEAD_START_SECONDS, asked_at + MOST_COURTESY_SECONDS)
-                if not self.is_taken and free_at <= at:
-                    self.is_taken = True
+    def _wait_at(self, place: Condition, until: float) -> bool:
+        patient_until = math.inf
+        while True:
+            at = time.monotonic()
+            wait_until = until
+            if not self.is_taken and self.queue[0] is place:
+                patient_until = min(patient_until, at + MOST_COURTESY_SECONDS)
+                free_at = min(self.kept_until, patient_until)
+                if free_at <= at:
+                    self._begin()
                     return True
-                if at >= until:
-                    return False
-                self.changed.wait(until - at if self.is_taken else min(free_at, until) - at)
+                wait_until = min(until, free_at)
+            if at >= until:
+                return False
+            place.wait(wait_until - at)
 
-    def give_back(self, *, refused: bool) -> None:
-        with self.changed:
+    def give_back(self, *, keep_for: str | None) -> None:
+        """End the turn; `keep_for` is the connection of a writer that was refused."""
+        with self.lock:
             self.is_taken = False
-            self.refused_at = time.monotonic() if refused else -math.inf
-            self.changed.notify_all()
+            if keep_for is not None:
+                self.kept_for, self.kept_until = keep_for, time.monotonic() + KEPT_SECONDS
+            self._call_next()
+
+    def _is_kept_for(self, client: str | None) -> bool:
+        return client is not None and client == self.kept_for
+
+    def _is_free_for(self, client: str | None) -> bool:
+        return self._is_kept_for(client) or self.kept_until <= time.monotonic()
+
+    def _begin(self) -> None:
+        self.is_taken = True
+        self.kept_for, self.kept_until = None, -math.inf
+
+    def _call_next(self) -> None:
+        if self.queue and not self.is_taken:
+            self.queue[0].notify()
 
 
 _turns: dict[Hashable, _Turn] = {}
@@ -73,9 +110,9 @@ _turns_lock = Lock()
 
 @contextmanager
 def turns_at(addresses: Iterable[Hashable]) -> Iterator[None]:
-    """Be the only one in this process who commits to what is at `addresses`; they are taken in one order.
+    """Be the only one on this machine who commits to what is at `addresses`; they are taken in one order.
 
-    No database lock: other processes are kept out by the compare-and-set alone. Raises `CommitContended` (409) when the
+    No database lock: other machines are kept out by the compare-and-set alone. Raises `CommitContended` (409) when the
     turn does not come in time.
     """
     with ExitStack() as held:
@@ -102,22 +139,31 @@ def attempts(what: object) -> Iterator[int]:
 
 @contextmanager
 def _turn_at(address: Hashable) -> Iterator[None]:
+    """A turn among this process's writers, then the lease among the processes, which is worth waiting for but no must.
+
+    Both are kept for a writer that was refused.
+    """
+    client = current_client_connection()
+    slot = node_leases.slot_of(address)
     with _turns_lock:
         turn = _turns.setdefault(address, _Turn())
         turn.wanted_by += 1
     try:
         left = deadline.remaining()
         seconds = LONGEST_WAIT_SECONDS if left is None else min(left, LONGEST_WAIT_SECONDS)
-        if not turn.take(seconds):
+        if not turn.take(seconds, client=client):
             raise CommitContended("Commit conflict: too many commits to the same table wait for their turn; try again")
-        refused = False
+        keep_for = None
         try:
+            node_leases.take_lease(slot, seconds=node_leases.LEASE_SECONDS)
             yield
         except CommitFailed as refusal:
-            refused = not isinstance(refusal, CommitContended)  # which says nothing about what the writer saw
+            if not isinstance(refusal, CommitContended):  # which says nothing about what the writer saw
+                keep_for = client
             raise
         finally:
-            turn.give_back(refused=refused)
+            node_leases.give_lease_back(slot, keep_seconds=0.0 if keep_for is None else KEPT_SECONDS)
+            turn.give_back(keep_for=keep_for)
     finally:
         with _turns_lock:
             turn.wanted_by -= 1

@@ -49,6 +49,7 @@ class Revision:
 
     identifier: Identifier
     move: Move
+    metadata: dict[str, Any]
     file: bytes
     document: bytes
     new_claims: list[str]
@@ -96,7 +97,7 @@ def revise(
         at=now(),
     )
     expired = [file for file in expired_files if _is_own(file, metadata)] if deletes_expired_files(metadata) else []
-    return Revision(target.identifier, move, encode(document, metadata), document, new_claims, expired)
+    return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
 
 
 def _is_new_folder(
@@ -240,6 +241,7 @@ def _claim_places(warehouse: Warehouse, owner: UUID, revision: Revision) -> None
 def _remember(target: Target, revision: Revision) -> None:
     identifier = revision.identifier
     version = Version(revision.move.tabular_id, revision.move.metadata_location)
+    metadata_cache.put_parsed(version, revision.metadata, revision.document)
     metadata_cache.put(
         version, revision.document, address=(target.warehouse_id, identifier.path_key, identifier.name_key)
     )

@@ -39,7 +39,7 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
             return list(cursor.fetchall())
     with connection.wrap_database_errors:
         if connection.connection is None and not connection.in_atomic_block and has_usual_time(connection):
-            return _borrowing(connection.pool, statement, params)
+            return _borrowing(connection.pool, statement, params)  # type: ignore[attr-defined]  # on PostgreSQL
         return _open_session(connection).kept_cursor.fetch_all(statement, params)
 
 

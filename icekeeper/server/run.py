@@ -19,6 +19,7 @@ from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
 from icekeeper.env import ServerSettings, Settings
+from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.companion import Companion
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.worker import RequestWorker
@@ -117,6 +118,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             body_size=conf.max_request_body_size,
         )
         self.board = LoadBoard(server.workers)
+        share_leases()
         super().__init__()
         address = (conf.bind_ip, conf.listen_port)
         kind = TCP6Socket if ":" in conf.bind_ip else TCPSocket
@@ -128,6 +130,10 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Any:
         return import_string(settings.WSGI_APPLICATION)
+
+    def end_thread(self) -> None:
+        """Called in a thread that ran requests and runs no more: its database connections are nobody else's."""
+        connections.close_all()
 
     def run(self) -> None:
         self.cfg.set("when_ready", lambda _arbiter: self.when_bound())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import queue
 import signal
 import socket
 import threading
@@ -27,9 +26,11 @@ from gunicorn.workers.base import Worker
 
 from icekeeper.kernel.errors import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request_id import set_request_id
+from icekeeper.kernel.thread_lending import set_lender
 from icekeeper.server.answer import LARGEST_DRAIN, Answer
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Turn
+from icekeeper.server.crew import Crew
 from icekeeper.server.poller import Poller
 from icekeeper.server.refusals import as_refusal, refusal_bytes
 
@@ -70,7 +71,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.read_timeout: float = self.app.limits.read_timeout
         self.connections: dict[int, Connection] = {}
         self.handover = threading.Lock()
-        self.tickets: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
+        self.crew: Crew[_Ticket] = Crew(self.cfg.threads, self._run_ticket, self.app.end_thread)
         self.waiting: deque[tuple[float, _Ticket]] = deque()
         self.poller = Poller()
         self.listeners: dict[int, Any] = {}
@@ -92,8 +93,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             listener.settimeout(0.0)
             self.listeners[listener.fileno()] = listener
             self.poller.add(listener.fileno())
-        for number in range(self.cfg.threads):
-            threading.Thread(target=self._run_requests, name=f"request-{number}", daemon=True).start()
+        set_lender(self.crew)
+        self.crew.start()
         next_sweep = 0.0
         while self.alive:
             self.notify()
@@ -191,7 +192,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             connection.arrived = monotonic()
             ticket = [connection]
             self.waiting.append((connection.arrived, ticket))
-            self.tickets.put(ticket)
+            self.crew.submit(ticket)
         elif (refusal := connection.refusal()) is not None:
             connection.arrived = monotonic()
             self._refuse(connection, refusal)
@@ -255,22 +256,21 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     # --- the threads ---------------------------------------------------------------------------------------------
 
-    def _run_requests(self) -> None:
-        while (ticket := self.tickets.get()) is not None:
-            try:
-                connection = ticket.pop()
-            except IndexError:  # it waited too long and was refused
-                continue
-            connection.turn = Turn.THREAD
-            try:
-                if self._run_request(connection):
-                    self._give_back(connection)
-                else:
-                    self._linger(connection)
-            except (Exception, SystemExit):  # whatever happens, the thread lives on
-                self.log.exception("request failed outside the application")
-                self._close(connection)
-            set_request_id(None)
+    def _run_ticket(self, ticket: _Ticket) -> None:
+        try:
+            connection = ticket.pop()
+        except IndexError:  # it waited too long and was refused
+            return
+        connection.turn = Turn.THREAD
+        try:
+            if self._run_request(connection):
+                self._give_back(connection)
+            else:
+                self._linger(connection)
+        except (Exception, SystemExit):  # whatever happens, the thread lives on
+            self.log.exception("request failed outside the application")
+            self._close(connection)
+        set_request_id(None)
 
     def _run_request(self, connection: Connection) -> bool:
         """Parse and answer one request; whether the connection can carry another."""
@@ -410,8 +410,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._sweep(monotonic())
         if self.connections:
             self.log.warning("stopped with %d connections still open", len(self.connections))
-        for _ in range(self.cfg.threads):
-            self.tickets.put(None)
+        self.crew.stop()
 
     def _accept_waiting(self, listener: Any) -> None:
         """Take in connections that the kernel has completed already: closing the listener would reset them."""

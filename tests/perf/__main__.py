@@ -28,7 +28,7 @@ from tests.perf.report import Row
 from tests.perf.rows import Read, Write
 
 RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
-WORKERS, THREADS = 2, 4
+WORKERS, THREADS = 2, 8
 ROUNDS = 5
 
 

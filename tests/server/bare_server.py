@@ -56,11 +56,11 @@ class BareServer:
             yield [stack.enter_context(self.client()) for _ in range(count)]
 
     @contextmanager
-    def holding(self, client: RawClient) -> Iterator[None]:
+    def holding(self, client: RawClient, *, view: str = "hold") -> Iterator[None]:
         """One thread is at work for `client` and ends only after this; then `client.answer()` is there."""
         call = self.home / f"held-{uuid4()}"
         begun, release = call.with_suffix(".begun"), call.with_suffix(".release")
-        client.send(f"GET /catalog/v1/hold?begun={begun}&release={release} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        client.send(f"GET /catalog/v1/{view}?begun={begun}&release={release} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         give_up = time.monotonic() + 30
         while not begun.exists():
             assert time.monotonic() < give_up, "the server did not take the request"

@@ -19,6 +19,7 @@ from icekeeper.kernel.base_url import base_url
 from icekeeper.kernel.deadline import begin_write, remaining
 from icekeeper.kernel.raw_path import decode_levels
 from icekeeper.kernel.request_id import current_request_id
+from icekeeper.kernel.thread_lending import waiting_for_others
 from management.api.health import health
 
 
@@ -71,6 +72,12 @@ def hold(request: HttpRequest) -> HttpResponse:
     while time.monotonic() < give_up and not Path(request.GET["release"]).exists():
         time.sleep(0.01)
     return _json({"held": True})
+
+
+def wait(request: HttpRequest) -> HttpResponse:
+    """As `hold`, but it says that it waits for others."""
+    with waiting_for_others():
+        return hold(request)
 
 
 def large(request: HttpRequest) -> HttpResponse:
@@ -156,6 +163,7 @@ urlpatterns = [
     path("catalog/v1/namespaces/<levels:name>", levels),
     path("catalog/v1/sleep", sleep),
     path("catalog/v1/hold", hold),
+    path("catalog/v1/wait", wait),
     path("catalog/v1/large", large),
     path("catalog/v1/nothing", nothing),
     path("catalog/v1/not-modified", not_modified),

@@ -1,16 +1,18 @@
-"""How long a commit is tried again."""
+"""Whose turn it is to commit, and how long a commit is tried again."""
 
 from __future__ import annotations
 
-import math
 import time
-from threading import Event, Thread
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Thread
 
 import pytest
 
 from catalog.services import contention
 from catalog.services.contention import attempts, turns_at
 from icekeeper.kernel import deadline
+from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
 
 
@@ -37,59 +39,109 @@ def test_tries_are_numbered_and_nobody_sleeps_after_the_last(monkeypatch: pytest
     assert len(slept) == contention.ATTEMPTS - 1
 
 
-def test_who_waited_while_another_was_refused_lets_it_come_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 60.0)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
-    order: list[str] = []
-    waits = Event()
+class Writer(Thread):
+    """Wants the turn at "t" over a connection of its own and does `act` in it."""
 
-    def wait_behind() -> None:
-        waits.set()
-        with turns_at(["t"]):
-            order.append("waited")
+    def __init__(self, client: str, act: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._client, self._act = client, act
 
-    behind = Thread(target=wait_behind)
-    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012 - the block is what is refused
-        behind.start()
-        assert waits.wait(10)
-        until = time.monotonic() + 10
-        while contention._turns["t"].wanted_by < 2:
-            assert time.monotonic() < until
-            time.sleep(0.001)
-        time.sleep(0.05)  # from wanting it to waiting for it
-        raise CommitFailed("planted")
-    with turns_at(["t"]):
-        order.append("came back")
-    behind.join(10)  # long before its head start is over, which ends with the turn that it was for
-    assert order == ["came back", "waited"]
+    def run(self) -> None:
+        set_client_connection(self._client)
+        with suppress(CommitContended), turns_at(["t"]):
+            self._act()
+
+    def begin_to_wait(self) -> None:
+        """Return once it waits behind all others that do."""
+        before = len(contention._turns["t"].queue)
+        self.start()
+        _until(lambda: len(contention._turns["t"].queue) > before)
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def own_connection() -> Iterator[None]:
+    set_client_connection("own:1")
+    yield
+    set_client_connection(None)
     assert not contention._turns
 
 
-def test_a_head_start_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 0.01)
-    turn = contention._Turn()
-    assert turn.take(1)
-    behind = Thread(target=lambda: turn.take(10) and turn.give_back(refused=False))
-    behind.start()
-    time.sleep(0.05)
-    turn.give_back(refused=True)
-    behind.join(10)
-    assert not behind.is_alive()
-    assert not turn.is_taken
+def _order_of(order: list[str], name: str) -> Writer:
+    return Writer(name, lambda: order.append(name))
+
+
+def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
+    order: list[str] = []
+    writers = [_order_of(order, f"{number}") for number in range(5)]
+    with turns_at(["t"]):
+        for writer in writers:
+            writer.begin_to_wait()
+    for writer in writers:
+        writer.join(30)
+    assert order == ["0", "1", "2", "3", "4"]
+
+
+def test_a_refused_writer_comes_back_before_those_who_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012 - the block is what is refused
+        waiting.begin_to_wait()
+        raise CommitFailed("planted")
+    newcomer = _order_of(order, "came after the refusal")
+    newcomer.begin_to_wait()
+    with turns_at(["t"]):
+        order.append("came back")
+    waiting.join(30)
+    newcomer.join(30)
+    assert order == ["came back", "waited", "came after the refusal"]
+
+
+def test_a_turn_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contention, "KEPT_SECONDS", 0.01)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012
+        waiting.begin_to_wait()
+        raise CommitFailed("planted")
+    waiting.join(30)
+    assert order == ["waited"]
 
 
 def test_nobody_is_put_off_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often others are refused."""
-    monkeypatch.setattr(contention, "HEAD_START_SECONDS", 60.0)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 0.1)
-    turn = contention._Turn()
-    assert turn.take(1)
-    behind = Thread(target=lambda: turn.take(30) and turn.give_back(refused=False))
-    behind.start()
-    time.sleep(0.02)
-    turn.give_back(refused=True)
-    behind.join(10)
-    assert not behind.is_alive()
+    """However often others are refused and come back."""
+    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 0.05)
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012
+        waiting.begin_to_wait()
+        raise CommitFailed("planted")
+    waiting.join(30)
+    assert order == ["waited"]
+
+
+def test_a_turn_is_not_kept_for_a_writer_that_may_have_seen_the_newest_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
+    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    with pytest.raises(CommitContended), turns_at(["t"]):  # noqa: PT012
+        waiting.begin_to_wait()
+        raise CommitContended("planted")
+    waiting.join(30)
+    assert order == ["waited"]
 
 
 def test_who_gets_no_turn_at_one_table_is_not_refused_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,13 +152,27 @@ def test_who_gets_no_turn_at_one_table_is_not_refused_at_another(monkeypatch: py
         first.wanted_by += 1
         with pytest.raises(CommitContended), turns_at(["a", "b"]):
             raise AssertionError("b is taken")
-        assert first.refused_at == -math.inf
+        assert first.kept_for is None
     del contention._turns["a"]
 
 
 def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
     turn = contention._Turn()
-    assert turn.take(1)
-    assert not turn.take(0.01)
-    turn.give_back(refused=False)
-    assert turn.take(0)
+    assert turn.take(1, client="a")
+    assert not turn.take(0.01, client="b")
+    turn.give_back(keep_for=None)
+    assert turn.take(0, client="c")
+
+
+def test_who_gives_up_leaves_its_place_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    behind = _order_of(order, "behind")
+    monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 0.2)
+    hasty = _order_of(order, "hasty")
+    with turns_at(["t"]):
+        hasty.begin_to_wait()
+        monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 60.0)
+        behind.begin_to_wait()
+        hasty.join(30)
+    behind.join(30)
+    assert order == ["behind"]

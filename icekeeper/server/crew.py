@@ -1,0 +1,67 @@
+"""The threads of a server process that run requests."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MOST_LENT = 64
+"""Threads beside the set number, while as many requests wait for others."""
+
+
+class Crew(Generic[T]):
+    """`size` threads that do `work` on what is submitted, in its order; one more for each that waits for others.
+
+    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.thread_lending`.
+    """
+
+    def __init__(self, size: int, work: Callable[[T], None], at_end: Callable[[], None]) -> None:
+        self._size, self._work, self._at_end = size, work, at_end
+        self._submitted: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+        self._counting = threading.Lock()
+        self._running = self._waiting = 0
+
+    def start(self) -> None:
+        self._running = self._size
+        for _ in range(self._size):
+            self._start_thread()
+
+    def submit(self, item: T) -> None:
+        self._submitted.put(item)
+
+    def stop(self) -> None:
+        """Let each thread end when it has nothing to do."""
+        for _ in range(self._size + MOST_LENT):
+            self._submitted.put(None)
+
+    def begin_wait(self) -> None:
+        """The request of this thread waits for others: another thread may run in its place."""
+        with self._counting:
+            self._waiting += 1
+            is_needed = self._running - self._waiting < self._size and self._running < self._size + MOST_LENT
+            self._running += is_needed
+        if is_needed:
+            self._start_thread()
+
+    def end_wait(self) -> None:
+        """It goes on at once; instead of it the next thread ends that has finished its request."""
+        with self._counting:
+            self._waiting -= 1
+
+    def _start_thread(self) -> None:
+        threading.Thread(target=self._run, name="request", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._is_surplus() and (item := self._submitted.get()) is not None:
+            self._work(item)
+        self._at_end()
+
+    def _is_surplus(self) -> bool:
+        with self._counting:
+            is_surplus = self._running - self._waiting > self._size
+            self._running -= is_surplus
+        return is_surplus

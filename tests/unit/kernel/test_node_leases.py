@@ -1,0 +1,149 @@
+"""Leases between processes that one server forked. Each process here does what it is told, one step at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+import pytest
+
+from icekeeper.kernel import node_leases
+from icekeeper.kernel.node_leases import LeaseBoard
+
+SLOT = 7
+FORK = multiprocessing.get_context("fork")
+
+
+class Other:
+    """Another process with the same board."""
+
+    def __init__(self, board: LeaseBoard) -> None:
+        self._pipe, theirs = FORK.Pipe()
+        self.process = FORK.Process(target=_obey, args=(board, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self._pipe.close()
+
+    def take(self) -> bool:
+        return bool(self._ask("take", SLOT))
+
+    def give_back(self, keep_seconds: float = 0.0) -> None:
+        self._ask("give_back", SLOT, keep_seconds=keep_seconds)
+
+    def _ask(self, name: str, *args: Any, **options: Any) -> Any:
+        self._pipe.send((name, args, options))
+        assert self._pipe.poll(30)
+        return self._pipe.recv()
+
+
+def _obey(board: LeaseBoard, pipe: Pipe) -> None:
+    while True:
+        name, args, options = pipe.recv()
+        pipe.send(getattr(board, name)(*args, **options))
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[LeaseBoard]:
+    monkeypatch.setattr(node_leases, "LEASE_SECONDS", 60.0)
+    monkeypatch.setattr(node_leases, "STILL_WANTED_SECONDS", 60.0)
+    made = LeaseBoard()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def others(board: LeaseBoard) -> Iterator[tuple[Other, Other]]:
+    pair = Other(board), Other(board)
+    yield pair
+    for other in pair:
+        other.kill()
+
+
+def test_one_process_has_it_until_it_gives_it_back(board: LeaseBoard, others: tuple[Other, Other]) -> None:
+    other, _ = others
+    assert board.take(SLOT)
+    assert board.take(SLOT)  # it is the process's, not the thread's
+    assert not other.take()
+    other.give_back()  # which is not its to give
+    assert not other.take()
+    board.give_back(SLOT, keep_seconds=0)
+    assert other.take()
+    assert not board.take(SLOT)
+
+
+def test_who_waits_gets_it_before_the_one_who_had_it(board: LeaseBoard, others: tuple[Other, Other]) -> None:
+    first, second = others
+    assert board.take(SLOT)
+    assert not first.take()
+    assert not second.take()
+    board.give_back(SLOT, keep_seconds=0)
+    assert not second.take()  # it is the first that was promised it, even if that has not come yet
+    assert not board.take(SLOT)
+    assert first.take()
+    first.give_back()
+    assert not board.take(SLOT)
+    assert second.take()
+
+
+def test_a_kept_lease_is_the_own_process_s_until_its_time_is_over(
+    board: LeaseBoard, others: tuple[Other, Other]
+) -> None:
+    other, _ = others
+    assert board.take(SLOT)
+    board.give_back(SLOT, keep_seconds=60)
+    assert not other.take()
+    assert board.take(SLOT)
+    board.give_back(SLOT, keep_seconds=0.01)
+    time.sleep(0.02)
+    assert other.take()
+
+
+def test_a_process_that_is_killed_holds_up_nobody_for_long(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_leases, "LEASE_SECONDS", 0.05)
+    other = Other(board)
+    assert other.take()
+    assert not board.take(SLOT)
+    other.kill()
+    time.sleep(0.1)
+    assert board.take(SLOT)
+
+
+def test_a_process_that_is_killed_while_it_waits_is_passed_over(
+    board: LeaseBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_leases, "STILL_WANTED_SECONDS", 0.05)
+    other = Other(board)
+    assert board.take(SLOT)
+    assert not other.take()
+    other.kill()
+    time.sleep(0.1)
+    board.give_back(SLOT, keep_seconds=0)
+    assert board.take(SLOT)
+
+
+def test_nobody_waits_longer_than_said(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_leases, "_board", board)
+    other = Other(board)
+    assert other.take()
+    assert not node_leases.take_lease(SLOT, seconds=0.02)
+    other.give_back()
+    assert node_leases.take_lease(SLOT, seconds=30)
+    other.kill()
+
+
+def test_without_a_board_every_lease_is_there() -> None:
+    assert node_leases._board is None
+    assert node_leases.take_lease(SLOT, seconds=0)
+    node_leases.give_lease_back(SLOT)
+
+
+def test_hostile_addresses_have_a_slot() -> None:
+    for address in (("w", "\ud800", ""), ("w", "a" * 100_000, "$\x00"), ("w", "ns", "t")):
+        assert 0 <= node_leases.slot_of(address) < node_leases.SLOTS

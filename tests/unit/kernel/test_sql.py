@@ -1,0 +1,126 @@
+"""Statements of the hot paths: which session of the pool they run on, on the run's database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError, ProgrammingError, connection, transaction
+
+from icekeeper.kernel import statement_deadline
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import RequestTimeout
+from icekeeper.kernel.sql import execute, fetch_all, fetch_one
+from icekeeper.kernel.statement_deadline import restore_statement_limits
+from tenancy.models import Project
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COUNT = "SELECT count(*) FROM tenancy_project WHERE name = %s"
+on_postgres = pytest.mark.skipif(
+    "connection.vendor != 'postgresql'", reason="SQLite has no pool: each thread has its connection"
+)
+
+
+@pytest.fixture(autouse=True)
+def known_limits() -> Iterator[None]:
+    statement_deadline.install()
+    connection.close()
+    connection.ensure_connection()
+    connection.close()
+    yield
+    restore_statement_limits()
+    connection.close()
+
+
+def _count(name: str) -> Any:
+    row = fetch_one("default", COUNT, [name])
+    return row[0] if row else None
+
+
+def _server() -> dict[str, Any]:
+    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+    return {
+        name: connection.settings_dict[theirs] for name, theirs in names.items() if connection.settings_dict[theirs]
+    }
+
+
+def _with_time() -> Any:
+    return deadline(time.monotonic() + 3600)
+
+
+def test_a_read_outside_of_a_transaction_leaves_no_connection_open() -> None:
+    Project.objects.create(name="p")
+    connection.close()
+    with _with_time():
+        assert _count("p") == 1
+        assert connection.vendor == "sqlite" or connection.connection is None
+        assert fetch_all("default", COUNT, ["nobody"]) == [(0,)]
+
+
+def test_a_transaction_sees_what_it_wrote() -> None:
+    with _with_time(), transaction.atomic():
+        Project.objects.create(name="p")
+        assert _count("p") == 1
+        assert execute("UPDATE tenancy_project SET name = %s WHERE name = %s", ["q", "p"]) == 1
+        assert _count("q") == 1
+        transaction.set_rollback(True)
+    with _with_time():
+        assert _count("q") == 0
+
+
+def test_a_statement_that_fails_leaves_its_session_usable() -> None:
+    with _with_time():
+        for _ in range(20):  # more than the pool has
+            with pytest.raises((ProgrammingError, OperationalError)):
+                fetch_all("default", "SELECT nothing FROM nowhere WHERE id = %s", ["x"])
+        assert _count("p") == 0
+
+
+def test_no_time_left_is_a_timeout_before_anything_is_sent() -> None:
+    with deadline(time.monotonic() - 1), pytest.raises(RequestTimeout):
+        _count("p")
+
+
+@on_postgres
+def test_a_request_short_of_time_gives_its_statement_no_more() -> None:
+    ask = "SELECT setting::int FROM pg_settings WHERE name = %s"
+    usual = fetch_one("default", ask, ["statement_timeout"])
+    with deadline(time.monotonic() + 2.0):
+        lowered = fetch_one("default", ask, ["statement_timeout"])
+        restore_statement_limits()
+    assert usual is not None
+    assert lowered is not None
+    assert lowered[0] <= 2000 < usual[0]
+    connection.close()
+    with _with_time():
+        assert fetch_one("default", ask, ["statement_timeout"]) == usual
+
+
+@on_postgres
+def test_sessions_that_were_lost_are_replaced() -> None:
+    end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
+    with _with_time():
+        assert _count("p") == 0
+        with psycopg.connect(**_server(), autocommit=True) as another:
+            another.execute(end_all, [another.info.backend_pid])
+        lost = 0
+        for _ in range(10):
+            try:
+                assert _count("p") == 0
+            except OperationalError:
+                lost += 1
+        assert lost <= 4  # each at most once
+        assert _count("p") == 0
+
+
+@on_postgres
+def test_rows_are_not_held_between_statements() -> None:
+    with _with_time(), transaction.atomic():
+        fetch_one("default", "SELECT repeat('x', %s)", [1_000_000])
+        cursor = connection.connection.kept_cursor
+        assert cursor.pgresult is None
+        assert not cursor._results
