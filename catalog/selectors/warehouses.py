@@ -1,4 +1,4 @@
-"""What `/v1/config` must know about a warehouse."""
+"""Whether a warehouse is there, by its name or its id."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from catalog.errors import no_such_warehouse
 from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import as_uuid, fetch_one
@@ -19,8 +20,17 @@ _FIND = "SELECT id FROM storage_warehouse WHERE project_id = %s AND name_key = %
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
+_IS_ACTIVE = "SELECT 1 FROM storage_warehouse WHERE id = %s AND status = 'active'"
+
+
 class WarehouseNotGiven(BadRequest):
     wire_type = "GetConfigNoWarehouseProvided"
+
+
+def require_active(warehouse_id: UUID) -> None:
+    """Raises `NoSuchWarehouse` (404) for one that is missing or inactive."""
+    if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
+        raise no_such_warehouse(warehouse_id)
 
 
 def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | None) -> UUID:

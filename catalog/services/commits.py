@@ -15,6 +15,7 @@ from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target_of_commit
+from catalog.selectors.warehouses import require_active
 from catalog.services.contention import attempts, turns_at
 from catalog.services.creation import finish_staged_create, require_format_version
 from catalog.services.outcomes import RequestKey, keep_unchanged
@@ -81,6 +82,8 @@ def commit_transaction(
     addresses = [(warehouse_id, change.table.path_key, change.table.name_key) for change in changes]
     if len(set(addresses)) != len(addresses):
         raise TableIdentifiersNotUnique("Each table may stand in a transaction once")
+    if not changes:
+        require_active(warehouse_id)
     with turns_at(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []

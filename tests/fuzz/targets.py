@@ -100,12 +100,16 @@ def make_world(catalog: ApiClient, warehouse: Warehouse, storage_root: Path) -> 
     )
 
 
+A_MISS = 7
+"""A seed of an aim that replaces nothing."""
+
+
 class Aim:
     """Replaces values by ones that fit the world, most of the time; `seed` decides where."""
 
     def __init__(self, world: World, seed: int) -> None:
         self._world, self._random = world, Random(seed)
-        self.hits = seed % 8 != 7
+        self.hits = seed % 8 != A_MISS
         """Whether this aim replaces anything: one in eight requests is sent as it was generated."""
 
     def path(self, parameters: dict[str, Json]) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from tests.conftest import IS_LONG, RUN
 from tests.fuzz.documents import NAMES, operations, serves
 from tests.fuzz.judging import Judge
 from tests.fuzz.sending import send
-from tests.fuzz.targets import Aim, World
+from tests.fuzz.targets import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
 
@@ -43,3 +43,8 @@ def test_every_boundary_is_answered_as_promised(operation: APIOperation, world: 
     for number, case in enumerate(cases):
         with world.undone():
             judge.judge(send(case, Aim(world, number)))
+    # However few cases an operation has, what it says of things that are not there is seen.
+    with world.undone():
+        missed = send(cases[0], Aim(world, A_MISS))
+        judge.judge(missed)
+    assert missed.answer.status >= 400 or not cases[0].path_parameters, str(missed)

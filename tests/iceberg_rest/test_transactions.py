@@ -233,3 +233,10 @@ def test_a_table_that_is_only_asserted_is_held_at_the_commit(
     still_there = {"type": "assert-current-schema-id", "current-schema-id": 1}
     assert commit(catalog, setting("a", "1"), only_asserted | {"requirements": [still_there]}).status == 204
     assert properties(catalog, "a") == ["1"]
+
+
+def test_nothing_is_done_in_the_warehouse_of_the_path_only(catalog: ApiClient) -> None:
+    assert commit(catalog).status == 204
+    elsewhere = ApiClient("/catalog/v1/0198c0de-0000-7000-8000-000000000000")
+    answer = commit(elsewhere)
+    assert (answer.status, answer.json()["error"]["type"]) == (404, "NoSuchWarehouseException")
