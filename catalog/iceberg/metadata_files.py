@@ -47,6 +47,13 @@ def file_version(metadata_location: str) -> int | None:
     return int(digits) if has_version else None
 
 
+def is_first_metadata_file(name: str, id_ending: str) -> bool:
+    """Whether a file of this name, without folder, is a first version whose id ends in `id_ending`."""
+    stem, _, ending = name.partition(".")
+    is_metadata = ending in {"metadata.json", "gz.metadata.json"}
+    return is_metadata and file_version(name) == 0 and stem.endswith(id_ending)
+
+
 def encode(document: bytes, metadata: dict[str, Any]) -> bytes:
     """The bytes of the file that says `document`."""
     return gzip.compress(document, _GZIP_LEVEL, mtime=0) if _codec(metadata) == "gzip" else document

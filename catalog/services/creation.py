@@ -64,7 +64,7 @@ def create_table(
         now_ms=now_ms(),
     )
     if location is not None:
-        require_vacant(target, metadata["location"])
+        require_vacant(target, metadata["location"], once)
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
     staged = StagedTable(write_json(metadata))

@@ -26,7 +26,7 @@ from catalog.services.locations import (
     require_free_location,
     require_unheld,
 )
-from catalog.services.outcomes import RequestKey, Rewritten, keep_outcome
+from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outcome
 from catalog.services.pointers import snapshot_row
 from catalog.services.retirement import retire
 from icekeeper.kernel.clock import now
@@ -69,7 +69,7 @@ def make_tabular(
     """Write the first metadata file, then the rows; a refusal takes the file away again."""
     document = write_metadata(metadata)
     _require_unheld(target, kind, metadata)
-    metadata_location = first_metadata_location(metadata, new_id())
+    metadata_location = first_metadata_location(metadata, file_id(once))
     store = store_for(target.storage_profile)
     store.put_new(metadata_location, encode(document, metadata))
     try:

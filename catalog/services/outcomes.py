@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from catalog.selectors.tabulars import Loaded, StagedTable, load_version
 from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
@@ -55,6 +57,9 @@ class Rewritten:
     version: Loaded
 
 
+_MARK_DIGITS = 12
+
+
 @dataclass(frozen=True, slots=True)
 class RequestKey:
     """A client's Idempotency-Key, and the SHA-256 of everything that the request is."""
@@ -62,6 +67,18 @@ class RequestKey:
     warehouse_id: UUID
     key: UUID
     fingerprint: bytes
+
+    @property
+    def mark(self) -> str:
+        """Twelve hexadecimal digits in which the ids of its files end: an equal request knows them by it."""
+        whole = self.warehouse_id.bytes + self.key.bytes + self.fingerprint
+        return blake2b(whole, digest_size=_MARK_DIGITS // 2).hexdigest()
+
+
+def file_id(request: RequestKey | None) -> UUID:
+    """A new id for the file that the request writes."""
+    fresh = new_id()
+    return fresh if request is None else UUID(hex=fresh.hex[:-_MARK_DIGITS] + request.mark)
 
 
 def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError
 
 from catalog.errors import LocationNotEmpty, location_taken
+from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.selectors.targets import Target
 from catalog.services.locations import holders_of
+from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import Busy
@@ -30,11 +33,12 @@ LONGEST_WAIT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 
 
-def require_vacant(target: Target, location: str) -> None:
+def require_vacant(target: Target, location: str, once: RequestKey | None) -> None:
     """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
     unless the warehouse allows that.
 
-    Files of a dropped table whose purge is queued are no obstacle: the purge is done now, in place of the worker.
+    Files of a dropped table whose purge is queued are no obstacle: the purge is done now, in place of the worker. Nor
+    is what an equal request left that was cut short after it had written its file.
     Raises `Busy` (503) when there is no time for it, or when the worker is at it and does not end soon.
     """
     compared = location_inside(location, base=target.warehouse_location)
@@ -49,8 +53,12 @@ def require_vacant(target: Target, location: str) -> None:
                 _purge_now(lease, patience)
     if allows_non_empty_locations(target.storage_profile):
         return
-    if not store_for(target.storage_profile).is_empty(compared):
+    if not store_for(target.storage_profile).is_empty(compared, apart_from=partial(_is_of, once)):
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
+
+
+def _is_of(once: RequestKey | None, name: str) -> bool:
+    return once is not None and is_first_metadata_file(name, once.mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,24 @@ MAX_LOOKS = 10_000
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
-def holds_files(folder: int, keep_going: Callable[[], object], *, depth: int = 0) -> bool:
-    """Whether anything but folders lies below; folders nested beyond `MAX_DEPTH` count as something."""
+def holds_files(
+    folder: int, apart_from: Callable[[str], bool], keep_going: Callable[[], object], *, depth: int = 0
+) -> bool:
+    """Whether anything lies below but folders and files of whose names `apart_from` is true.
+
+    Folders nested beyond `MAX_DEPTH` count as something.
+    """
     if depth > MAX_DEPTH:
         return True
     with os.scandir(folder) as entries:
         for entry in entries:
             keep_going()
-            if not entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
+                with _opened(entry.name, folder) as deeper:
+                    if deeper is not None and holds_files(deeper, apart_from, keep_going, depth=depth + 1):
+                        return True
+            elif not (entry.is_file(follow_symlinks=False) and apart_from(entry.name)):
                 return True
-            with _opened(entry.name, folder) as deeper:
-                if deeper is not None and holds_files(deeper, keep_going, depth=depth + 1):
-                    return True
     return False
 
 

@@ -70,7 +70,7 @@ class LocalStore(ObjectStore):
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
             os.unlink(name, dir_fd=folder)
 
-    def is_empty(self, location: str) -> bool:
+    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         deadline.remaining()
         *folders, name = self._names(location)
         try:
@@ -82,7 +82,7 @@ class LocalStore(ObjectStore):
                         return False
                     raise
                 try:
-                    return not holds_files(folder, deadline.remaining)
+                    return not holds_files(folder, apart_from, deadline.remaining)
                 finally:
                     os.close(folder)
         except ObjectNotFound:

@@ -49,8 +49,11 @@ class ObjectStore(ABC):
         """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
 
     @abstractmethod
-    def is_empty(self, location: str) -> bool:
-        """Whether there is no object at the location or below it; folders without objects are nothing."""
+    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
+        """Whether there is no object at the location or below it; folders without objects are nothing.
+
+        Objects below it do not count when `apart_from` is true of the last part of their name.
+        """
 
     @abstractmethod
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:

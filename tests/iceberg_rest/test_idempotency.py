@@ -228,23 +228,50 @@ def test_contention_is_not_told_when_an_equal_request_was_faster(
     assert len(answer.json()["metadata"]["metadata-log"]) == 1
 
 
-def test_files_of_an_equal_request_that_is_under_way_are_no_last_word(
-    catalog: ApiClient, namespace: str, warehouse: Any, key: str, monkeypatch: pytest.MonkeyPatch
+def test_the_file_of_an_equal_request_that_is_under_way_is_no_obstacle(
+    catalog: ApiClient, namespace: str, warehouse: Any, key: str, files: Callable[[], list[str]], monkeypatch: Any
 ) -> None:
-    """The duplicate meets the file that the first has put; it must not end the first."""
+    """The duplicate meets the file that the first has put, and one of them makes the table."""
     body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
     insert = insertion.insert_tabular
 
     def overtaken(*args: Any, **options: Any) -> Any:
         monkeypatch.setattr(insertion, "insert_tabular", insert)
         duplicate = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
-        assert duplicate.refused(400, "InvalidLocation", "Unexpected files")
+        assert duplicate.status == 200
+        answers.append(duplicate)
         return insert(*args, **options)
 
+    answers: list[Answer] = []
     monkeypatch.setattr(insertion, "insert_tabular", overtaken)
     first = catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
     assert first.status == 200
+    assert same(first, answers[0])
     assert same(first, catalog.post("/namespaces/ns/tables", body, idempotency_key=key))
+    assert len(files()) == 1
+
+
+def test_what_an_equal_request_left_that_was_cut_short_is_no_obstacle(
+    catalog: ApiClient, namespace: str, warehouse: Any, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after it had put its file: who sends it again must get its table, and nobody else that place."""
+    body = {"name": "u", "schema": SCHEMA, "location": f"{warehouse.location}/chosen"}
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(insertion, "insert_tabular", die)
+        with pytest.raises(Killed):
+            catalog.post("/namespaces/ns/tables", body, idempotency_key=key)
+    for others in (str(uuid4()), None):
+        headers = {} if others is None else {"idempotency_key": others}
+        answer = catalog.post("/namespaces/ns/tables", body, **headers)
+        assert answer.refused(400, "InvalidLocation", "Unexpected files")
+    assert catalog.post("/namespaces/ns/tables", body, idempotency_key=key).status == 200
 
 
 def test_a_location_in_use_is_not_remembered(

@@ -108,7 +108,7 @@ def test_a_location_that_leads_through_a_link_is_refused(
 @pytest.mark.parametrize("spelled", ["{root}", "{root}/../outside", "{root}2", "/etc", "{root}/wh/../../outside"])
 def test_locations_outside_are_refused(store: LocalStore, root: Path, outside: Path, spelled: str) -> None:
     location = "file://" + spelled.format(root=root)
-    for ask in (lambda: store.delete_below(location, go_on), lambda: store.is_empty(location)):
+    for ask in (lambda: store.delete_below(location, go_on), lambda: is_empty(store, location)):
         with pytest.raises(InvalidLocation):
             ask()
     assert untouched(outside)
@@ -120,7 +120,7 @@ def test_a_file_is_no_folder(store: LocalStore, root: Path) -> None:
     with pytest.raises(InvalidLocation):
         store.delete_below(f"file://{root}/wh/t", go_on)
     assert (root / "wh/t").read_text() == "x"
-    assert not store.is_empty(f"file://{root}/wh/t")
+    assert not is_empty(store, f"file://{root}/wh/t")
 
 
 def test_names_of_any_bytes(store: LocalStore, root: Path) -> None:
@@ -143,7 +143,7 @@ def test_depth_costs_no_descriptors(store: LocalStore, root: Path, depth: int) -
         nonlocal most
         most = max(most, len(os.listdir("/proc/self/fd")))  # noqa: PTH208
 
-    assert not store.is_empty(f"file://{root}/wh/t")
+    assert not is_empty(store, f"file://{root}/wh/t")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     store.delete_below(f"file://{root}/wh/t", count)
     assert os.listdir(root / "wh") == []  # noqa: PTH208
@@ -249,23 +249,38 @@ def test_the_removal_is_synced(store: LocalStore, root: Path, monkeypatch: pytes
     assert synced == [root / "wh"]
 
 
+def is_empty(store: LocalStore, location: str) -> bool:
+    return store.is_empty(location, apart_from=lambda _: False)
+
+
+def test_some_names_may_not_count(store: LocalStore, root: Path) -> None:
+    location = f"file://{root}/wh/t"
+    (root / "wh/t/metadata").mkdir(parents=True)
+    (root / "wh/t/metadata/own").write_text("x")
+    (root / "wh/t/own").mkdir()
+    assert store.is_empty(location, apart_from=lambda name: name == "own")
+    assert not store.is_empty(location, apart_from=lambda name: name == "metadata")
+    (root / "wh/t/own/own").symlink_to("/nowhere")
+    assert not store.is_empty(location, apart_from=lambda name: name == "own")
+
+
 def test_empty_means_without_files(store: LocalStore, root: Path, outside: Path) -> None:
     location = f"file://{root}/wh/t"
-    assert store.is_empty(location)
+    assert is_empty(store, location)
     (root / "wh/t/a/b").mkdir(parents=True)
     (root / "wh/t2").mkdir()
     (root / "wh/t2/x").write_text("x")
-    assert store.is_empty(location)
+    assert is_empty(store, location)
     (root / "wh/t/a/b/link").symlink_to(outside)
-    assert not store.is_empty(location)
+    assert not is_empty(store, location)
     (root / "wh/t/a/b/link").unlink()
     (root / "wh/t/a/b/x").write_text("")
-    assert not store.is_empty(location)
+    assert not is_empty(store, location)
     (root / "wh/link").symlink_to(outside)
-    assert not store.is_empty(f"file://{root}/wh/link")
+    assert not is_empty(store, f"file://{root}/wh/link")
     with pytest.raises(InvalidLocation):
-        store.is_empty(f"file://{root}/wh/link/t")
+        is_empty(store, f"file://{root}/wh/link/t")
     chain(root / "wh/deep", MAX_DEPTH, None)
-    assert store.is_empty(f"file://{root}/wh/deep")
+    assert is_empty(store, f"file://{root}/wh/deep")
     chain(root / "wh/deeper", MAX_DEPTH + 1, None)
-    assert not store.is_empty(f"file://{root}/wh/deeper")
+    assert not is_empty(store, f"file://{root}/wh/deeper")
