@@ -94,7 +94,9 @@ class ServerSettings(BaseModel):
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default_factory=lambda: os.cpu_count() or 1, description="Server processes; the default is one a core"
     )
-    threads: Annotated[int, Field(ge=1, le=256)] = Field(8, description="Requests that one process handles at once")
+    threads: Annotated[int, Field(ge=1, le=256)] = Field(
+        8, description="Requests that one process handles at once; up to 64 more may wait for others"
+    )
     connections: Annotated[int, Field(ge=1)] = Field(
         1000, description="Open client connections a process, idle ones included"
     )

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
-from unittest.mock import patch
 from urllib.parse import unquote_to_bytes
-
-from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 from icekeeper.kernel.request_id import set_request_id
 from icekeeper.wsgi import application
@@ -71,22 +66,14 @@ def call(method: str, target: str, *, body: bytes = b"", headers: dict[str, str]
     def start_response(status: str, response_headers: list[tuple[str, str]], exc_info: object = None) -> None:
         started.update(status=int(status.split(maxsplit=1)[0]), headers=dict(response_headers))
 
-    with _connections_of_the_test():
-        result = application(environ, start_response)
-        try:
-            content = b"".join(result)
-        finally:
-            if hasattr(result, "close"):
-                result.close()
-            set_request_id(None)  # as the server does between requests
+    result = application(environ, start_response)
+    try:
+        content = b"".join(result)
+    finally:
+        if hasattr(result, "close"):
+            result.close()
+        set_request_id(None)  # as the server does between requests
     return Answer(started["status"], started["headers"], content)
-
-
-def _connections_of_the_test() -> AbstractContextManager[Any]:
-    """Inside a test's transaction the server must not give the connection away, as it does between requests."""
-    if not connection.in_atomic_block:
-        return nullcontext()
-    return patch.object(BaseDatabaseWrapper, "close_if_unusable_or_obsolete")
 
 
 class ApiClient:

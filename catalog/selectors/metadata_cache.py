@@ -17,6 +17,8 @@ from uuid import UUID
 from cachetools import LRUCache
 from django.conf import settings
 
+from catalog.iceberg.metadata_files import file_version
+
 ADDRESSES = 100_000
 """How many tables' last seen metadata are remembered."""
 
@@ -34,6 +36,11 @@ class Version:
     tabular_id: UUID
     metadata_location: str
     snapshots: str = "all"
+
+    def comes_after(self, other: Version) -> bool:
+        """Whether it is certainly a later version of the same tabular: each commit counts the file's name up."""
+        mine, theirs = file_version(self.metadata_location), file_version(other.metadata_location)
+        return self.tabular_id == other.tabular_id and mine is not None and theirs is not None and mine > theirs
 
 
 class MetadataCache:
@@ -79,16 +86,21 @@ class MetadataCache:
             self._judged[version] = members
 
     def put(self, version: Version, document: bytes, *, address: Hashable) -> None:
-        """Remember `version` as the one at `address`; nobody will ask for the one that was there before."""
-        self.put_document(version, document)
+        """Remember `version` as the one at `address`, and forget the one that it came after.
+
+        Who read before a commit, or from a replica that lags, may come with an older one: that is of no use.
+        """
         with self._lock:
             before = self._last_seen.get(address)
+            if before is not None and before.comes_after(version):
+                return
             self._last_seen[address] = version
-            if before is not None and before != version:
+            if before is not None and version.comes_after(before):
                 self._documents.pop(before, None)
                 self._documents.pop(replace(before, snapshots="refs"), None)
                 self._parsed.pop(before, None)
                 self._judged.pop(before, None)
+        self.put_document(version, document)
 
     def put_document(self, version: Version, document: bytes) -> None:
         if len(document) <= self._max_bytes:

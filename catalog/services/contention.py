@@ -56,11 +56,11 @@ class _Turn:
             if not self.is_taken and (not self.queue or self._is_kept_for(client)) and self._is_free_for(client):
                 self._begin()
                 return True
+        with waiting_for_others(), self.lock:
             place = Condition(self.lock)
             self.queue.append(place)
             try:
-                with waiting_for_others():
-                    return self._wait_at(place, until)
+                return self._wait_at(place, until)
             finally:
                 self.queue.remove(place)
                 self._call_next()
@@ -110,13 +110,13 @@ _turns_lock = Lock()
 
 @contextmanager
 def turns_at(addresses: Iterable[Hashable]) -> Iterator[None]:
-    """Be the only one on this machine who commits to what is at `addresses`; they are taken in one order.
+    """Be the only one on this machine who commits to what is at `addresses`; turns and leases are taken in one order.
 
     No database lock: other machines are kept out by the compare-and-set alone. Raises `CommitContended` (409) when the
     turn does not come in time.
     """
     with ExitStack() as held:
-        for address in sorted(set(addresses), key=str):
+        for address in sorted(set(addresses), key=lambda each: (node_leases.slot_of(each), str(each))):
             held.enter_context(_turn_at(address))
         yield
 

@@ -9,15 +9,14 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import MiddlewareNotUsed
 from django.core.handlers.wsgi import WSGIHandler
-from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from icekeeper.http.access_log import log_request
+from icekeeper.kernel.connections import give_back_connections
 from icekeeper.kernel.error_answers import answer_error
 from icekeeper.kernel.errors import MethodNotAllowed
-from icekeeper.kernel.statement_deadline import restore_statement_limits
 
 Handle = Callable[[HttpRequest], HttpResponseBase]
 
@@ -36,21 +35,11 @@ class EdgeHandler(WSGIHandler):
             if response.status_code not in (204, 304) and "Content-Length" not in headers:
                 headers["Content-Length"] = str(len(response.content))
             # The work is done: a slow reader of the answer must not keep a pooled connection from others.
-            restore_statement_limits()
-            close_connections()
+            give_back_connections()
         else:
-            _when_closed(response, restore_statement_limits)
-            _when_closed(response, close_connections)
+            _when_closed(response, give_back_connections)
         _when_closed(response, partial(log_request, request, response))
         return response
-
-
-def close_connections() -> None:
-    """As Django's `close_old_connections`, for the connections of this thread that are there."""
-    for alias in connections.settings:
-        connection = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]  # noqa: SLF001
-        if connection is not None:
-            connection.close_if_unusable_or_obsolete()
 
 
 class PageHandler(EdgeHandler):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from psycopg_pool import PoolTimeout
 
 _FOREIGN_KEY_VIOLATION = "23503"
 
@@ -21,16 +22,21 @@ def sqlstate(error: BaseException) -> str:
 
 
 def is_load(error: BaseException) -> bool:
-    """Whether others were in the way: locks, deadlocks, timeouts. All of it was rolled back; later it may work."""
-    return sqlstate(error) in _LOAD or _sqlite_code(error) in _SQLITE_LOAD
+    """Whether others were in the way: locks, deadlocks, timeouts, a pool without a free connection.
+
+    All of it was rolled back, or never sent; later it may work.
+    """
+    return _is_pool_timeout(error) or sqlstate(error) in _LOAD or _sqlite_code(error) in _SQLITE_LOAD
 
 
 def is_outcome_unknown(error: DatabaseError | InterfaceError) -> bool:
     """Whether work that was being committed may have been, although we were told of an error.
 
     So it is when the connection to PostgreSQL broke or the server is going down, and when SQLite could not write to
-    its disk. Everything else (locks, deadlocks, timeouts, constraints) was rolled back.
+    its disk. Everything else (locks, deadlocks, timeouts, constraints) was rolled back, or never sent.
     """
+    if _is_pool_timeout(error):
+        return False
     sqlite_code = _sqlite_code(error)
     if sqlite_code is not None:
         return sqlite_code in _SQLITE_IN_DOUBT
@@ -40,6 +46,10 @@ def is_outcome_unknown(error: DatabaseError | InterfaceError) -> bool:
 
 def is_foreign_key_violation(error: IntegrityError) -> bool:
     return sqlstate(error) == _FOREIGN_KEY_VIOLATION or "FOREIGN KEY" in str(error)
+
+
+def _is_pool_timeout(error: BaseException) -> bool:
+    return isinstance(error.__cause__, PoolTimeout)
 
 
 def _sqlite_code(error: BaseException) -> int | None:

@@ -21,7 +21,7 @@ from threading import Lock
 
 from icekeeper.kernel.thread_lending import waiting_for_others
 
-SLOTS = 4096
+SLOTS = 65_536
 LEASE_SECONDS = 1.0
 """How long a process that does not give its lease back, because it was killed or stopped, holds up the others."""
 
@@ -46,9 +46,8 @@ class LeaseBoard:
     """Memory that a process shares with those it forks. Times are of the monotonic clock, one for all processes."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        self._file.truncate(SLOTS * _SLOT.size)
-        self._memory = mmap.mmap(self._file.fileno(), SLOTS * _SLOT.size)
+        self._memory = mmap.mmap(-1, SLOTS * _SLOT.size)
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - stays empty: locks need no bytes; closed by `close`
         self._lock = Lock()
 
     def close(self) -> None:

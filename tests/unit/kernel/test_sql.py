@@ -108,12 +108,12 @@ def test_sessions_that_were_lost_are_replaced() -> None:
         with psycopg.connect(**_server(), autocommit=True) as another:
             another.execute(end_all, [another.info.backend_pid])
         lost = 0
-        for _ in range(10):
+        for _ in range(20):
             try:
                 assert _count("p") == 0
             except OperationalError:
                 lost += 1
-        assert lost <= 4  # each at most once
+        assert lost <= connection.pool.max_size  # each at most once
         assert _count("p") == 0
 
 
@@ -124,3 +124,4 @@ def test_rows_are_not_held_between_statements() -> None:
         cursor = connection.connection.kept_cursor
         assert cursor.pgresult is None
         assert not cursor._results
+        assert cursor._tx.pgresult is None
