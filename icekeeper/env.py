@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -137,6 +137,8 @@ class Settings(BaseModel):
     """Every setting that something reads; field names follow the variable names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    _mask_wrapped: ClassVar[bool] = True
+    """Django asks it of each value that its settings hold, at each use; pydantic would search for it in vain."""
 
     # --- server -------------------------------------------------------------------------------------------------
     base_uri: AnyHttpUrl | None = Field(

@@ -8,7 +8,9 @@ from time import monotonic
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import close_caches
 from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.base import reset_urlconf
 from django.core.signals import request_finished, request_started
 from django.db import close_old_connections, reset_queries
 from django.urls import get_resolver
@@ -41,6 +43,9 @@ class Application:
         request_finished.disconnect(close_old_connections)
         if not settings.DEBUG:
             request_started.disconnect(reset_queries)  # nothing is remembered that it could forget
+        # There is no cache to close, and each handler that reads the thread's URL configuration sets it first.
+        request_finished.disconnect(close_caches)
+        request_finished.disconnect(reset_urlconf)
         self._api, self._pages = ApiHandler(), PageHandler()
         self._prefixes: tuple[str, ...] = settings.API_PREFIXES
         self._body_limit: int = settings.ICEKEEPER.max_request_body_size

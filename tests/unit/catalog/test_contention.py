@@ -11,7 +11,7 @@ import pytest
 
 from catalog.services import contention
 from catalog.services.contention import attempts, turns_at
-from icekeeper.kernel import deadline
+from icekeeper.kernel import deadline, node_leases
 from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
 
@@ -55,9 +55,10 @@ class Writer(Thread):
 
     def begin_to_wait(self) -> None:
         """Return once it waits behind all others that do."""
-        before = len(contention._turns["t"].queue)
+        queue = contention._turns["t"].queue
+        before = len(queue)
         self.start()
-        _until(lambda: len(contention._turns["t"].queue) > before)
+        _until(lambda: len(queue) > before)
 
 
 def _until(holds: Callable[[], bool]) -> None:
@@ -69,10 +70,11 @@ def _until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def own_connection() -> Iterator[None]:
+    contention._turns.clear()
     set_client_connection("own:1")
     yield
     set_client_connection(None)
-    assert not contention._turns
+    assert not any(turn.is_taken or turn.queue for turn in contention._turns.values())
 
 
 def _order_of(order: list[str], name: str) -> Writer:
@@ -149,20 +151,18 @@ def test_a_turn_is_not_kept_for_a_writer_that_may_have_seen_the_newest_version(
 def test_who_gets_no_turn_at_one_table_is_not_refused_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that waits for its second table in vain saw nothing old of the first."""
     monkeypatch.setattr(contention, "LONGEST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(node_leases, "slot_of", ord)  # turns are taken in the order of the slots
     with turns_at(["b"]):
-        first = contention._turns.setdefault("a", contention._Turn())
-        first.wanted_by += 1
         with pytest.raises(CommitContended), turns_at(["a", "b"]):
             raise AssertionError("b is taken")
-        assert first.kept_for is None
-    del contention._turns["a"]
+        assert contention._turns["a"].kept_for is None
 
 
 def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
     turn = contention._Turn()
     assert turn.take(1, client="a")
     assert not turn.take(0.01, client="b")
-    turn.give_back(keep_for=None)
+    turn.give_back(has_committed=True, is_kept=False)
     assert turn.take(0, client="c")
 
 
@@ -178,3 +178,63 @@ def test_who_gives_up_leaves_its_place_to_the_next(monkeypatch: pytest.MonkeyPat
         hasty.join(30)
     behind.join(30)
     assert order == ["behind"]
+
+
+def _commit_and_return(order: list[str], times: int) -> None:
+    """A writer that sends its next commit as soon as the last one was answered."""
+    for _ in range(times):
+        with turns_at(["t"]):
+            order.append("quick")
+
+
+@pytest.fixture
+def streaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KEPT_SECONDS", "MOST_COURTESY_SECONDS", "LONGEST_STREAK_SECONDS", "REFUSAL_COUNTS_SECONDS"):
+        monkeypatch.setattr(contention, name, 60.0)
+
+
+def _refuse_once() -> None:
+    with pytest.raises(CommitFailed), turns_at(["t"]):
+        raise CommitFailed("planted")
+
+
+@pytest.mark.usefixtures("streaks")
+def test_who_commits_again_and_again_goes_on_before_those_it_would_make_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    _refuse_once()
+    _commit_and_return(order, 2)
+    with turns_at(["t"]):
+        waiting.begin_to_wait()
+        order.append("quick")
+    _commit_and_return(order, 2)
+    assert order == ["quick"] * 5
+    monkeypatch.setattr(contention, "LONGEST_STREAK_SECONDS", 0.0)
+    with turns_at(["t"]):
+        pass
+    waiting.join(30)
+    assert order == ["quick"] * 5 + ["waited"]
+
+
+@pytest.mark.usefixtures("streaks")
+def test_where_nobody_is_refused_everybody_comes_in_order() -> None:
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    _commit_and_return(order, 2)
+    with turns_at(["t"]):
+        waiting.begin_to_wait()
+        order.append("quick")
+    _commit_and_return(order, 1)
+    assert order == ["quick", "quick", "quick", "waited", "quick"]
+
+
+@pytest.mark.usefixtures("streaks")
+def test_who_commits_once_is_not_waited_for() -> None:
+    order: list[str] = []
+    waiting = _order_of(order, "waited")
+    _refuse_once()
+    with turns_at(["t"]):
+        waiting.begin_to_wait()
+        order.append("once")
+    waiting.join(30)
+    assert order == ["once", "waited"]
