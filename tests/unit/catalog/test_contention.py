@@ -9,8 +9,9 @@ from threading import Thread
 
 import pytest
 
-from catalog.services import contention
+from catalog.services import contention, turns
 from catalog.services.contention import attempts, turns_at
+from catalog.services.turns import Turn
 from icekeeper.kernel import deadline, node_leases
 from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
@@ -93,8 +94,8 @@ def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
 
 
 def test_a_refused_writer_comes_back_before_those_who_waited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "KEPT_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "MOST_COURTESY_SECONDS", 60.0)
     order: list[str] = []
     waiting = _order_of(order, "waited")
     with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012 - the block is what is refused
@@ -109,41 +110,24 @@ def test_a_refused_writer_comes_back_before_those_who_waited(monkeypatch: pytest
     assert order == ["came back", "waited", "came after the refusal"]
 
 
-def test_a_turn_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contention, "KEPT_SECONDS", 0.01)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
-    order: list[str] = []
-    waiting = _order_of(order, "waited")
-    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012
-        waiting.begin_to_wait()
-        raise CommitFailed("planted")
-    waiting.join(30)
-    assert order == ["waited"]
-
-
-def test_nobody_is_put_off_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often others are refused and come back."""
-    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 0.05)
-    order: list[str] = []
-    waiting = _order_of(order, "waited")
-    with pytest.raises(CommitFailed), turns_at(["t"]):  # noqa: PT012
-        waiting.begin_to_wait()
-        raise CommitFailed("planted")
-    waiting.join(30)
-    assert order == ["waited"]
-
-
-def test_a_turn_is_not_kept_for_a_writer_that_may_have_seen_the_newest_version(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("kept", "courtesy", "refusal"),
+    [
+        pytest.param(0.01, 60.0, CommitFailed, id="the refused one does not come back in time"),
+        pytest.param(60.0, 0.05, CommitFailed, id="however often others are refused and come back"),
+        pytest.param(60.0, 60.0, CommitContended, id="the refused one may have seen the newest version"),
+    ],
+)
+def test_who_waits_is_not_put_off_for_ever(
+    monkeypatch: pytest.MonkeyPatch, kept: float, courtesy: float, refusal: type[CommitFailed]
 ) -> None:
-    monkeypatch.setattr(contention, "KEPT_SECONDS", 60.0)
-    monkeypatch.setattr(contention, "MOST_COURTESY_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "KEPT_SECONDS", kept)
+    monkeypatch.setattr(turns, "MOST_COURTESY_SECONDS", courtesy)
     order: list[str] = []
     waiting = _order_of(order, "waited")
-    with pytest.raises(CommitContended), turns_at(["t"]):  # noqa: PT012
+    with pytest.raises(refusal), turns_at(["t"]):  # noqa: PT012 - the block is what is refused
         waiting.begin_to_wait()
-        raise CommitContended("planted")
+        raise refusal("planted")
     waiting.join(30)
     assert order == ["waited"]
 
@@ -159,7 +143,7 @@ def test_who_gets_no_turn_at_one_table_is_not_refused_at_another(monkeypatch: py
 
 
 def test_a_turn_that_does_not_come_is_not_waited_for_for_ever() -> None:
-    turn = contention._Turn()
+    turn = Turn()
     assert turn.take(1, client="a")
     assert not turn.take(0.01, client="b")
     turn.give_back(has_committed=True, is_kept=False)
@@ -190,7 +174,7 @@ def _commit_and_return(order: list[str], times: int) -> None:
 @pytest.fixture
 def streaks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KEPT_SECONDS", "MOST_COURTESY_SECONDS", "LONGEST_STREAK_SECONDS", "REFUSAL_COUNTS_SECONDS"):
-        monkeypatch.setattr(contention, name, 60.0)
+        monkeypatch.setattr(turns, name, 60.0)
 
 
 def _refuse_once() -> None:
@@ -209,7 +193,7 @@ def test_who_commits_again_and_again_goes_on_before_those_it_would_make_old(monk
         order.append("quick")
     _commit_and_return(order, 2)
     assert order == ["quick"] * 5
-    monkeypatch.setattr(contention, "LONGEST_STREAK_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "LONGEST_STREAK_SECONDS", 0.0)
     with turns_at(["t"]):
         pass
     waiting.join(30)
