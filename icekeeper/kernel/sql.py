@@ -15,12 +15,13 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
+import psycopg
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool
 
-from icekeeper.kernel.postgres_session import Session
+from icekeeper.kernel.postgres_session import KeptCursor, Session
 from icekeeper.kernel.statement_deadline import before_statement, has_usual_time
 
 Row = tuple[Any, ...]
@@ -39,8 +40,10 @@ def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
             return list(cursor.fetchall())
     with connection.wrap_database_errors:
         if connection.connection is None and not connection.in_atomic_block and has_usual_time(connection):
-            return _borrowing(connection.pool, statement, params)  # type: ignore[attr-defined]  # on PostgreSQL
-        return _open_session(connection).kept_cursor.fetch_all(statement, params)
+            pool = connection.pool  # type: ignore[attr-defined]  # None for connections without one
+            if pool is not None:
+                return _borrowing(pool, statement, params)
+        return _cursor_of(_open_session(connection)).fetch_all(statement, params)
 
 
 def fetch_one(alias: str, statement: str, params: Sequence[Any]) -> Row | None:
@@ -56,7 +59,7 @@ def execute(statement: str, params: Sequence[Any]) -> int:
         with _on_sqlite(connection, statement, params) as cursor:
             return int(cursor.rowcount)
     with connection.wrap_database_errors:
-        return _open_session(connection).kept_cursor.change(statement, params)
+        return _cursor_of(_open_session(connection)).change(statement, params)
 
 
 def lock_row(
@@ -80,22 +83,26 @@ def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
 
 
-def _borrowing(pool: ConnectionPool[Session], statement: str, params: Sequence[Any]) -> list[Row]:
+def _borrowing(pool: ConnectionPool[psycopg.Connection[Row]], statement: str, params: Sequence[Any]) -> list[Row]:
     """One statement without what Django does each time it opens and closes a connection of a pool."""
     session = pool.getconn()
     try:
         if not session.autocommit:  # Django closed it within a transaction, and the pool rolled that back
             session.autocommit = True
-        return session.kept_cursor.fetch_all(statement, params)
+        return _cursor_of(session).fetch_all(statement, params)
     finally:
         pool.putconn(session)
 
 
-def _open_session(connection: BaseDatabaseWrapper) -> Session:
+def _open_session(connection: BaseDatabaseWrapper) -> psycopg.Connection[Row]:
     connection.ensure_connection()
     before_statement(connection)
-    session: Session = connection.connection
+    session: psycopg.Connection[Row] = connection.connection
     return session
+
+
+def _cursor_of(session: psycopg.Connection[Row]) -> KeptCursor:
+    return session.kept_cursor if isinstance(session, Session) else KeptCursor(session)
 
 
 def _on_sqlite(connection: BaseDatabaseWrapper, statement: str, params: Sequence[Any]) -> CursorWrapper:
