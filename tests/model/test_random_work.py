@@ -34,6 +34,7 @@ IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 SECONDS = {"postgres": 600 if IS_LONG else 60, "sqlite": 120 if IS_LONG else 20}
 ROUND_SECONDS = 15
 PROCESSES = 5
+LEASES_RUN_OUT_SECONDS = 180
 
 DONE_AT_LEAST_ONCE = (
     "create namespace", "drop namespace", "describe namespace", "create table", "finish table", "commit", "transaction",
@@ -116,11 +117,20 @@ class Run:
             _drop(f"{self.api}/namespaces/{_encoded(*row.levels)}/{row.kind}s/{_encoded(row.name)}", row, row.uuid)
         for levels in sorted((levels for levels, _, __ in contents.namespaces.values()), key=len, reverse=True):
             _drop(f"{self.api}/namespaces/{_encoded(*levels)}", ".".join(levels))
-        self.server.manage("worker", "--once")  # a warehouse goes when the files of its dropped tables are gone
-        _drop(f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}", self.server.warehouse)
+        self._drop_warehouse()
         left = read_contents(self.server, self.url)
         if left.tabulars or left.namespaces or left.snapshots:
             raise Fault(f"rows are left of an empty warehouse: {left}")
+
+    def _drop_warehouse(self) -> None:
+        """It goes when the files of its dropped tables are gone, whose purge a killed process may still have leased."""
+        address = f"{self.server.base_url}/management/v1/warehouse/{self.server.warehouse_id}"
+        give_up = time.monotonic() + LEASES_RUN_OUT_SECONDS
+        self.server.manage("worker", "--once")
+        while ask(address, method="DELETE").status_code == 409 and time.monotonic() < give_up:
+            time.sleep(1)
+            self.server.manage("worker", "--once")
+        _drop(address, self.server.warehouse)
 
     def _never_done(self) -> list[str]:
         """What a run must have seen to tell anything."""
