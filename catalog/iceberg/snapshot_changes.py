@@ -34,14 +34,16 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
 
 
 def _check_schema(draft: Draft, schema_id: int | None) -> None:
-    """Without its schema no reader could go back to the snapshot. One that maintenance removed meanwhile is a conflict:
-    the writer tries again with the newest."""
-    schemas = draft.schemas.documents
-    if schema_id is None or schema_id in schemas:
+    """Without its schema no reader could go back to the snapshot.
+
+    Maintenance may have removed it meanwhile, and of the newest one nothing tells then that it ever was. So one that is
+    not there is a conflict: the writer tries again with the newest version.
+    """
+    if schema_id is None or schema_id in draft.schemas.documents:
         return
-    if 0 <= schema_id < max(schemas):
-        raise CommitFailed(f"snapshot.schema-id: schema {schema_id} has been removed")
-    raise BadRequest(f"snapshot.schema-id: Cannot add snapshot with unknown schema: {schema_id}")
+    if schema_id < 0:
+        raise BadRequest(f"snapshot.schema-id: cannot be negative: {schema_id}")
+    raise CommitFailed(f"snapshot.schema-id: the table has no schema {schema_id}, or has none any more")
 
 
 def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:

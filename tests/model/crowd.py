@@ -33,9 +33,8 @@ LEGITIMATE = {
 }  # fmt: skip
 """Refusals that others may be the reason of."""
 
-OUTDATED = ("first-row-id is null", "snapshot.sequence-number", "Cannot add snapshot with unknown schema")
-"""A snapshot made for an older format version, or of the newest schema, which was removed since so that nothing tells
-that it ever was; in the text of its refusal (400)."""
+OUTDATED = ("first-row-id is null", "snapshot.sequence-number")
+"""A snapshot made for an older format version, in the text of its refusal (400)."""
 
 SEEN = 30
 MOST_TOKENS = 25

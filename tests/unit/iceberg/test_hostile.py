@@ -11,7 +11,7 @@ import pytest
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors import BadRequest, CommitFailed
 from tests.unit.iceberg.damage import places
 from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, partition, schema, snapshot, sorting, table
 
@@ -113,7 +113,11 @@ def test_every_field_refuses_every_wrong_type(update: dict[str, Any]) -> None:
                 # a type or a transform is text or an object, and 7 or "7" may be a legal value of its kind
                 or (place[-1] in {"type", "element", "key", "value"} and isinstance(wrong, dict | str))
             )
-            message = refusal_of(base, [sent])
+            try:
+                message = refusal_of(base, [sent])
+            except CommitFailed:  # the table may have had that schema
+                assert (place[-1], wrong) == ("schema-id", 7)
+                continue
             assert base == before
             if message is None:
                 assert expected_to_pass, (place, wrong)
