@@ -85,5 +85,7 @@ def _turn_at(address: Hashable) -> Iterator[None]:
         is_kept = not isinstance(refusal, CommitContended)  # which says nothing about what the writer saw
         raise
     finally:
-        node_leases.give_lease_back(slot, keep_seconds=KEPT_SECONDS if is_kept else 0.0)
-        turn.give_back(has_committed=has_committed, is_kept=is_kept)
+        try:  # a turn that is never given back would close the table to this process
+            node_leases.give_lease_back(slot, keep_seconds=KEPT_SECONDS if is_kept else 0.0)
+        finally:
+            turn.give_back(has_committed=has_committed, is_kept=is_kept)
