@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from catalog.iceberg.metadata_files import file_version
+from icekeeper.kernel.json_text import read_stored_json
 
 ADDRESSES = 100_000
 """How many tables' last seen metadata are remembered."""
@@ -109,3 +110,12 @@ class MetadataCache:
 
 
 metadata_cache = MetadataCache(max_bytes=settings.ICEKEEPER.metadata_cache_bytes)
+
+
+def metadata_of(version: Version, document: bytes) -> dict[str, Any]:
+    """What `document`, the metadata of `version`, says; not to be changed, as others go on from it."""
+    parsed = metadata_cache.parsed(version)
+    if parsed is None:
+        parsed = read_stored_json(document)
+        metadata_cache.put_parsed(version, parsed, document)
+    return parsed

@@ -12,7 +12,7 @@ from catalog.iceberg.requirements import check_requirements, guarded_snapshots, 
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_cache
+from catalog.selectors.metadata_cache import Version, metadata_cache, metadata_of
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
@@ -23,7 +23,6 @@ from catalog.services.revisions import Revision, revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.json_text import read_stored_json
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -136,19 +135,14 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
 def _judged_base(version: Version, document: bytes, requirements: list[Any]) -> dict[str, Any]:
     """The metadata in `document`, of which all `requirements` hold; not to be changed.
 
-    What was committed or judged here last is parsed already. Most writers of a contended table are refused, each
-    version many times: that needs no parsing but the first time, however large it is.
+    Most writers of a contended table are refused, each version many times: that needs no parsing but the first time,
+    however large it is.
     """
-    parsed = metadata_cache.parsed(version)
-    if parsed is not None:
-        check_requirements(parsed, requirements)
-        return parsed
     known = metadata_cache.judged(version)
     if known is not None:
         check_requirements(known, requirements)
-    base: dict[str, Any] = read_stored_json(document)
-    metadata_cache.put_parsed(version, base, document)
-    if known is None:
-        metadata_cache.put_judged(version, judged_members(base))
-        check_requirements(base, requirements)
+        return metadata_of(version, document)
+    base = metadata_of(version, document)
+    metadata_cache.put_judged(version, judged_members(base))
+    check_requirements(base, requirements)
     return base

@@ -11,6 +11,7 @@ from catalog.iceberg.views.requirements import check_view_requirements
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
+from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
@@ -21,7 +22,6 @@ from catalog.services.revisions import revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import require_name
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -79,7 +79,7 @@ def replace_view(
         for _ in attempts(view):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
             current = target.tabular_for(actor, Can.COMMIT, VIEW)
-            base = read_stored_json(before)
+            base = metadata_of(Version(current.id, current.metadata_location), before)
             check_view_requirements(base, requirements)
             change = apply_view_updates(base, updates, now_ms=now_ms(), between_updates=deadline.remaining)
             if not change.changed:
