@@ -10,7 +10,6 @@ from django.db import connection, connections, transaction
 from icekeeper.kernel import statement_deadline
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.thread_lending import waiting_for_others
-from icekeeper.server.crew import Crew
 from tenancy.models import Project
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,22 +34,3 @@ def test_a_transaction_keeps_its_connection() -> None:
             assert connection.connection is not None
         assert Project.objects.get(name="p")
         transaction.set_rollback(True)
-
-
-def test_a_system_without_threads_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    crew: Crew[int] = Crew(2, lambda _: None, lambda: None)
-    crew._running = 2
-
-    def refuse() -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(crew, "_start_thread", refuse)
-        for _ in range(100):
-            crew.begin_wait()
-            crew.end_wait()
-    assert (crew._running, crew._waiting) == (2, 0)
-    started: list[None] = []
-    monkeypatch.setattr(crew, "_start_thread", lambda: started.append(None))
-    crew.begin_wait()
-    assert len(started) == 1
