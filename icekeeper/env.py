@@ -181,6 +181,9 @@ class Settings(BaseModel):
         [],
         description="First-level namespace names nobody may create, beside system, examples, information_schema",
     )
+    maintenance_mode: Literal["off", "read-only"] = Field(
+        "off", description="With read-only the APIs answer 503 to what would change something, and no worker runs"
+    )
     authz_backend: Literal["allowall"] = Field(
         "allowall", description="Who decides about rights; this version knows allowall"
     )
@@ -301,7 +304,7 @@ OWN_FIELDS = frozenset(
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
 GUARDS = re.compile(
-    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|INSTANCE_ADMINS|OPENFGA__|TRUSTED_ENGINES__|MAINTENANCE_MODE"
+    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|INSTANCE_ADMINS|OPENFGA__|TRUSTED_ENGINES__"
     r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
 )
 """Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe."""

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tenancy.identity import Identity
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`user_id` is `<provider>~<subject>`, None for anonymous callers; `is_internal` marks the server's commands."""
+    """`user_id` is `<provider>~<subject>`, None for anonymous callers; `is_internal` marks the server's commands.
+
+    With `assumed_role` (`x-assume-role`) rights are those of the role alone, while what concerns the person, such as
+    `whoami`, is still about the user. `identity` is what the verified token says of the user.
+    """
 
     user_id: str | None = None
     is_internal: bool = False
+    assumed_role: UUID | None = None
+    identity: Identity | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
         if self.is_internal:
             return "internal"
+        if self.assumed_role is not None:
+            return f"role {self.assumed_role} assumed by {self.user_id}"
         return self.user_id or "anonymous"
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.user_id is None and not self.is_internal
 
 
 ANONYMOUS = Actor()

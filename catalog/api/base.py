@@ -14,7 +14,6 @@ from rest_framework.views import APIView
 from catalog.api.fields import query_flag, require_shallow_references
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.paging import Page
 from catalog.selectors.tabulars import list_tabulars_for, require_tabular_exists
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
@@ -23,9 +22,10 @@ from icekeeper.kernel.error_answers import answer_error
 from icekeeper.kernel.errors import BadRequest, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
+from icekeeper.kernel.paging import Page
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
 from tenancy.actor import Actor
-from tenancy.authn.requests import actor_of
+from tenancy.authn.requests import admit
 from tenancy.authz.actions import Can
 
 T = TypeVar("T")
@@ -36,6 +36,7 @@ class PrefixIsNotWarehouseId(BadRequest):
 
 
 METHODS = ("get", "head", "post", "delete")
+READS = frozenset({"GET", "HEAD"})
 
 
 class InvalidIdempotencyKey(BadRequest):
@@ -53,10 +54,13 @@ class IcebergView(APIView):
     named_by: ClassVar = "table"
     """The argument of the route that names a tabular."""
 
+    posts_read: ClassVar = False
+    """Whether a POST changes nothing either."""
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """DRF's dispatch without what this API has no use for: wrapped requests, negotiation, versions, throttles."""
         try:
-            self.actor = actor_of(request)
+            self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
             answer = self._method(request)(request, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
             answer = answer_error(error)

@@ -9,6 +9,7 @@ from catalog.models.namespace import Namespace
 from catalog.models.outcome import Outcome
 from catalog.models.snapshot import Snapshot
 from catalog.models.tabular import Tabular
+from catalog.models.warehouse_statistic import WarehouseStatistic
 
 __all__ = [
     "GenericTable",
@@ -20,4 +21,5 @@ __all__ = [
     "Snapshot",
     "Tabular",
     "TabularMetadata",
+    "WarehouseStatistic",
 ]

@@ -11,10 +11,10 @@ from django.conf import settings
 from catalog.errors import no_such_tabular, no_such_warehouse
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
-from catalog.selectors.paging import Page, page_of
 from catalog.selectors.tabulars import require_listing
 from icekeeper.kernel.errors import NoSuchGenericTable
 from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -109,7 +109,7 @@ def list_generic_tables_for(
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     stored_levels = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
     found = [
-        (row[3], ListedGenericTable(as_uuid(row[3]), Identifier(stored_levels, row[4]), row[5]))
+        (as_uuid(row[3]), ListedGenericTable(as_uuid(row[3]), Identifier(stored_levels, row[4]), row[5]))
         for row in rows
         if row[3] is not None
     ]

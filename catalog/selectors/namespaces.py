@@ -10,9 +10,9 @@ from django.conf import settings
 from catalog.errors import no_such_namespace, no_such_warehouse
 from catalog.identifiers import Levels, path_key
 from catalog.models.namespace import shown_properties
-from catalog.selectors.paging import Page, page_of
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -109,7 +109,7 @@ def list_namespaces_for(
     securable = Securable.Type.WAREHOUSE if parent is None else Securable.Type.NAMESPACE
     require(actor, Can.LIST_NAMESPACES, securable, as_uuid(rows[0][1]))
     found = [
-        (row[2], ListedNamespace(as_uuid(row[2]), tuple(row[3].split(LEVEL_SEPARATOR)), bool(row[4])))
+        (as_uuid(row[2]), ListedNamespace(as_uuid(row[2]), tuple(row[3].split(LEVEL_SEPARATOR)), bool(row[4])))
         for row in rows
         if row[2] is not None
     ]

@@ -14,9 +14,9 @@ from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.paging import Page, page_of
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
@@ -197,7 +197,7 @@ def list_tabulars_for(
     params = [key, warehouse_id, key, kind.value, after, kind.value, page.sql_limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     stored_levels = require_listing(actor, rows, warehouse_id, levels, kind)
-    listed = [(row[3], ListedTabular(row[4], row[5], bool(row[6]))) for row in rows if row[3] is not None]
+    listed = [(as_uuid(row[3]), ListedTabular(row[4], row[5], bool(row[6]))) for row in rows if row[3] is not None]
     return stored_levels, *page_of(listed, page)
 
 

@@ -22,6 +22,7 @@ from icekeeper.kernel.errors import (
     MethodNotAllowed,
     NotFound,
     RequestTimeout,
+    Unauthorized,
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
@@ -56,6 +57,8 @@ def answer_error(error: Exception, context: dict[str, Any] | None = None) -> Htt
     answer = ErrorAnswer(known, error_id)
     if known.retry_after is not None:
         answer["Retry-After"] = str(known.retry_after)
+    if isinstance(known, Unauthorized):
+        answer["WWW-Authenticate"] = known.challenge
     return answer
 
 

@@ -72,6 +72,13 @@ class NoHostHeader(BadRequest):
 # --- 401, 403: who asks ------------------------------------------------------------------------------------------
 
 
+class Unauthorized(CatalogError):
+    """Nobody is known who asks; the answer says how to tell (`WWW-Authenticate`, RFC 6750 §3)."""
+
+    status, wire_type = 401, "NotAuthorizedException"
+    challenge: ClassVar[str] = "Bearer"
+
+
 class Forbidden(CatalogError):
     status, wire_type = 403, "ForbiddenException"
 

@@ -13,18 +13,16 @@ from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.page_tokens import read_page_token, write_page_token
-from management.api.projects import PROJECT_HEADER, PROJECT_REFUSALS, TAGS, header_project_id
+from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.projects import TAGS
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors.endpoint_statistics import MOST_ENTRIES, Window, list_endpoint_statistics_for
-from tenancy.authn.requests import actor_of
-from tenancy.selectors.projects import get_project
 
 HOUR: Final = timedelta(hours=1)
 USUAL_INTERVAL: Final = timedelta(days=1)
@@ -97,7 +95,9 @@ class EndpointStatisticsResponse(KebabSerializer):
     next_page_token = Text(help_text="The one after it")
 
 
-class EndpointStatisticsView(APIView):
+class EndpointStatisticsView(ManagementView):
+    posts_read = True
+
     @extend_schema(
         operation_id="get_endpoint_statistics",
         tags=TAGS,
@@ -118,13 +118,11 @@ class EndpointStatisticsView(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        serializer = EndpointStatisticsRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        body = serializer.validated_data
+        body = self.body(EndpointStatisticsRequest)
         window = _window(body.get("range_specifier"))
         found = list_endpoint_statistics_for(
-            actor=actor_of(request),
-            project=get_project(header_project_id(request)),
+            actor=self.actor,
+            project=self.project(),
             warehouse_id=_warehouse_id(body["warehouse"]),
             status_codes=body.get("status_codes"),
             window=window,

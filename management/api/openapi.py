@@ -37,7 +37,14 @@ APIS: Final = {
         "Icekeeper management API",
         "The server, its projects and its warehouses. Unknown members of a request body are ignored. "
         "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
-        {"server": "This server", "project": "Groups of warehouses", "warehouse": "Where tables are stored"},
+        {
+            "server": "This server",
+            "project": "Groups of warehouses",
+            "warehouse": "Where tables are stored, and what is in them",
+            "user": "Who may call",
+            "role": "Groups of users in a project",
+            "token": "Tokens that this server issues to people and programs",
+        },
     ),
     "catalog": Api(
         "catalog/",

@@ -10,7 +10,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from catalog.errors import no_such_id
 from catalog.selectors.protection import Protection, get_protection_for
@@ -18,8 +17,8 @@ from catalog.services.protection import set_protection
 from icekeeper.kernel.api_shapes import Flag, answers
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.warehouses import NO_WAREHOUSE, TAGS, WAREHOUSE_ID, read_warehouse_id
-from tenancy.authn.requests import actor_of
+from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.warehouses import TAGS
 from tenancy.models import Securable
 
 MISSING = {
@@ -66,29 +65,28 @@ def described(kind: str) -> Callable[[type[ProtectionView]], type[ProtectionView
     )
 
 
-class ProtectionView(APIView):
+class ProtectionView(ManagementView):
     kind: ClassVar[Securable.Type]
 
     def get(self, request: Request, warehouse_id: str, object_id: str) -> Response:
-        return _answer(get_protection_for(actor=actor_of(request), **self._addressed(warehouse_id, object_id)))
+        return _answer(get_protection_for(actor=self.actor, **self._addressed(object_id)))
 
     def post(self, request: Request, warehouse_id: str, object_id: str) -> Response:
-        body = SetProtectionRequest(data=request.data)
-        body.is_valid(raise_exception=True)
+        body = self.body(SetProtectionRequest)
         return _answer(
             set_protection(
-                actor=actor_of(request),
-                is_protected=body.validated_data["protected"],
-                **self._addressed(warehouse_id, object_id),
+                actor=self.actor,
+                is_protected=body["protected"],
+                **self._addressed(object_id),
             )
         )
 
-    def _addressed(self, warehouse_id: str, object_id: str) -> dict[str, Any]:
+    def _addressed(self, object_id: str) -> dict[str, Any]:
         text = decode_segment(object_id)
         parsed = parse_id(text)
         if parsed is None:
             raise no_such_id(self.kind.value, text[:100])
-        return {"warehouse_id": read_warehouse_id(warehouse_id), "kind": self.kind, "object_id": parsed}
+        return {"warehouse_id": self.warehouse_id, "kind": self.kind, "object_id": parsed}
 
 
 @described("namespace")

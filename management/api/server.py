@@ -5,12 +5,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.version import VERSION
+from management.api.base import ManagementView
 from tasks.queue.models import Task
-from tenancy.authn.requests import actor_of
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
 
@@ -47,7 +46,7 @@ class ServerInfo(KebabSerializer):
 PEER_VERSION = "0.13.3"
 
 
-class BootstrapView(APIView):
+class BootstrapView(ManagementView):
     @extend_schema(
         operation_id="bootstrap",
         tags=TAGS,
@@ -56,13 +55,12 @@ class BootstrapView(APIView):
         responses=answers(done("Bootstrapped"), {400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`"}),
     )
     def post(self, request: Request) -> Response:
-        body = BootstrapRequest(data=request.data)
-        body.is_valid(raise_exception=True)
-        bootstrap(actor=actor_of(request), accept_terms_of_use=body.validated_data["accept_terms_of_use"])
+        body = self.body(BootstrapRequest)
+        bootstrap(actor=self.actor, accept_terms_of_use=body["accept_terms_of_use"])
         return Response(status=204)
 
 
-class ServerInfoView(APIView):
+class ServerInfoView(ManagementView):
     @extend_schema(
         operation_id="get_server_info", tags=TAGS, summary="What this server is", responses=answers({200: ServerInfo})
     )

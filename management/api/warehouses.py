@@ -1,32 +1,22 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from catalog.services.warehouses import delete_warehouse
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
-from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
-from management.api.projects import PROJECT_HEADER, PROJECT_REFUSALS, header_project_id
+from icekeeper.kernel.errors import BadRequest
+from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_for, list_warehouses_for
 from storage.services.warehouses import create_warehouse
-from tenancy.authn.requests import actor_of
-from tenancy.selectors.projects import get_project
 
 TAGS = ["warehouse"]
-WAREHOUSE_ID = OpenApiParameter(
-    "warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`; the catalog calls it `prefix`"
-)
-NO_WAREHOUSE = "`NoSuchWarehouseException`"
 
 
 class LocalStorageProfile(KebabSerializer):
@@ -109,7 +99,7 @@ def warehouse_json(warehouse: Warehouse) -> dict[str, Any]:
     }
 
 
-class WarehousesView(APIView):
+class WarehousesView(ManagementView):
     @extend_schema(
         operation_id="list_warehouses",
         tags=TAGS,
@@ -132,8 +122,8 @@ class WarehousesView(APIView):
         unknown = sorted(set(statuses) - set(Warehouse.Status.values))
         if unknown:
             raise BadRequest(f"warehouseStatus: {unknown[0][:100]!r} is none of active, inactive")
-        project = get_project(request.GET.get("projectId") or header_project_id(request))
-        warehouses = list_warehouses_for(actor=actor_of(request), project=project, statuses=statuses)
+        project = self.project(request.GET.get("projectId"))
+        warehouses = list_warehouses_for(actor=self.actor, project=project, statuses=statuses)
         return Response({"warehouses": [warehouse_json(warehouse) for warehouse in warehouses]})
 
     @extend_schema(
@@ -154,12 +144,10 @@ class WarehousesView(APIView):
         ),
     )
     def post(self, request: Request) -> Response:
-        serializer = CreateWarehouseRequest(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        body = serializer.validated_data
+        body = self.body(CreateWarehouseRequest)
         warehouse = create_warehouse(
-            actor=actor_of(request),
-            project=get_project(body.get("project_id") or header_project_id(request)),
+            actor=self.actor,
+            project=self.project(body.get("project_id")),
             name=body["warehouse_name"],
             storage_profile=body["storage_profile"],
             storage_credential=body.get("storage_credential"),
@@ -170,7 +158,7 @@ class WarehousesView(APIView):
         return Response(warehouse_json(warehouse), status=201)
 
 
-class WarehouseView(APIView):
+class WarehouseView(ManagementView):
     @extend_schema(
         operation_id="get_warehouse",
         tags=TAGS,
@@ -179,7 +167,7 @@ class WarehouseView(APIView):
         responses=answers({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
-        warehouse = get_warehouse_for(actor=actor_of(request), warehouse_id=read_warehouse_id(warehouse_id))
+        warehouse = get_warehouse_for(actor=self.actor, warehouse_id=self.warehouse_id)
         return Response(warehouse_json(warehouse))
 
     @extend_schema(
@@ -196,16 +184,5 @@ class WarehouseView(APIView):
         ),
     )
     def delete(self, request: Request, warehouse_id: str) -> Response:
-        force = request.GET.get("force", "false").lower()
-        if force not in {"true", "false"}:
-            raise BadRequest("force: must be true or false")
-        delete_warehouse(actor=actor_of(request), warehouse_id=read_warehouse_id(warehouse_id), force=force == "true")
+        delete_warehouse(actor=self.actor, warehouse_id=self.warehouse_id, force=self.flag("force"))
         return Response(status=204)
-
-
-def read_warehouse_id(segment: str) -> UUID:
-    text = decode_segment(segment)
-    warehouse_id = parse_id(text)
-    if warehouse_id is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:100]}")
-    return warehouse_id

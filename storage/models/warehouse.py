@@ -10,13 +10,18 @@ from icekeeper.kernel.ids import new_id
 class Warehouse(models.Model):
     """A place in an object store that tables live in, with its rules.
 
-    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash. A secret is
-    never in this row. `version` counts changes, so that caches and ETags can tell.
+    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash. The credential
+    for the store is not in this row: `credential_type` says of which type it is, `secret_id` where the secret store has
+    it. `version` counts changes, so that caches and ETags can tell.
     """
 
     class Status(models.TextChoices):
         ACTIVE = "active"
         INACTIVE = "inactive"
+
+    class ManagedBy(models.TextChoices):
+        SELF_MANAGED = "self-managed"
+        INSTANCE_ADMIN = "instance-admin"
 
     id = models.UUIDField(primary_key=True, default=new_id)
     project = models.ForeignKey("tenancy.Project", on_delete=models.RESTRICT, related_name="warehouses")
@@ -28,6 +33,9 @@ class Warehouse(models.Model):
     delete_profile: models.JSONField[dict[str, Any]] = models.JSONField()
     allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
     default_format_version = models.SmallIntegerField(null=True)
+    credential_type = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: it has no credential
+    secret_id = models.UUIDField(null=True)
+    managed_by = models.CharField(max_length=16, choices=ManagedBy.choices, default=ManagedBy.SELF_MANAGED)
     protected = models.BooleanField(default=False)
     version = models.BigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -1,13 +1,44 @@
-"""Who a request comes from."""
+"""Who a request comes from, and whether it may come at all."""
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
 
+from icekeeper.kernel.errors import CatalogError, Unauthorized
 from tenancy.actor import ANONYMOUS, Actor
+from tenancy.authn.providers import authenticators
+from tenancy.authn.verification import identify
 
 
-def actor_of(request: HttpRequest | Request) -> Actor:
-    """The caller. This version verifies nobody: everyone is anonymous, which `serve` warns about at every start."""
-    return ANONYMOUS
+class UnderMaintenance(CatalogError):
+    """`LAKEKEEPER__MAINTENANCE_MODE=read-only`: nothing may change."""
+
+    status, wire_type, retry_after = 503, "MaintenanceModeError", 60
+
+
+class MissingAuthorizationHeader(Unauthorized):
+    wire_type = "MissingAuthorizationHeader"
+
+
+def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
+    """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
+
+    Raises `UnderMaintenance` (503) for a change in maintenance mode, and where authentication is on
+    `MissingAuthorizationHeader`, `AuthenticationFailed` (401) or `ProviderUnavailable` (503).
+    """
+    if not is_reading and settings.ICEKEEPER.maintenance_mode == "read-only":
+        raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
+    if not authenticators():
+        return ANONYMOUS
+    identity = identify(_bearer_token(request.META.get("HTTP_AUTHORIZATION")))
+    request.META["icekeeper.user"] = identity.user_id
+    return Actor(user_id=identity.user_id, identity=identity)
+
+
+def _bearer_token(header: str | None) -> str:
+    scheme, _, token = (header or "").strip().partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise MissingAuthorizationHeader("This server wants a token: Authorization: Bearer ...")
+    return token.strip()

@@ -6,12 +6,29 @@ from enum import StrEnum
 
 
 class Can(StrEnum):
+    # server
+    CREATE_PROJECT = "create_project"
+    LIST_ALL_PROJECTS = "list_all_projects"
+    LIST_USERS = "list_users"
+    PROVISION_USERS = "provision_users"
+    UPDATE_USERS = "update_users"
+    DELETE_USERS = "delete_users"
     # project
     LIST_WAREHOUSES = "list_warehouses"
     CREATE_WAREHOUSE = "create_warehouse"
+    CREATE_ROLE = "create_role"
+    LIST_ROLES = "list_roles"
+    SEARCH_ROLES = "search_roles"
     # warehouse
+    USE = "use"
     GET_CONFIG = "get_config"
     CREATE_NAMESPACE = "create_namespace"
+    ACTIVATE = "activate"
+    DEACTIVATE = "deactivate"
+    UPDATE_STORAGE = "update_storage"
+    MODIFY_SOFT_DELETION = "modify_soft_deletion"
+    SET_FORMAT_VERSION_POLICY = "set_format_version_policy"
+    LIST_DELETED_TABULARS = "list_deleted_tabulars"
     # namespace
     CREATE_TABLE = "create_table"
     CREATE_VIEW = "create_view"
@@ -21,9 +38,13 @@ class Can(StrEnum):
     LIST_VIEWS = "list_views"
     LIST_GENERIC_TABLES = "list_generic_tables"
     LIST_NAMESPACES = "list_namespaces"
+    MOVE = "move"
+    ACCEPT_MOVED_NAMESPACE = "accept_moved_namespace"
     # several
     GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
+    INCLUDE_IN_LIST = "include_in_list"
+    LIST_EVERYTHING = "list_everything"
     DELETE = "delete"
     SET_PROTECTION = "set_protection"
     # table, view, generic table
@@ -31,4 +52,13 @@ class Can(StrEnum):
     WRITE_DATA = "write_data"
     COMMIT = "commit"
     DROP = "drop"
-    RENAME = "rename"
+    UNDROP = "undrop"
+    RENAME = "rename"  # a project and a warehouse, too
+    # role and user
+    READ = "read"
+    UPDATE = "update"
+    READ_METADATA = "read_metadata"
+    ASSUME = "assume"
+    UPDATE_SOURCE_SYSTEM = "update_source_system"
+    MANAGE_ROLE_ASSIGNMENTS = "manage_role_assignments"
+    READ_ROLE_ASSIGNMENTS = "read_role_assignments"

@@ -1,8 +1,12 @@
 """Django finds models through this package; every other package's `__init__` stays empty."""
 
+from tenancy.models.access_token import AccessToken
+from tenancy.models.grant import Grant
 from tenancy.models.project import Project
+from tenancy.models.role import Role
+from tenancy.models.role_member import RoleMember
 from tenancy.models.securable import Securable
 from tenancy.models.server import Server
 from tenancy.models.user import User
 
-__all__ = ["Project", "Securable", "Server", "User"]
+__all__ = ["AccessToken", "Grant", "Project", "Role", "RoleMember", "Securable", "Server", "User"]

@@ -7,8 +7,8 @@ class Securable(models.Model):
     """One thing that rights can be granted on, told apart by type and id only.
 
     Every service that creates, moves or deletes an object writes this row in the same transaction; what a table is, is
-    not known here. `path` joins the ids of the ancestors from the root down and ends with the own id and a slash, so
-    that a subtree is a prefix.
+    not known here. Users have none: they are only asked about. `path` joins the ids of the ancestors from the root down
+    and ends with the own id and a slash, so that a subtree is a prefix.
     """
 
     class Type(models.TextChoices):
@@ -19,6 +19,8 @@ class Securable(models.Model):
         TABLE = "table"
         VIEW = "view"
         GENERIC_TABLE = "generic-table"
+        ROLE = "role"
+        USER = "user"
 
     id = models.CharField(primary_key=True, max_length=160, help_text="<type>:<object id>")
     type = models.CharField(max_length=16, choices=Type.choices)

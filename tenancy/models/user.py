@@ -16,7 +16,10 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser):
-    """A person or program, the same in API, grants, audit and console. `id` is `<provider>~<subject>`."""
+    """A person or program, the same in API, grants, audit and console. `id` is `<provider>~<subject>`.
+
+    One with `deleted_at` is gone for every API; the row is kept, since others name who it was.
+    """
 
     class Type(models.TextChoices):
         HUMAN = "human"
@@ -26,6 +29,7 @@ class User(AbstractBaseUser):
         CREATE_ENDPOINT = "create-endpoint"
         CONFIG_CALL_CREATION = "config-call-creation"
         UPDATE_ENDPOINT = "update-endpoint"
+        ROLE_PROVIDER = "role-provider"
 
     id = models.CharField(primary_key=True, max_length=255)
     name = models.CharField(max_length=255, blank=True)
@@ -35,6 +39,7 @@ class User(AbstractBaseUser):
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+    deleted_at = models.DateTimeField(null=True)
 
     objects: ClassVar[UserManager] = UserManager()
 

@@ -1,16 +1,15 @@
-"""Pages of listings, by keyset: a page starts behind the last id that was sent, so that insertion moves nothing."""
+"""Pages of listings, by keyset: a page starts behind the last item that was sent, so that insertion moves nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.page_tokens import read_page_token, write_page_token
-from icekeeper.kernel.sql import as_uuid
 
 FIRST = UUID(int=0)
 EVERYTHING = 2**62
@@ -30,20 +29,24 @@ class Page:
         return EVERYTHING if self.size is None else self.size + 1
 
     def after_id(self) -> UUID:
-        if not self.token:
-            return FIRST
-        after = parse_id(read_page_token(self.token, self.kind, parts=1)[0])
+        """The id that the page starts behind, in listings by id; `FIRST` at the beginning."""
+        key = self.after_key()
+        after = FIRST if not key else parse_id(key)
         if after is None:
             raise InvalidPageToken("Invalid page token")
         return after
+
+    def after_key(self) -> str:
+        """The key that the page starts behind, in listings by a text; empty at the beginning."""
+        return read_page_token(self.token, self.kind, parts=1)[0] if self.token else ""
 
 
 T = TypeVar("T")
 
 
-def page_of(found: Sequence[tuple[Any, T]], page: Page) -> tuple[list[T], str | None]:
-    """The items of `page` out of (id, item) pairs, one more of which may have been read, and the next token."""
+def page_of(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str | None]:
+    """The items of `page` out of (key, item) pairs, one more of which may have been read, and the next token."""
     if page.size is None or len(found) <= page.size:
         return [item for _, item in found], None
     shown = found[: page.size]
-    return [item for _, item in shown], write_page_token(page.kind, str(as_uuid(shown[-1][0])))
+    return [item for _, item in shown], write_page_token(page.kind, str(shown[-1][0]))

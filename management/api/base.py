@@ -1,0 +1,97 @@
+"""The one way into `/management`: know the caller, read strict JSON, find pages and projects where all routes do."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import Page
+from icekeeper.kernel.raw_path import decode_segment
+from tenancy.actor import Actor
+from tenancy.authn.requests import admit
+from tenancy.models import Project
+from tenancy.selectors.projects import get_project
+
+READS = frozenset({"GET", "HEAD"})
+
+PROJECT_HEADER = OpenApiParameter(
+    "x-project-id", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The project; default: the default project"
+)
+PROJECT_REFUSALS = {400: "`ProjectIdMissing`, `MalformedProjectID`", 404: "`ProjectNotFound`"}
+PAGE = [
+    OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the page before"),
+    OpenApiParameter(
+        "pageSize",
+        {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        description="Entries of a page; the server has a default and a largest size",
+    ),
+]
+BAD_PAGE = "`InvalidPaginationToken`"
+WAREHOUSE_ID = OpenApiParameter(
+    "warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`; the catalog calls it `prefix`"
+)
+NO_WAREHOUSE = "`NoSuchWarehouseException`"
+
+
+class ManagementView(APIView):
+    """A resource of the management API. `actor` is the caller."""
+
+    actor: Actor
+    posts_read: ClassVar = False
+    """Whether a POST changes nothing either."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
+
+    def body(self, shape: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+        """The checked members of the request's body; those that the shape does not know are left out."""
+        given = shape(data=self.request.data)
+        given.is_valid(raise_exception=True)
+        members: dict[str, Any] = given.validated_data
+        return members
+
+    def project(self, named: str | None = None) -> Project:
+        """The project that the request means: `named` in its path or body, else by header, else the default one."""
+        return get_project(named or header_project_id(self.request))
+
+    @property
+    def warehouse_id(self) -> UUID:
+        """Of the warehouse in the path."""
+        text = decode_segment(self.kwargs["warehouse_id"])
+        warehouse_id = parse_id(text)
+        if warehouse_id is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {text[:100]}")
+        return warehouse_id
+
+    def flag(self, name: str) -> bool:
+        """The query parameter `name`, false unless given. Raises `BadRequest`."""
+        given = self.request.GET.get(name, "false").lower()
+        if given not in {"true", "false"}:
+            raise BadRequest(f"{name}: must be true or false")
+        return given == "true"
+
+    def page(self, kind: str, *, token: str = "pageToken", size: str = "pageSize") -> Page:  # noqa: S107 - no secret
+        """Of the listing of `kind`, to which its tokens are bound; `token` and `size` name the query parameters."""
+        limits = settings.ICEKEEPER
+        given = self.request.GET.get(token)
+        wanted = limits.pagination_size_max if given is None else limits.pagination_size_default
+        number = self.request.GET.get(size)
+        if number is not None:
+            if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) > 0):  # noqa: PLR2004
+                raise BadRequest(f"{size}: must be a positive number")
+            wanted = int(number)
+        return Page(kind, given, min(wanted, limits.pagination_size_max))
+
+
+def header_project_id(request: Request) -> str | None:
+    return request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")

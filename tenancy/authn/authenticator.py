@@ -1,0 +1,41 @@
+"""Those who verify bearer tokens: one for each identity provider, one for the tokens of this server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from icekeeper.kernel.errors import CatalogError, Unauthorized
+from tenancy.identity import Identity
+
+
+class AuthenticationFailed(Unauthorized):
+    """Why is said in the log only."""
+
+    wire_type = "AuthenticationFailed"
+
+
+class ProviderUnavailable(CatalogError):
+    """The keys of the provider that a token names cannot be had, so nothing is known of the token."""
+
+    status, wire_type, retry_after = 503, "IdentityProviderUnavailable", 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The outcome of one verification; it holds until `expires_at`, seconds since the epoch, at the latest."""
+
+    identity: Identity
+    expires_at: float
+
+
+class Authenticator(ABC):
+    """`verify` is asked for tokens that `is_for` takes, in the order of the deployment, until one accepts the token."""
+
+    @abstractmethod
+    def is_for(self, token: str) -> bool:
+        """Whether the token claims to be one of this provider's; decided without any verification."""
+
+    @abstractmethod
+    def verify(self, token: str) -> Verified:
+        """Raises `AuthenticationFailed` with the reason for the log, or `ProviderUnavailable`."""

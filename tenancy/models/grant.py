@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from django.db import models
+
+from icekeeper.kernel.ids import new_id
+
+
+class Grant(models.Model):
+    """One privilege of one user or role on one securable. Exactly one of the two is set."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    securable = models.ForeignKey("tenancy.Securable", on_delete=models.CASCADE, related_name="grants")
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="grants")
+    role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, null=True, related_name="grants")
+    privilege = models.CharField(max_length=64)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["securable", "user", "privilege"], name="grant_to_user_once"),
+            models.UniqueConstraint(fields=["securable", "role", "privilege"], name="grant_to_role_once"),
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=True, role__isnull=False)
+                | models.Q(user__isnull=False, role__isnull=True),
+                name="grant_is_to_user_or_role",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.privilege} on {self.securable_id} to {self.user_id or self.role_id}"

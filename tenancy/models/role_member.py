@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from django.db import models
+
+from icekeeper.kernel.ids import new_id
+
+
+class RoleMember(models.Model):
+    """A user, or another role of the same project with all its members, is in `role`. Exactly one of the two is set."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="memberships")
+    member_role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, null=True, related_name="member_of")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["role", "user"], name="role_member_user_once"),
+            models.UniqueConstraint(fields=["role", "member_role"], name="role_member_role_once"),
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=True, member_role__isnull=False)
+                | models.Q(user__isnull=False, member_role__isnull=True),
+                name="role_member_is_user_or_role",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(member_role__isnull=True) | ~models.Q(member_role=models.F("role")),
+                name="role_member_is_not_itself",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id or self.member_role_id} in {self.role_id}"
