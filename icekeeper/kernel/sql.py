@@ -19,7 +19,7 @@ import psycopg
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from icekeeper.kernel.postgres_session import KeptCursor, Session
 from icekeeper.kernel.statement_deadline import before_statement, has_usual_time
@@ -83,8 +83,33 @@ def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
 
 
-def _borrowing(pool: ConnectionPool[psycopg.Connection[Row]], statement: str, params: Sequence[Any]) -> list[Row]:
-    """One statement without what Django does each time it opens and closes a connection of a pool."""
+Pool = ConnectionPool[psycopg.Connection[Row]]
+
+
+def _borrowing(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
+    """One statement without what Django does each time it opens and closes a connection of a pool.
+
+    A read whose session turns out to be lost, as all are when the database was started anew, is sent again once the
+    pool has replaced those.
+    """
+    try:
+        return _on_one_of(pool, statement, params)
+    except psycopg.OperationalError as error:
+        if (
+            isinstance(error, PoolTimeout)
+            or error.sqlstate not in _SESSION_LOST
+            or not statement.lstrip().startswith("SELECT")
+        ):
+            raise
+    pool.check()
+    return _on_one_of(pool, statement, params)
+
+
+_SESSION_LOST = frozenset({None, "57P01", "57P02", "57P03"})
+"""No answer at all, or the last words of a server that stops or crashed."""
+
+
+def _on_one_of(pool: Pool, statement: str, params: Sequence[Any]) -> list[Row]:
     session = pool.getconn()
     try:
         if not session.autocommit:  # Django closed it within a transaction, and the pool rolled that back
