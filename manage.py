@@ -4,8 +4,15 @@
 import os
 import sys
 
-from django.core.management import execute_from_command_line
+from django.core.management import ManagementUtility
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
-    execute_from_command_line(sys.argv)
+    utility = ManagementUtility(sys.argv)
+    if sys.argv[1:2] == ["version"]:  # Django would answer with its own
+        import django
+
+        django.setup()
+        utility.fetch_command("version").run_from_argv(sys.argv)
+    else:
+        utility.execute()

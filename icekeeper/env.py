@@ -162,7 +162,7 @@ class Settings(BaseModel):
         30.0, description="A request that takes longer is answered 408, unless its write has started"
     )
     health_check_frequency_seconds: Annotated[int, Field(ge=1)] = Field(
-        10, description="/health asks the database at most this often"
+        10, description="/health and /health/ready ask the database at most this often"
     )
     endpoint_stat_flush_interval: BoundedDuration = Field(
         30.0, description="How often a server process writes its endpoint statistics to the database"

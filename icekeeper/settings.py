@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "tasks.queue",
     "catalog",
     "management",
+    "icekeeper.apps.DeploymentConfig",
 ]
 AUTH_USER_MODEL = "tenancy.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -78,10 +79,13 @@ HOUSEKEEPING = [
     "catalog.services.metrics.delete_old_reports",
     "management.services.endpoint_statistics.delete_old_statistics",
 ]
+# Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
+SERVER_PRECONDITIONS = ["tenancy.selectors.server.require_terms_accepted"]
 # Called in each server process when it begins to serve; what they return is called when it ends.
-SERVER_ATTENDANTS = ["management.statistics.flusher.start_flushing"]
+SERVER_ATTENDANTS = ["tenancy.maintenance.start_watching", "management.statistics.flusher.start_flushing"]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "icekeeper.http.compression.compress_answers",
     "whitenoise.middleware.WhiteNoiseMiddleware",
 ]
@@ -135,6 +139,13 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enum_id_removal"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
+
+SILENCED_SYSTEM_CHECKS = [
+    "security.W003",  # CSRF: no cookie signs anybody in, every call to an API carries its token itself
+    "security.W004",  # HSTS: TLS ends in front of this server, and that is where the header belongs
+    "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has sent its token in clear already
+    "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
+]
 
 LOGGING: dict[str, Any] = {
     "version": 1,

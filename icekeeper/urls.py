@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
-from management.api.health import health
+from management.api.health import health, live, ready
 from management.api.openapi import SwaggerView, serve_openapi
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -13,6 +13,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("lakekeeper/", include("catalog.api.generic_table_urls")),
     path("management/", include("management.api.urls")),
     path("health", health, name="health"),
+    path("health/live", live, name="health-live"),
+    path("health/ready", ready, name="health-ready"),
 ]
 
 if settings.ICEKEEPER.serve_swagger_ui:

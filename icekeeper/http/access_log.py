@@ -20,7 +20,7 @@ LONGEST_PATH = 512
 LONGEST_USER_AGENT = 256
 """Bytes of the User-Agent header that are kept."""
 
-QUIET_ROUTES = frozenset({"health"})
+QUIET_ROUTES = frozenset({"health", "health/live", "health/ready"})
 """Routes that probes call every few seconds: their good answers are written at level debug."""
 
 

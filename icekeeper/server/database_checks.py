@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import DatabaseError, NotSupportedError
@@ -16,23 +16,38 @@ CONNECT_SECONDS = 10
 
 
 class UnusableDatabase(Exception):
-    """A database that must not be served from. The message is one line and names the cure."""
+    """A database that must not be served from. The message is one line and names the cure.
+
+    `may_pass` is whether it may be well without anybody's doing here: it starts, or is being migrated.
+    """
+
+    may_pass: ClassVar[bool] = False
 
 
-def check_databases() -> None:
+class OutOfReach(UnusableDatabase):
+    may_pass = True
+
+
+class NotMigrated(UnusableDatabase):
+    may_pass = True
+
+
+def check_databases(*, needs_migrations: bool = True) -> None:
     """Raise `UnusableDatabase` unless each database is reachable, new enough and migrated to exactly this version.
+
+    Without `needs_migrations` it need not be migrated; one that a newer version migrated is refused all the same.
 
     Connects on its own, without a pool: whatever is opened here is closed again before the server forks.
     """
     probe = ConnectionHandler(_without_pools(settings.DATABASES))
     try:
         for alias in probe:
-            _check(probe[alias])
+            _check(probe[alias], needs_migrations=needs_migrations)
     finally:
         probe.close_all()
 
 
-def _check(connection: BaseDatabaseWrapper) -> None:
+def _check(connection: BaseDatabaseWrapper, *, needs_migrations: bool) -> None:
     try:
         connection.ensure_connection()
         if connection.vendor == "postgresql":
@@ -46,15 +61,10 @@ def _check(connection: BaseDatabaseWrapper) -> None:
         raise UnusableDatabase(f"{_describe(connection)} is too old: {error}") from error
     except DatabaseError as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnusableDatabase(
+        raise OutOfReach(
             f"{_describe(connection)} cannot be reached: {reason}. Check LAKEKEEPER__PG_* or ICEKEEPER__DATA_DIR"
         ) from error
     loader = executor.loader
-    missing = executor.migration_plan(loader.graph.leaf_nodes())
-    if missing:
-        raise UnusableDatabase(
-            f"{_describe(connection)} lacks {len(missing)} migrations, first {missing[0][0]}. Run: manage.py migrate"
-        )
     known = set(loader.disk_migrations) | {
         old for migration in loader.disk_migrations.values() for old in migration.replaces
     }
@@ -67,6 +77,11 @@ def _check(connection: BaseDatabaseWrapper) -> None:
         raise UnusableDatabase(
             f"{_describe(connection)} was migrated by a newer version: it has {ahead[-1]}, unknown to this one. "
             "Start that version, or restore a backup from before its manage.py migrate"
+        )
+    missing = executor.migration_plan(loader.graph.leaf_nodes())
+    if missing and needs_migrations:
+        raise NotMigrated(
+            f"{_describe(connection)} lacks {len(missing)} migrations, first {missing[0][0]}. Run: manage.py migrate"
         )
 
 

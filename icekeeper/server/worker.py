@@ -289,6 +289,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         )
         environ["wsgi.multithread"] = True
         environ["icekeeper.arrived"] = connection.arrived
+        environ["icekeeper.is_stopping"] = not self.alive
         try:
             self._answer(environ, answer)
         except (ConnectionError, TimeoutError) as error:

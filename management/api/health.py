@@ -1,4 +1,7 @@
-"""GET /health for load balancers and orchestrators: whether this process can reach its database."""
+"""What load balancers and orchestrators ask: /health and /health/ready about the databases, /health/live about nothing.
+
+None of them needs authentication, and none says more than what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from django.conf import settings
 from django.db import connections
@@ -18,7 +22,9 @@ from django.views.decorators.http import require_safe
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.migrations import missing_migrations
 from icekeeper.kernel.statement_deadline import restore_statement_limits
+from tenancy import maintenance
 
 logger = logging.getLogger("icekeeper.health")
 
@@ -31,11 +37,15 @@ _NAMES = {"default": "write_pool", "read": "read_pool"}
 
 @dataclass(frozen=True, slots=True)
 class ServiceHealth:
-    """The outcome of one check: `ok`, `error` or `unknown`; `last_check` in ms since the epoch."""
+    """The outcome of one check: `ok`, `error` or `unknown`; `last_check` in ms since the epoch.
+
+    `lacks` counts the migrations that the database has not had.
+    """
 
     name: str
     status: str
     last_check: int
+    lacks: int = 0
 
 
 class DatabaseHealth:
@@ -66,14 +76,17 @@ class DatabaseHealth:
 
     def _check(self, outcome: Future[ServiceHealth]) -> None:
         connection = connections[self._alias]
+        lacks = 0
         try:
-            with deadline(time.monotonic() + CHECK_SECONDS), connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
+            with deadline(time.monotonic() + CHECK_SECONDS):
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT 1")
+                lacks = len(missing_migrations(connection))
             status = "ok"
         except Exception:
             logger.exception("the database %s does not answer", self._alias)
             status = "error"
-        outcome.set_result(ServiceHealth(_NAMES[self._alias], status, now_ms()))
+        outcome.set_result(ServiceHealth(_NAMES[self._alias], status, now_ms(), lacks))
         restore_statement_limits()
         connection.close()
 
@@ -87,18 +100,46 @@ def _databases() -> tuple[DatabaseHealth, ...]:
 
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
-    """200 when every service is ok, else 503; the body says which is not. Needs no authentication."""
+    """200 when every service is ok, else 503; the body says which is not."""
     services = [database.look() for database in _databases()]
     is_well = all(service.status == "ok" for service in services)
-    worst = next((service.status for service in services if service.status != "ok"), "ok")
-    body = {
-        "health": worst,
-        "services": {
-            "catalog": [
-                {"name": service.name, "lastCheck": service.last_check, "status": service.status}
-                for service in services
-            ]
-        },
-        "maintenance_mode": "off",
+    return _answer(_described(services), is_good=is_well)
+
+
+@require_safe
+def live(request: HttpRequest) -> HttpResponse:
+    """200 from a process that runs requests at all; when there is no answer, start it again."""
+    return _answer({"status": "live"}, is_good=True)
+
+
+@require_safe
+def ready(request: HttpRequest) -> HttpResponse:
+    """200 when requests should be sent here, else 503 with the reasons."""
+    reasons = []
+    if request.META.get("icekeeper.is_stopping"):
+        reasons.append("the server is stopping")
+    for service in (database.look() for database in _databases()):
+        if service.status != "ok":
+            reasons.append(f"{service.name} does not answer")
+        elif service.lacks:
+            reasons.append(f"{service.name} lacks {service.lacks} migrations: manage.py migrate")
+    body = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
+    return _answer(body, is_good=not reasons)
+
+
+def _described(services: list[ServiceHealth]) -> dict[str, Any]:
+    """The body of `/health`. Secrets lie in the same databases; nobody else is asked about rights."""
+    databases = [
+        {"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in services
+    ]
+    return {
+        "health": next((service.status for service in services if service.status != "ok"), "ok"),
+        "services": {"catalog": databases, "secrets": databases, "auth": []},
+        "maintenance_mode": maintenance.mode(),
     }
-    return HttpResponse(write_json(body), content_type="application/json", status=200 if is_well else 503)
+
+
+def _answer(body: dict[str, Any], *, is_good: bool) -> HttpResponse:
+    answer = HttpResponse(write_json(body), content_type="application/json", status=200 if is_good else 503)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

@@ -6,57 +6,111 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.version import VERSION
+from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
+from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementView
 from tasks.queue.models import Task
+from tenancy.models import User
 from tenancy.selectors.server import get_server
-from tenancy.services.bootstrap import bootstrap
+from tenancy.services.bootstrap import LONGEST_EMAIL, LONGEST_NAME, bootstrap
 
 TAGS = ["server"]
 
 
 class BootstrapRequest(KebabSerializer):
-    accept_terms_of_use = serializers.BooleanField()
-    is_operator = serializers.BooleanField(required=False)
-    user_name = Text(required=False, allow_null=True)
-    user_email = Text(required=False, allow_null=True)
-    user_type = serializers.ChoiceField(["human", "application"], required=False, allow_null=True)
+    accept_terms_of_use = Flag(help_text="Must be true. The terms are the Apache License 2.0")
+    is_operator = Flag(
+        default=False,
+        help_text="Make the caller `operator` of the server instead of `admin`: for programs that set things up",
+    )
+    user_name = Text(
+        required=False, allow_null=True, max_length=LONGEST_NAME, help_text="Default: what the token says, as for all"
+    )
+    user_email = Text(required=False, allow_null=True, max_length=LONGEST_EMAIL)
+    user_type = serializers.ChoiceField(User.Type.values, required=False, allow_null=True)
 
 
 class LicenseStatus(KebabSerializer):
-    valid = serializers.BooleanField()
-    license_type = Text()
+    """Icekeeper is free: there is no key to check, so most of this is always null."""
+
+    license_type = Text(help_text="`Apache-2.0`")
+    valid = serializers.BooleanField(help_text="Always true")
+    customer = Text(allow_null=True)
+    issuer = Text(allow_null=True)
+    audience = Text(allow_null=True)
+    expiration = serializers.DateTimeField(allow_null=True)
+    license_id = Text(allow_null=True)
+    error = Text(allow_null=True)
+
+
+class ConsoleInfo(KebabSerializer):
+    """The console that is served at `/ui`."""
+
+    edition = Text()
+    version = Text()
+    commit_sha = Text(allow_null=True)
 
 
 class ServerInfo(KebabSerializer):
-    version = Text()
-    lakekeeper_version = Text(help_text="The release of the peer whose API this one follows")
+    version = Text(help_text="The same as `lakekeeper-version`")
+    lakekeeper_version = Text(help_text="The release of Lakekeeper whose APIs this server follows")
+    lakekeeper_commit_sha = Text(allow_null=True, help_text="Always null: none of its code is in here")
+    lakekeeper_enterprise_version = Text(allow_null=True, help_text="Always null")
+    lakekeeper_enterprise_commit_sha = Text(allow_null=True, help_text="Always null")
+    icekeeper_version = Text(help_text="The release of this server")
+    icekeeper_commit_sha = Text(allow_null=True, help_text="The commit that it was made from, if it knows")
     bootstrapped = serializers.BooleanField()
-    server_id = serializers.UUIDField()
-    default_project_id = Text(allow_null=True)
-    authz_backend = Text()
-    aws_system_identities_enabled = serializers.BooleanField()
-    azure_system_identities_enabled = serializers.BooleanField()
-    gcp_system_identities_enabled = serializers.BooleanField()
-    queues = serializers.ListField(child=Text())
+    server_id = serializers.UUIDField(help_text="Made with the database, and kept")
+    default_project_id = Text(
+        allow_null=True, help_text="Of requests that name no project; null when they must name one"
+    )
+    authz_backend = Text(help_text="Who decides about rights")
+    aws_system_identities_enabled = serializers.BooleanField(
+        help_text="Whether warehouses may use the server's own identity"
+    )
+    azure_system_identities_enabled = serializers.BooleanField(help_text="Likewise")
+    gcp_system_identities_enabled = serializers.BooleanField(help_text="Likewise")
+    queues = serializers.ListField(child=Text(), help_text="What the worker does tasks of")
     license_status = LicenseStatus()
+    console = ConsoleInfo(allow_null=True)
 
 
-PEER_VERSION = "0.13.3"
+LICENSE_STATUS = {
+    "license-type": "Apache-2.0",
+    "valid": True,
+    "customer": None,
+    "issuer": None,
+    "audience": None,
+    "expiration": None,
+    "license-id": None,
+    "error": None,
+}
 
 
 class BootstrapView(ManagementView):
     @extend_schema(
         operation_id="bootstrap",
         tags=TAGS,
-        summary="Accept the terms of use and make the default project; works once",
+        summary="Accept the terms of use, become administrator, make the default project; works once",
         request=BootstrapRequest,
-        responses=answers(done("Bootstrapped"), {400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`"}),
+        responses=answers(
+            done("Bootstrapped"),
+            {
+                400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`, `ConcurrentBootstrap`",
+                401: "`AnonymousBootstrap`",
+            },
+        ),
     )
     def post(self, request: Request) -> Response:
         body = self.body(BootstrapRequest)
-        bootstrap(actor=self.actor, accept_terms_of_use=body["accept_terms_of_use"])
+        bootstrap(
+            actor=self.actor,
+            accept_terms_of_use=body["accept_terms_of_use"],
+            is_operator=body["is_operator"],
+            name=body.get("user_name"),
+            email=body.get("user_email"),
+            user_type=body.get("user_type"),
+        )
         return Response(status=204)
 
 
@@ -69,8 +123,13 @@ class ServerInfoView(ManagementView):
         own = settings.ICEKEEPER
         return Response(
             {
-                "version": VERSION,
+                "version": PEER_VERSION,
                 "lakekeeper-version": PEER_VERSION,
+                "lakekeeper-commit-sha": None,
+                "lakekeeper-enterprise-version": None,
+                "lakekeeper-enterprise-commit-sha": None,
+                "icekeeper-version": VERSION,
+                "icekeeper-commit-sha": commit_sha(),
                 "bootstrapped": server.bootstrapped_at is not None,
                 "server-id": str(server.server_id),
                 "default-project-id": own.default_project_id if own.enable_default_project else None,
@@ -79,6 +138,7 @@ class ServerInfoView(ManagementView):
                 "azure-system-identities-enabled": False,
                 "gcp-system-identities-enabled": False,
                 "queues": [queue.value for queue in Task.Queue],
-                "license-status": {"valid": True, "license-type": "Apache-2.0"},
+                "license-status": LICENSE_STATUS,
+                "console": None,
             }
         )

@@ -11,6 +11,7 @@ from django.db import connections
 
 from management.services.endpoint_statistics import record_calls
 from management.statistics.counter import CallCounter, call_counter
+from tenancy.maintenance import is_read_only
 
 logger = logging.getLogger("icekeeper.statistics")
 
@@ -37,10 +38,12 @@ class Flusher:
         self._thread.join()
 
     def flush(self) -> None:
-        """Write down what was counted. When that fails the counts are kept for the next time.
+        """Write down what was counted. When that fails, and in maintenance mode, it is kept for the next time.
 
-        They are counted twice when the database committed and was lost before it could say so.
+        What was counted counts twice when the database committed and was lost before it could say so.
         """
+        if is_read_only():
+            return
         taken = self._counter.take()
         if not taken:
             return

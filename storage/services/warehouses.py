@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
 
-from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.errors import BadRequest, Conflict, NoSuchWarehouse
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
@@ -122,3 +123,46 @@ def _format_policy(allowed: list[int] | None, default: int | None) -> tuple[list
     if default is not None and default not in versions:
         raise BadRequest("default-format-version: must be one of allowed-format-versions")
     return versions, default
+
+
+def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
+    """Raises `NoSuchWarehouse`, `WarehouseExists` (409), `BadRequest`."""
+    require(actor, Can.RENAME, Securable.Type.WAREHOUSE, warehouse_id)
+    name = _checked_name(new_name)
+    try:
+        return _change(warehouse_id, name=name, name_key=name_key(name))
+    except IntegrityError:
+        raise WarehouseExists(f"A warehouse named {name!r} already exists in this project") from None
+
+
+def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
+    """What later drops do. Raises `NoSuchWarehouse`, `BadRequest`."""
+    require(actor, Can.MODIFY_SOFT_DELETION, Securable.Type.WAREHOUSE, warehouse_id)
+    return _change(warehouse_id, delete_profile=_delete_profile(delete_profile))
+
+
+def set_format_version_policy(
+    *, actor: Actor, warehouse_id: UUID, allowed_format_versions: list[int], default_format_version: int | None
+) -> Warehouse:
+    """Which versions tables may be made in or upgraded to. Raises `NoSuchWarehouse`, `BadRequest`."""
+    require(actor, Can.SET_FORMAT_VERSION_POLICY, Securable.Type.WAREHOUSE, warehouse_id)
+    allowed, default = _format_policy(allowed_format_versions, default_format_version)
+    return _change(warehouse_id, allowed_format_versions=allowed, default_format_version=default)
+
+
+def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
+    """Whether it is deleted by force only. Raises `NoSuchWarehouse`."""
+    require(actor, Can.SET_PROTECTION, Securable.Type.WAREHOUSE, warehouse_id)
+    return _change(warehouse_id, protected=is_protected)
+
+
+def _change(warehouse_id: UUID, **fields: Any) -> Warehouse:
+    with write_transaction():
+        warehouse = Warehouse.objects.select_for_update().filter(pk=warehouse_id).first()
+        if warehouse is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        for field, value in fields.items():
+            setattr(warehouse, field, value)
+        warehouse.version += 1
+        warehouse.save()
+    return warehouse

@@ -8,6 +8,7 @@ import random
 import select
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from icekeeper.kernel.errors import CatalogError
 from tasks.queue.leases import Lease, LeaseLost, take_due_task
 from tasks.workers.housekeeping import EVERY_SECONDS, keep_house
 from tasks.workers.work import WORK
+from tenancy.maintenance import is_read_only, start_watching
 
 JITTER_SECONDS = 0.5
 PAUSE_AFTER_ERROR = 5.0
@@ -27,11 +29,14 @@ logger = logging.getLogger("icekeeper.tasks")
 
 
 class Stopped(Exception):
-    """The process is to end: the task at hand is given back."""
+    """The process is to end, or to wait in maintenance mode: the task at hand is given back."""
 
 
 class Worker:
-    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one is gone."""
+    """Loops until `stop`. With `parent`, the id of the process that started it, it also stops when that one is gone.
+
+    In maintenance mode it waits.
+    """
 
     def __init__(self, *, poll_interval: float, parent: int | None = None) -> None:
         self.poll_interval, self.parent = poll_interval, parent
@@ -49,13 +54,16 @@ class Worker:
         logger.info("the worker begins", extra={"pid": os.getpid()})
         next_housekeeping = 0.0
         while not self._should_stop():
+            if is_read_only():
+                self._sleep(LONGEST_NAP)
+                continue
             try:
                 if time.monotonic() >= next_housekeeping:
                     next_housekeeping = time.monotonic() + EVERY_SECONDS
                     keep_house(self._keep_going)
                 pause = 0.0 if self.work() else self.poll_interval + random.uniform(0, JITTER_SECONDS)  # noqa: S311
             except Stopped:
-                break
+                continue
             except Exception:
                 logger.exception("the worker cannot work")
                 pause = PAUSE_AFTER_ERROR
@@ -66,9 +74,10 @@ class Worker:
 
     def run_once(self) -> None:
         """Do what is due now, then stop."""
-        keep_house(self._keep_going)
-        while not self._should_stop() and self.work():
-            close_old_connections()
+        with suppress(Stopped):
+            keep_house(self._keep_going)
+            while not self._must_rest() and self.work():
+                close_old_connections()
 
     def work(self) -> bool:
         """Do one task that is due; False when there is none. A task that fails is tried again later."""
@@ -109,8 +118,11 @@ class Worker:
         logger.warning("task failed: %s", message, extra=about | {"next_try_in_s": round(pause, 1)})
 
     def _keep_going(self) -> None:
-        if self._should_stop():
+        if self._must_rest():
             raise Stopped
+
+    def _must_rest(self) -> bool:
+        return is_read_only() or self._should_stop()
 
     def _should_stop(self) -> bool:
         return self.is_stopping or (self.parent is not None and os.getppid() != self.parent)
@@ -128,7 +140,11 @@ def run_worker(*, parent: int | None = None, once: bool = False) -> None:
     worker = Worker(poll_interval=settings.ICEKEEPER.task_poll_interval, parent=parent)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, worker.stop)
-    if once:
-        worker.run_once()
-    else:
-        worker.run()
+    end_watching = start_watching()
+    try:
+        if once:
+            worker.run_once()
+        else:
+            worker.run()
+    finally:
+        end_watching()

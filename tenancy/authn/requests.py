@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.request import Request
 
 from icekeeper.kernel.errors import CatalogError, Unauthorized
+from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.authn.providers import authenticators
 from tenancy.authn.verification import identify
 
 
 class UnderMaintenance(CatalogError):
-    """`LAKEKEEPER__MAINTENANCE_MODE=read-only`: nothing may change."""
+    """Nothing may change: see `tenancy.maintenance`."""
 
     status, wire_type, retry_after = 503, "MaintenanceModeError", 60
 
@@ -28,7 +28,7 @@ def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     Raises `UnderMaintenance` (503) for a change in maintenance mode, and where authentication is on
     `MissingAuthorizationHeader`, `AuthenticationFailed` (401) or `ProviderUnavailable` (503).
     """
-    if not is_reading and settings.ICEKEEPER.maintenance_mode == "read-only":
+    if not is_reading and maintenance.is_read_only():
         raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
     if not authenticators():
         return ANONYMOUS

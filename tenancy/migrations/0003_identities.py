@@ -14,6 +14,11 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
+            model_name='server',
+            name='is_read_only',
+            field=models.BooleanField(default=False),
+        ),
+        migrations.AddField(
             model_name='user',
             name='deleted_at',
             field=models.DateTimeField(null=True),

@@ -1,38 +1,211 @@
-"""The first act of a deployment: accept the terms, make the default project."""
+"""The first act of a deployment: accept the terms, name who administrates it, make the default project."""
 
 from __future__ import annotations
 
+import logging
+import re
+from typing import Final
+
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.names import name_key
+from icekeeper.kernel.errors import BadRequest, Unauthorized
+from icekeeper.kernel.names import name_key, require_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
-from tenancy.authz.securables import add_securable
-from tenancy.models import Project, Securable, Server
+from tenancy.authn.providers import authenticators
+from tenancy.authz.securables import add_securable, securable_id
+from tenancy.models import Grant, Project, Securable, Server, User
 
-DEFAULT_PROJECT_NAME = "Default Project"
+DEFAULT_PROJECT_NAME: Final = "Default Project"
+ADMIN: Final = "admin"
+OPERATOR: Final = "operator"
+PROJECT_ADMIN: Final = "project_admin"
+
+_USER_ID = re.compile(r"[A-Za-z0-9_-]+~\S(?:.*\S)?")
+LONGEST_USER_ID = 127
+LONGEST_EMAIL = 320
+LONGEST_NAME = 255
+
+logger = logging.getLogger("icekeeper.bootstrap")
 
 
 class AlreadyBootstrapped(BadRequest):
     wire_type = "CatalogAlreadyBootstrapped"
 
 
+class ConcurrentBootstrap(BadRequest):
+    """Somebody else was faster by a moment."""
+
+    wire_type = "ConcurrentBootstrap"
+
+
 class TermsNotAccepted(BadRequest):
     wire_type = "TermsOfUseNotAccepted"
 
 
-def bootstrap(*, actor: Actor, accept_terms_of_use: bool) -> None:
-    """Works once. Raises `AlreadyBootstrapped` the second time, `TermsNotAccepted` without acceptance."""
+class AnonymousBootstrap(Unauthorized):
+    """Where people are told apart, nobody in particular cannot become the administrator."""
+
+    wire_type = "AnonymousBootstrap"
+
+
+def bootstrap(
+    *,
+    actor: Actor,
+    accept_terms_of_use: bool,
+    is_operator: bool = False,
+    name: str | None = None,
+    email: str | None = None,
+    user_type: str | None = None,
+) -> None:
+    """Accept the terms and make the default project, all or nothing; works once, until `reopen_bootstrap`.
+
+    The actor's user is registered (`name`, `email` and `user_type` come before what the token says) and becomes
+    administrator of the server, or its operator, and of the default project if that is made now; so does the user, and
+    never the role that they have assumed. Nobody is registered for an anonymous caller while authentication is off,
+    nor for the server's own commands.
+
+    Raises `TermsNotAccepted`, `AlreadyBootstrapped`, `ConcurrentBootstrap` (400), `AnonymousBootstrap` (401).
+    """
+    if actor.is_anonymous and authenticators():
+        raise AnonymousBootstrap("Bootstrap needs a user: send a token")
     if not accept_terms_of_use:
         raise TermsNotAccepted("The terms of use must be accepted: accept-terms-of-use")
+    if Server.objects.filter(bootstrapped_at__isnull=False).exists():
+        raise AlreadyBootstrapped("The catalog is bootstrapped already")
     with write_transaction():
         at = now()
         if not Server.objects.filter(bootstrapped_at=None).update(bootstrapped_at=at, terms_accepted_at=at):
-            raise AlreadyBootstrapped("The catalog is bootstrapped already")
-        project_id = settings.ICEKEEPER.default_project_id
-        if settings.ICEKEEPER.enable_default_project and not Project.objects.filter(pk=project_id).exists():
-            Project.objects.create(id=project_id, name=DEFAULT_PROJECT_NAME, name_key=name_key(DEFAULT_PROJECT_NAME))
-            server = Server.objects.get()
-            add_securable(Securable.Type.PROJECT, project_id, parent=(Securable.Type.SERVER, server.server_id))
+            raise ConcurrentBootstrap("The catalog has just been bootstrapped by somebody else")
+        server = Server.objects.get()
+        project_id = _make_default_project(server)
+        if actor.user_id is not None:
+            _make_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
+            if project_id is not None:
+                _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
+    logger.info("the catalog is bootstrapped", extra={"server_id": str(server.server_id), "by": actor.name})
+
+
+def appoint_administrator(
+    *,
+    actor: Actor,
+    user_id: str,
+    is_operator: bool = False,
+    name: str | None = None,
+    email: str | None = None,
+    user_type: str | None = None,
+) -> bool:
+    """Make a user administrator (or operator) of a server that is bootstrapped; whether anything was to be done.
+
+    For the server's own commands: nothing asks whether `actor` may. A user who is known keeps name, email and type.
+    Raises `BadRequest`.
+    """
+    user_id = require_user_id(user_id)
+    with write_transaction():
+        server = Server.objects.select_for_update().get()
+        if is_administrator(server, user_id, is_operator=is_operator):
+            return False
+        is_known = User.objects.filter(pk=user_id, deleted_at=None).exists()
+        _make_administrator(
+            server,
+            Actor(user_id=user_id),
+            is_operator=is_operator,
+            name=None if is_known else name,
+            email=None if is_known else email,
+            user_type=None if is_known else user_type,
+        )
+    logger.info("an administrator was appointed", extra={"user": user_id, "by": actor.name})
+    return True
+
+
+def is_administrator(server: Server, user_id: str, *, is_operator: bool) -> bool:
+    """Whether a user holds the privilege that `appoint_administrator` gives."""
+    on_server = securable_id(Securable.Type.SERVER, server.server_id)
+    privilege = OPERATOR if is_operator else ADMIN
+    return Grant.objects.filter(
+        securable_id=on_server, user_id=user_id, privilege=privilege, user__deleted_at=None
+    ).exists()
+
+
+def reopen_bootstrap(*, actor: Actor) -> bool:
+    """Let `bootstrap` be called once more; whether it could not be before. Server id, data and grants stay."""
+    with write_transaction():
+        reopened = Server.objects.exclude(bootstrapped_at=None).update(bootstrapped_at=None)
+    if reopened:
+        logger.warning(
+            "bootstrap is open again: whoever calls it first becomes administrator", extra={"by": actor.name}
+        )
+    return bool(reopened)
+
+
+def require_user_id(user_id: str) -> str:
+    """Return an id such as `oidc~alice`; raises `BadRequest` for anything else."""
+    if len(user_id) > LONGEST_USER_ID or not user_id.isprintable() or not _USER_ID.fullmatch(user_id):
+        raise BadRequest(
+            f"A user id is <provider>~<subject>, such as oidc~alice, of at most {LONGEST_USER_ID} characters"
+        )
+    return user_id
+
+
+def register_user(*, actor: Actor, name: str | None, email: str | None, user_type: str | None, provenance: str) -> User:
+    """Make or renew the row of the actor's user; what is None comes from the token, else stays as it is.
+
+    Raises `BadRequest` for a name or email that cannot be stored.
+    """
+    if name is not None:
+        require_name(name, "user-name")
+    if email is not None and (len(email) > LONGEST_EMAIL or not email.isprintable()):
+        raise BadRequest(f"Invalid user-email: at most {LONGEST_EMAIL} printable characters")
+    token = actor.identity
+    said = {
+        "name": name or (token.name if token else None),
+        "email": email or (token.email if token else None),
+        "user_type": user_type or (token.user_type if token else None),
+    }
+    known = {field: value for field, value in said.items() if value}
+    if "name" in known:
+        known["name"] = known["name"][:LONGEST_NAME]
+    if "email" in known:
+        known["email"] = known["email"][:LONGEST_EMAIL]
+    user, is_new = User.objects.get_or_create(
+        id=actor.user_id, defaults={**known, "last_updated_with": provenance, "password": make_password(None)}
+    )
+    if not is_new and (user.deleted_at is not None or any(getattr(user, key) != known[key] for key in known)):
+        for field, value in known.items():
+            setattr(user, field, value)
+        user.deleted_at, user.last_updated_with = None, provenance
+        user.save()
+    return user
+
+
+def _make_default_project(server: Server) -> str | None:
+    """Its id when it was made now. The server's row is locked: it comes from one bootstrap alone."""
+    project_id: str = settings.ICEKEEPER.default_project_id
+    if not settings.ICEKEEPER.enable_default_project or Project.objects.filter(pk=project_id).exists():
+        return None
+    name = DEFAULT_PROJECT_NAME
+    if Project.objects.filter(name_key=name_key(name)).exists():  # of a default project that had another id
+        name = project_id
+    Project.objects.create(id=project_id, name=name, name_key=name_key(name))
+    add_securable(Securable.Type.PROJECT, project_id, parent=(Securable.Type.SERVER, server.server_id))
+    return project_id
+
+
+def _make_administrator(
+    server: Server, principal: Actor, *, is_operator: bool, name: str | None, email: str | None, user_type: str | None
+) -> None:
+    user = register_user(
+        actor=principal,
+        name=name,
+        email=email,
+        user_type=user_type,
+        provenance=User.Provenance.CREATE_ENDPOINT,
+    )
+    on_server = securable_id(Securable.Type.SERVER, server.server_id)
+    _grant(user.pk, OPERATOR if is_operator else ADMIN, on_server)
+
+
+def _grant(user_id: str, privilege: str, on: str) -> None:
+    Grant.objects.get_or_create(securable_id=on, user_id=user_id, privilege=privilege)

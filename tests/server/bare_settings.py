@@ -8,5 +8,6 @@ AUTH_USER_MODEL = "auth.User"
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 API_OBSERVERS: list[str] = []
+SERVER_PRECONDITIONS: list[str] = []
 SERVER_ATTENDANTS: list[str] = []
 ROOT_URLCONF = "tests.server.urls"

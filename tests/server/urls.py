@@ -20,7 +20,7 @@ from icekeeper.kernel.deadline import begin_write, remaining
 from icekeeper.kernel.raw_path import decode_levels
 from icekeeper.kernel.request_id import current_request_id
 from icekeeper.kernel.thread_lending import waiting_for_others
-from management.api.health import health
+from management.api.health import health, live, ready
 
 
 class Levels:
@@ -176,6 +176,8 @@ urlpatterns = [
     path("catalog/v1/only-get", only_get),
     path("catalog/v1/framework", Framework.as_view()),
     path("health", health),
+    path("health/live", live),
+    path("health/ready", ready),
     path("page", echo),
     path("page/fail", fail),
 ]

@@ -1,39 +1,115 @@
 from __future__ import annotations
 
+import re
+from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors import CatalogError
-from storage.services.warehouses import WarehouseExists, create_warehouse
+from icekeeper.kernel.json_text import write_json
+from management.bootstrap.document import BadDocument, parse_document, read_document
+from management.bootstrap.references import MissingSecret, resolved
+from storage.services.warehouses import WarehouseExists, create_warehouse, set_warehouse_protection
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
+_DELETE_PROFILE = re.compile(r"hard|soft:(\d{1,12})")
+
 
 class Command(BaseCommand):
-    help = "Make a warehouse on local files."
+    help = (
+        "Make a warehouse. The credential comes from a file or from standard input, in the form of the API's "
+        "`storage-credential`, and may name where each secret is instead of holding it: {env: NAME} or {file: PATH} "
+        "in the place of the text. No secret belongs on the command line, where everybody on the machine can read it."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of the warehouse, unique in its project")
-        parser.add_argument(
-            "--local-path", required=True, help="absolute path of its folder, below ICEKEEPER__LOCAL_STORAGE_ROOT"
+        place = parser.add_mutually_exclusive_group(required=True)
+        place.add_argument(
+            "--local-path", metavar="PATH",
+            help="local files: absolute path of the folder, below ICEKEEPER__LOCAL_STORAGE_ROOT",
+        )  # fmt: skip
+        place.add_argument(
+            "--profile", metavar="FILE|JSON", help="the API's `storage-profile`: a YAML or JSON file, or JSON itself"
         )
+        parser.add_argument("--credential", metavar="FILE", help="YAML or JSON file; - for standard input")
+        parser.add_argument(
+            "--delete-profile", type=_delete_profile, metavar="PROFILE",
+            help="hard (the default) forgets what is dropped, soft:SECONDS keeps it for so long",
+        )  # fmt: skip
+        parser.add_argument(
+            "--format-versions", type=_versions, metavar="N,N", help="format versions that tables may have"
+        )
+        parser.add_argument("--default-format-version", type=int, metavar="N", help="of tables that ask for none")
+        parser.add_argument("--protected", action="store_true", help="let it be deleted by force only")
         parser.add_argument("--project-id", help="project; default: the default project")
         parser.add_argument("--if-not-exists", action="store_true", help="a warehouse of that name is fine")
+        parser.add_argument("--json", action="store_true", help="print id and location as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            profile, credential = _profile(options), _credential(options["credential"])
+        except (BadDocument, MissingSecret) as refusal:
+            raise CommandError(str(refusal)) from None
         try:
             warehouse = create_warehouse(
                 actor=INTERNAL,
                 project=get_project(options["project_id"]),
                 name=options["name"],
-                storage_profile={"type": "local", "path": options["local_path"]},
+                storage_profile=profile,
+                storage_credential=credential,
+                delete_profile=options["delete_profile"],
+                allowed_format_versions=options["format_versions"],
+                default_format_version=options["default_format_version"],
             )
+            if options["protected"]:
+                set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
         except WarehouseExists as error:
             if not options["if_not_exists"]:
                 raise CommandError(error.message) from None
-            self.stdout.write(f"Warehouse {options['name']} exists.")
+            self._tell(options, f"Warehouse {options['name']} exists.", {"created": False, "name": options["name"]})
         except CatalogError as error:
             raise CommandError(error.message) from None
         else:
-            self.stdout.write(f"Warehouse {warehouse.name} has the id {warehouse.pk} and lies at {warehouse.location}.")
+            made = {"created": True, "name": warehouse.name, "id": str(warehouse.pk), "location": warehouse.location}
+            place = f"has the id {warehouse.pk} and lies at {warehouse.location}"
+            self._tell(options, f"Warehouse {warehouse.name} {place}.", made)
+
+    def _tell(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
+        self.stdout.write(write_json(data).decode() if options["json"] else sentence)
+
+
+def _profile(options: dict[str, Any]) -> dict[str, Any]:
+    if options["local_path"] is not None:
+        return {"type": "local", "path": options["local_path"]}
+    given: str = options["profile"]
+    is_text = given.lstrip().startswith("{")
+    return _object(parse_document(given.encode(), is_json=True) if is_text else read_document(given), "--profile")
+
+
+def _credential(place: str | None) -> dict[str, Any] | None:
+    if place is None:
+        return None
+    return _object(resolved(_object(read_document(place), "--credential"), "credential"), "--credential")
+
+
+def _object(value: Any, option: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadDocument(f"{option}: must be an object")
+    return value
+
+
+def _delete_profile(text: str) -> dict[str, Any]:
+    matched = _DELETE_PROFILE.fullmatch(text)
+    if matched is None or not text.isascii():
+        raise ArgumentTypeError("hard, or soft:SECONDS")
+    return {"type": "soft", "expiration-seconds": int(matched[1])} if matched[1] else {"type": "hard"}
+
+
+def _versions(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() and len(part) < 4 for part in parts):  # noqa: PLR2004
+        raise ArgumentTypeError("numbers such as 2,3")
+    return [int(part) for part in parts]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from catalog.services.metrics import delete_old_reports
 from management.services.endpoint_statistics import delete_old_statistics
+from tenancy import maintenance
 from tenancy.actor import INTERNAL
 
 
@@ -14,10 +15,13 @@ class Command(BaseCommand):
         "Delete metrics reports, their daily sums and endpoint statistics that are older than "
         "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and ICEKEEPER__ENDPOINT_STAT_RETENTION "
         "keep them. For installations without a worker, which does the same every minute. May be run at any time, "
-        "beside servers and beside itself."
+        "beside servers and beside itself; in maintenance mode it does nothing and fails."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        maintenance.switch.look()
+        if maintenance.is_read_only():
+            raise CommandError("Maintenance mode is read-only: nothing is deleted")
         reports, days = delete_old_reports(actor=INTERNAL)
         statistics = delete_old_statistics(actor=INTERNAL)
         self.stdout.write(

@@ -8,10 +8,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
+from django.utils.module_loading import import_string
 
+from icekeeper.kernel.errors import CatalogError
 from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from icekeeper.server.run import run_server
+from tenancy import maintenance
 
 logger = logging.getLogger("icekeeper.server")
 
@@ -21,9 +24,10 @@ class Command(BaseCommand):
         "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
         "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT; processes, threads and limits: "
         "ICEKEEPER__SERVER__*. Refuses to start on a database that cannot be reached or is not migrated to exactly "
-        "this version (manage.py migrate). Log lines are JSON on stderr, one a request. On SQLite it also runs and "
-        "supervises a worker (manage.py worker --help); on PostgreSQL workers are processes of their own, unless asked "
-        "for here."
+        "this version (manage.py migrate), and without accepted terms of use. Log lines are JSON on stderr, one a "
+        "request. On SQLite it also runs and supervises a worker (manage.py worker --help); on PostgreSQL workers are "
+        "processes of their own, unless asked for here. In maintenance mode it answers reads only; when the setting "
+        "says so it runs no worker."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,7 +44,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             check_databases()
-        except UnusableDatabase as refusal:
+            for name in settings.SERVER_PRECONDITIONS:
+                import_string(name)()
+        except (UnusableDatabase, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
         if settings.UNREAD_VARIABLES:
             logger.warning(
@@ -50,6 +56,9 @@ class Command(BaseCommand):
         logger.warning("authentication is OFF: whoever reaches this port may do anything")
         conf = settings.ICEKEEPER
         has_worker = connection.vendor == "sqlite" if options["worker"] is None else options["worker"]
+        if maintenance.is_set_read_only():
+            logger.warning("maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: nothing changes, no worker")
+            has_worker = False
         try:
             run_server(conf, self._announce, Companion("the worker", _work) if has_worker else None)
         except OSError as error:

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from tasks.workers.worker import run_worker
+from tenancy import maintenance
 
 
 class Command(BaseCommand):
@@ -13,7 +14,8 @@ class Command(BaseCommand):
         "Do what drops have queued, one task at a time, until SIGTERM or Ctrl-C: delete the files of tables that were "
         "dropped with purge, and the rows of those that were soft-deleted long enough ago. Any number of workers may "
         "run. On SQLite `serve` starts one, on PostgreSQL with --with-worker. Looks for work every "
-        "LAKEKEEPER__TASK_POLL_INTERVAL. Log lines are JSON on stderr, one a task."
+        "LAKEKEEPER__TASK_POLL_INTERVAL. Log lines are JSON on stderr, one a task. In maintenance mode it waits; with "
+        "LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and with --once neither does it under the switch."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,4 +26,7 @@ class Command(BaseCommand):
             check_databases()
         except UnusableDatabase as refusal:
             raise CommandError(str(refusal)) from refusal
+        maintenance.switch.look()
+        if maintenance.is_set_read_only() or (options["once"] and maintenance.is_read_only()):
+            raise CommandError("Maintenance mode is read-only: no worker runs")
         run_worker(once=options["once"])

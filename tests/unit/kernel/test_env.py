@@ -95,7 +95,7 @@ def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str)
 
 
 def test_guards_that_are_off_guard_nothing() -> None:
-    off = {"LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "false", "LAKEKEEPER__MAINTENANCE_MODE": "off"}
+    off = {"LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "false"}
     assert read_settings(off)[0] == Settings()
 
 

@@ -1,0 +1,74 @@
+"""What `manage.py check --deploy` says of settings that are fine on a laptop and not in production, each with a cure.
+
+Wrong values stop every command already (`icekeeper.env`). What Django itself would add and does not concern this server
+is silenced in the settings (`SILENCED_SYSTEM_CHECKS`), with the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core import checks
+from django.core.checks import CheckMessage
+
+PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
+ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
+
+NO_SHARED_KEY: Final = checks.Error(
+    "ICEKEEPER__SECRET_KEY is not set: each node makes a key of its own, and what one has signed or encrypted the "
+    "others cannot read.",
+    hint="Set ICEKEEPER__SECRET_KEY to the same text of 50 or more random characters on every node.",
+    id="icekeeper.E001",
+)
+NO_BASE_URI: Final = checks.Warning(
+    "LAKEKEEPER__BASE_URI is not set: the address that clients are told comes from headers of their own requests.",
+    hint="Set it to the address that clients use, such as https://catalog.example.com.",
+    id="icekeeper.W002",
+)
+EMBEDDED_DATABASE: Final = checks.Warning(
+    "The embedded SQLite is used: one node, one writer at a time, no standby.",
+    hint="Set LAKEKEEPER__PG_DATABASE_URL_WRITE to a PostgreSQL.",
+    id="icekeeper.W003",
+)
+ANY_ORIGIN: Final = checks.Warning(
+    "LAKEKEEPER__ALLOW_ORIGIN is *: pages of any site may call the APIs from people's browsers.",
+    hint="Name the origins of the pages that are to call them.",
+    id="icekeeper.W004",
+)
+PLAIN_DATABASE_CONNECTION: Final = checks.Warning(
+    "The connection to PostgreSQL need not be encrypted.",
+    hint="Set LAKEKEEPER__PG_SSL_MODE to verify-full, and LAKEKEEPER__PG_SSL_ROOT_CERT to the CA of its certificate.",
+    id="icekeeper.W005",
+)
+FORGED_ADDRESS: Final = checks.Warning(
+    "x-forwarded-* headers are believed from everybody: a client that reaches the server directly can forge the "
+    "address that is told to it.",
+    hint="Set LAKEKEEPER__BASE_URI, or LAKEKEEPER__USE_X_FORWARDED_HEADERS=false where no proxy sets them.",
+    id="icekeeper.W006",
+)
+
+
+@checks.register(checks.Tags.security, deploy=True)
+def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
+    """What is not as it should be in production."""
+    conf = settings.ICEKEEPER
+    database = settings.DATABASES["default"]
+    is_postgres = database["ENGINE"].endswith("postgresql")
+    found: list[tuple[bool, CheckMessage]] = [
+        (is_postgres and conf.secret_key is None, NO_SHARED_KEY),
+        (conf.base_uri is None, NO_BASE_URI),
+        (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
+        (not is_postgres, EMBEDDED_DATABASE),
+        ("*" in conf.allow_origin, ANY_ORIGIN),
+        (is_postgres and not _is_private(database), PLAIN_DATABASE_CONNECTION),
+    ]
+    return [message for is_so, message in found if is_so]
+
+
+def _is_private(database: dict[str, Any]) -> bool:
+    """Whether nobody between here and the database can listen."""
+    host = str(database.get("HOST") or "")
+    return host in PRIVATE_HOSTS or host.startswith("/") or database["OPTIONS"].get("sslmode") in ENCRYPTED

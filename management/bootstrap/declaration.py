@@ -1,0 +1,193 @@
+"""What an operator wants a catalog to hold: administrators, projects, warehouses; members are named as in the API.
+
+A member that is left out says nothing: a new object gets the default, one that is there keeps what it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from django.conf import settings
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.names import name_key, require_name
+from storage.services.warehouses import LONGEST_EXPIRATION_SECONDS, MAX_NAME_BYTES, SUPPORTED_FORMAT_VERSIONS
+from tenancy.services.bootstrap import LONGEST_EMAIL, require_user_id
+
+MOST_ENTRIES = 1000
+
+
+class WrongDeclaration(Exception):
+    """`problems` has one line each: the path of the member and what it takes, never what it held."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+def _user_id(value: str) -> str:
+    try:
+        return require_user_id(value)
+    except BadRequest as refusal:
+        raise ValueError(refusal.message) from None
+
+
+def _name(value: str) -> str:
+    """Of a user; those of projects and warehouses have a bound in bytes, too."""
+    try:
+        return require_name(value, "name")
+    except BadRequest as refusal:
+        raise ValueError(refusal.message) from None
+
+
+def _short_name(value: str) -> str:
+    if len(_name(value).encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
+    return value
+
+
+def _warehouse_name(value: str) -> str:
+    if "/" in value:
+        raise ValueError("must not hold a slash")
+    return _short_name(value)
+
+
+def _warehouse_id(value: str) -> UUID:
+    warehouse_id = parse_id(value)
+    if warehouse_id is None:
+        raise ValueError("must be a UUID")
+    return warehouse_id
+
+
+UserId = Annotated[str, AfterValidator(_user_id)]
+ProjectId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
+FormatVersion = Annotated[int, Field(ge=1, le=4)]
+
+
+class Entry(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        hide_input_in_errors=True,
+        regex_engine="python-re",
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+
+class Administrator(Entry):
+    user_id: UserId
+    user_name: Annotated[str, AfterValidator(_name)] | None = None
+    user_email: Annotated[str, Field(max_length=LONGEST_EMAIL)] | None = None
+    user_type: Literal["human", "application"] | None = None
+    is_operator: bool = False
+
+
+class DeclaredProject(Entry):
+    project_id: ProjectId
+    project_name: Annotated[str, AfterValidator(_short_name)]
+
+
+class DeleteProfile(Entry):
+    type: Literal["hard", "soft"]
+    expiration_seconds: Annotated[int, Field(ge=0, le=LONGEST_EXPIRATION_SECONDS)] | None = None
+
+    def as_stored(self) -> dict[str, Any]:
+        if self.type == "hard":
+            return {"type": "hard"}
+        return {"type": "soft", "expiration-seconds": self.expiration_seconds}
+
+
+class DeclaredWarehouse(Entry):
+    """Known by its name in its project; with `warehouse-id`, by that, and then the name may be a new one."""
+
+    warehouse_name: Annotated[str, AfterValidator(_warehouse_name)]
+    warehouse_id: Annotated[str, AfterValidator(_warehouse_id)] | None = None
+    project_id: ProjectId | None = None
+    storage_profile: dict[str, Any]
+    storage_credential: dict[str, Any] | None = Field(None, repr=False)
+    delete_profile: DeleteProfile | None = None
+    allowed_format_versions: Annotated[list[FormatVersion], Field(min_length=1)] | None = None
+    default_format_version: FormatVersion | None = None
+    protected: bool | None = None
+
+    @property
+    def project(self) -> str:
+        """The id of its project. `read_declaration` has seen to it that there is one."""
+        return self.project_id or str(settings.ICEKEEPER.default_project_id)
+
+
+class Declaration(Entry):
+    administrators: Annotated[list[Administrator], Field(max_length=MOST_ENTRIES)] = []
+    projects: Annotated[list[DeclaredProject], Field(max_length=MOST_ENTRIES)] = []
+    warehouses: Annotated[list[DeclaredWarehouse], Field(max_length=MOST_ENTRIES)] = []
+
+
+def read_declaration(document: Any) -> Declaration:
+    """Raises `WrongDeclaration` with everything that is wrong, as far as it can be told without the database."""
+    if not isinstance(document, dict):
+        raise WrongDeclaration(["the document must be an object with administrators, projects, warehouses"])
+    try:
+        declaration = Declaration.model_validate(document)
+    except ValidationError as error:
+        raise WrongDeclaration([_problem(item) for item in error.errors(include_input=False)]) from None
+    problems = [*_twice(declaration), *_incomplete(declaration)]
+    if problems:
+        raise WrongDeclaration(problems)
+    return declaration
+
+
+def _twice(declaration: Declaration) -> list[str]:
+    entries = declaration
+    return [
+        *_repeated("administrators", "user-id", ((a.user_id, a.is_operator) for a in entries.administrators)),
+        *_repeated("projects", "project-id", (project.project_id for project in entries.projects)),
+        *_repeated("projects", "project-name", (name_key(project.project_name) for project in entries.projects)),
+        *_repeated(
+            "warehouses", "warehouse-name", ((w.project, name_key(w.warehouse_name)) for w in entries.warehouses)
+        ),
+        *_repeated("warehouses", "warehouse-id", (w.warehouse_id for w in entries.warehouses)),
+    ]
+
+
+def _repeated(kind: str, member: str, values: Iterable[Hashable]) -> list[str]:
+    first: dict[Hashable, int] = {}
+    problems = []
+    for number, value in enumerate(values):
+        if value is not None and first.setdefault(value, number) != number:
+            problems.append(f"{kind}[{number}].{member}: the same as in {kind}[{first[value]}]")
+    return problems
+
+
+def _incomplete(declaration: Declaration) -> list[str]:
+    problems = []
+    for number, warehouse in enumerate(declaration.warehouses):
+        path = f"warehouses[{number}]"
+        if warehouse.project_id is None and not settings.ICEKEEPER.enable_default_project:
+            problems.append(f"{path}.project-id: is needed, as there is no default project")
+        if not isinstance(warehouse.storage_profile.get("type"), str):
+            problems.append(f"{path}.storage-profile.type: must be a text")
+        default = warehouse.default_format_version
+        if default is not None and default not in (warehouse.allowed_format_versions or SUPPORTED_FORMAT_VERSIONS):
+            problems.append(f"{path}.default-format-version: must be one of allowed-format-versions")
+        profile = warehouse.delete_profile
+        if profile is not None and (profile.type == "soft") != (profile.expiration_seconds is not None):
+            problems.append(f"{path}.delete-profile.expiration-seconds: belongs to type soft, and is needed there")
+    return problems
+
+
+def _problem(item: Any) -> str:
+    path = ""
+    for part in item["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    if item["type"] == "extra_forbidden":
+        return f"{path[:200]}: there is no such member"
+    if item["type"] == "missing":
+        return f"{path}: is missing"
+    takes = re.sub(r"^(Value error, |Input should be )", "", str(item["msg"]))
+    return f"{path}: {takes}" if item["type"] == "value_error" else f"{path}: must be {takes}"

@@ -1,0 +1,237 @@
+"""From what is declared and what is there to the steps between them. Nothing is changed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.names import name_key
+from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
+from management.bootstrap.references import MissingSecret, resolved
+from storage.models import Warehouse
+from storage.profiles.local import read_local_profile
+from storage.services.warehouses import (
+    create_warehouse,
+    rename_warehouse,
+    set_delete_profile,
+    set_format_version_policy,
+    set_warehouse_protection,
+)
+from tenancy.actor import INTERNAL, Actor
+from tenancy.models import Project
+from tenancy.selectors.projects import get_project
+from tenancy.selectors.server import get_server
+from tenancy.services.bootstrap import DEFAULT_PROJECT_NAME, appoint_administrator, bootstrap, is_administrator
+from tenancy.services.projects import create_project, rename_project
+
+BOOTSTRAP = "bootstrap"
+
+
+class Refused(Exception):
+    """The declaration cannot become true; `problems` has one line each, led by the path of the member."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change: for which entry (`path`), of which kind, as people read it ("make the project p"), and the call."""
+
+    path: str
+    action: str
+    sentence: str
+    do: Callable[[], object] = field(repr=False)
+
+
+def make_plan(declaration: Declaration) -> list[Step]:
+    """The steps, in the order in which they are to be done; none when everything is as declared. Raises `Refused`."""
+    planning = _Planning(declaration)
+    planning.plan_administrators()
+    planning.plan_projects()
+    planning.plan_warehouses()
+    if planning.problems:
+        raise Refused(planning.problems)
+    return planning.steps
+
+
+class _Planning:
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.server = get_server()
+        self.names = dict(Project.objects.values_list("pk", "name"))
+        """Of the projects, by id, as they are when the steps so far are done."""
+        self.steps: list[Step] = []
+        self.problems: list[str] = []
+
+    def plan_administrators(self) -> None:
+        entries = list(enumerate(self.declaration.administrators))
+        if self.server.bootstrapped_at is None:
+            self._plan_bootstrap(entries.pop(0)[1] if entries else None)
+        for number, entry in entries:
+            if not is_administrator(self.server, entry.user_id, is_operator=entry.is_operator):
+                do = partial(appoint_administrator, actor=INTERNAL, user_id=entry.user_id, **_about(entry))
+                self._add(f"administrators[{number}]", "appoint-administrator", f"make {_appointed(entry)}", do)
+
+    def _plan_bootstrap(self, first: Administrator | None) -> None:
+        actor = Actor(user_id=first.user_id) if first else INTERNAL
+        do = partial(bootstrap, actor=actor, accept_terms_of_use=True, **(_about(first) if first else {}))
+        sentence = f"bootstrap the catalog and make {_appointed(first)}" if first else "bootstrap the catalog"
+        self._add("administrators[0]" if first else "", BOOTSTRAP, sentence, do)
+        if settings.ICEKEEPER.enable_default_project:
+            self.names.setdefault(settings.ICEKEEPER.default_project_id, DEFAULT_PROJECT_NAME)
+
+    def plan_projects(self) -> None:
+        for number, entry in enumerate(self.declaration.projects):
+            path, project_id, name = f"projects[{number}]", entry.project_id, entry.project_name
+            others = {name_key(other) for other_id, other in self.names.items() if other_id != project_id}
+            if name_key(name) in others:
+                self.problems.append(f"{path}.project-name: another project is named {name!r}")
+            elif project_id not in self.names:
+                make = partial(create_project, actor=INTERNAL, name=name, project_id=project_id)
+                self._add(path, "create-project", f"make the project {project_id}, named {name!r}", make)
+            elif self.names[project_id] != name:
+                rename = partial(rename_project, actor=INTERNAL, project_id=project_id, new_name=name)
+                was = self.names[project_id]
+                self._add(path, "rename-project", f"rename the project {project_id} from {was!r} to {name!r}", rename)
+            self.names[project_id] = name
+
+    def plan_warehouses(self) -> None:
+        for number, entry in enumerate(self.declaration.warehouses):
+            path = f"warehouses[{number}]"
+            if entry.project not in self.names:
+                self.problems.append(f"{path}.project-id: the project {entry.project} is neither there nor declared")
+                continue
+            there = Warehouse.objects.filter(project_id=entry.project)
+            if entry.warehouse_id is not None:
+                warehouse = there.filter(pk=entry.warehouse_id).first()
+                if warehouse is None:
+                    self.problems.append(f"{path}.warehouse-id: the project {entry.project} has no such warehouse")
+                    continue
+            else:
+                warehouse = there.filter(name_key=name_key(entry.warehouse_name)).first()
+            if warehouse is None:
+                self._plan_new(path, entry)
+            else:
+                self._plan_changes(path, entry, warehouse)
+
+    def _plan_new(self, path: str, entry: DeclaredWarehouse) -> None:
+        try:
+            _as_stored(entry.storage_profile)
+            credential = resolved(entry.storage_credential, f"{path}.storage-credential")
+        except CatalogError as refusal:
+            self.problems.append(f"{path}.storage-profile: {refusal.message.removeprefix('storage-profile: ')}")
+            return
+        except MissingSecret as missing:
+            self.problems.append(str(missing))
+            return
+        sentence = f"make the warehouse {entry.warehouse_name!r} in the project {entry.project}"
+        self._add(path, "create-warehouse", sentence, partial(_create, entry, credential))
+
+    def _plan_changes(self, path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> None:
+        self.problems.extend(_changed_storage(path, entry, warehouse))
+        allowed, default = _policy(entry, warehouse)
+        if default is not None and default not in allowed:
+            self.problems.append(f"{path}.default-format-version: {default} is none of the allowed {allowed}")
+        for action, change, do in _changes(entry, warehouse):
+            self._add(path, action, f"in the warehouse {warehouse.name!r} {change}", do)
+
+    def _add(self, path: str, action: str, sentence: str, do: Callable[[], object]) -> None:
+        self.steps.append(Step(path, action, sentence, do))
+
+
+def _about(entry: Administrator) -> dict[str, Any]:
+    return {
+        "is_operator": entry.is_operator,
+        "name": entry.user_name,
+        "email": entry.user_email,
+        "user_type": entry.user_type,
+    }
+
+
+def _appointed(entry: Administrator) -> str:
+    return f"{entry.user_id} {'operator' if entry.is_operator else 'administrator'} of the server"
+
+
+def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None:
+    warehouse = create_warehouse(
+        actor=INTERNAL,
+        project=get_project(entry.project),
+        name=entry.warehouse_name,
+        storage_profile=entry.storage_profile,
+        storage_credential=credential,
+        delete_profile=entry.delete_profile.as_stored() if entry.delete_profile else None,
+        allowed_format_versions=entry.allowed_format_versions,
+        default_format_version=entry.default_format_version,
+    )
+    if entry.protected:
+        set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
+
+
+def _as_stored(profile: dict[str, Any]) -> dict[str, Any]:
+    """The profile as the storage room would keep it. Raises `CatalogError` for one that cannot be used."""
+    if profile["type"] != "local":
+        return profile
+    stored, _ = read_local_profile(profile, root=settings.ICEKEEPER.local_storage_root)
+    return stored
+
+
+def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[str]:
+    """Where a warehouse stores is not changed from here: its tables would be left behind."""
+    path = f"{path}.storage-profile"
+    there = warehouse.storage_profile
+    if entry.storage_profile["type"] != there["type"]:
+        yield f"{path}.type: the warehouse {warehouse.name!r} is of type {there['type']}, which cannot be changed"
+        return
+    try:
+        declared = _as_stored(entry.storage_profile)
+    except CatalogError as refusal:
+        yield f"{path}: {refusal.message.removeprefix('storage-profile: ')}"
+        return
+    for member in sorted(entry.storage_profile):
+        if declared[member] != there.get(member):
+            yield f"{path}.{member}: the warehouse {warehouse.name!r} has another one, which is not changed from here"
+
+
+def _policy(entry: DeclaredWarehouse, warehouse: Warehouse) -> tuple[list[int], int | None]:
+    """The allowed format versions and the default one that the warehouse is to have."""
+    allowed = sorted(set(entry.allowed_format_versions or warehouse.allowed_format_versions))
+    is_told = "default_format_version" in entry.model_fields_set
+    return allowed, entry.default_format_version if is_told else warehouse.default_format_version
+
+
+def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[str, str, Callable[[], object]]]:
+    """What differs: the action, the change as people read it, the call."""
+    about: dict[str, Any] = {"actor": INTERNAL, "warehouse_id": warehouse.pk}
+    if entry.warehouse_name != warehouse.name:
+        do = partial(rename_warehouse, **about, new_name=entry.warehouse_name)
+        yield "rename-warehouse", f"set the name to {entry.warehouse_name!r}", do
+    profile = entry.delete_profile.as_stored() if entry.delete_profile else warehouse.delete_profile
+    if profile != warehouse.delete_profile:
+        kind = profile["type"] if profile["type"] == "hard" else f"soft, {profile['expiration-seconds']} s"
+        yield (
+            "set-delete-profile",
+            f"set the delete profile to {kind}",
+            partial(set_delete_profile, **about, delete_profile=profile),
+        )
+    allowed, default = _policy(entry, warehouse)
+    if (allowed, default) != (warehouse.allowed_format_versions, warehouse.default_format_version):
+        yield (
+            "set-format-version-policy",
+            f"set the format versions to {allowed}, default {default or 'none'}",
+            partial(
+                set_format_version_policy, **about, allowed_format_versions=allowed, default_format_version=default
+            ),
+        )
+    if entry.protected is not None and entry.protected != warehouse.protected:
+        yield (
+            "set-warehouse-protection",
+            f"switch the protection {'on' if entry.protected else 'off'}",
+            partial(set_warehouse_protection, **about, is_protected=entry.protected),
+        )

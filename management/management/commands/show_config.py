@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+from icekeeper.kernel.json_text import write_json
+from icekeeper.shown_settings import ShownSetting, show_settings
+
+
+class Command(BaseCommand):
+    help = (
+        "Print every setting with its value and where it comes from: the environment, or the default. Secrets are "
+        "masked. Variables with our prefixes that nothing reads are named at the end."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--set", action="store_true", dest="only_set", help="only what the environment sets")
+        parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        shown = [each for each in show_settings(settings.ICEKEEPER) if each.is_set or not options["only_set"]]
+        unread = list(settings.UNREAD_VARIABLES)
+        if options["json"]:
+            told = [
+                {"variable": each.variable, "value": each.value, "from": _origin(each), "secret": each.is_secret}
+                for each in shown
+            ]
+            self.stdout.write(write_json({"settings": told, "unread-variables": unread}).decode())
+            return
+        width = max((len(each.variable) for each in shown), default=0)
+        for each in shown:
+            value = "" if each.value is None else each.value
+            self.stdout.write(f"{each.variable:<{width}}  {_origin(each):<11}  {value}".rstrip())
+        if unread:
+            self.stdout.write(f"Nothing reads: {', '.join(unread)}")
+
+
+def _origin(setting: ShownSetting) -> str:
+    return "environment" if setting.is_set else "default"

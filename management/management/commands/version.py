@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import django
+from django.core.management.base import BaseCommand, CommandParser
+
+from icekeeper.kernel.json_text import write_json
+from icekeeper.version import PEER_VERSION, VERSION, commit_sha
+
+
+class Command(BaseCommand):
+    help = "Print the release of Icekeeper, of the Lakekeeper whose APIs it follows, of Django and of Python."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print them as JSON, with the commit")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        versions = {
+            "icekeeper": VERSION,
+            "commit-sha": commit_sha(),
+            "lakekeeper": PEER_VERSION,
+            "django": django.get_version(),
+            "python": platform.python_version(),
+        }
+        if options["json"]:
+            self.stdout.write(write_json(versions).decode())
+        else:
+            self.stdout.write(
+                f"icekeeper {VERSION} (APIs of Lakekeeper {PEER_VERSION}; Django {versions['django']}, "
+                f"Python {versions['python']})"
+            )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import time
+from argparse import ArgumentTypeError
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from icekeeper.server.database_checks import UnusableDatabase, check_databases
+
+MAX_RETRIES = 10_000
+MAX_BACKOFF = 3600.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Wait until the databases can be used, for init containers and scripts: exit status 0 then, 1 when they cannot "
+        "in time. With -d alone it is enough that they answer; else they must be migrated to this version. What "
+        "waiting does not cure ends it at once: a database that a newer version has migrated, or a PostgreSQL that is "
+        "too old."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("-d", "--check-db", action="store_true", help="wait until they answer")
+        parser.add_argument("-m", "--check-migrations", action="store_true", help="wait until they are migrated, too")
+        parser.add_argument(
+            "-r", "--retries", type=_number, default=15, metavar="N", help="tries after the first one; default: 15"
+        )
+        parser.add_argument(
+            "-b", "--backoff", type=_seconds, default=2.0, metavar="SECONDS", help="between two tries; default: 2"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        needs_migrations = options["check_migrations"] or not options["check_db"]
+        for left in range(options["retries"], -1, -1):
+            try:
+                check_databases(needs_migrations=needs_migrations)
+            except UnusableDatabase as refusal:
+                if not refusal.may_pass or not left:
+                    raise CommandError(str(refusal)) from None
+                self.stderr.write(f"{refusal}; {left} more tries")
+                self.stderr.flush()
+                time.sleep(options["backoff"])
+            else:
+                self.stdout.write("The databases are ready." if needs_migrations else "The databases answer.")
+                return
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= MAX_RETRIES):  # noqa: PLR2004
+        raise ArgumentTypeError(f"a number from 0 to {MAX_RETRIES}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_BACKOFF:
+        raise ArgumentTypeError(f"seconds, from 0 to {MAX_BACKOFF:g}")
+    return seconds
