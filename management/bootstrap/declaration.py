@@ -189,5 +189,7 @@ def _problem(item: Any) -> str:
         return f"{path[:200]}: there is no such member"
     if item["type"] == "missing":
         return f"{path}: is missing"
-    takes = re.sub(r"^(Value error, |Input should be )", "", str(item["msg"]))
-    return f"{path}: {takes}" if item["type"] == "value_error" else f"{path}: must be {takes}"
+    said = str(item["msg"])
+    if item["type"] == "value_error":
+        return f"{path}: {said.removeprefix('Value error, ')}"
+    return f"{path}: must {re.sub(r'^[A-Z][a-z]+ should ', '', said)}"

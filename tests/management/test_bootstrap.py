@@ -1,0 +1,387 @@
+"""Bootstrap: who becomes what, once; the second, the anonymous, the simultaneous and the interrupted one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import requests
+from django.conf import settings
+from django.db import connections
+
+from icekeeper.kernel.errors import BadRequest, CatalogError
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authn import requests as authn_requests
+from tenancy.authn import verification
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.identity import Identity
+from tenancy.models import Grant, Project, Role, Securable, Server, User
+from tenancy.services import bootstrap as module
+from tenancy.services.bootstrap import (
+    AlreadyBootstrapped,
+    AnonymousBootstrap,
+    ConcurrentBootstrap,
+    appoint_administrator,
+    bootstrap,
+    reopen_bootstrap,
+)
+from tests.fingerprint import Fingerprint
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+DEFAULT = "00000000-0000-0000-0000-000000000000"
+ACCEPTED = {"accept-terms-of-use": True}
+
+
+class NamedTokens(Authenticator):
+    """Takes each token for the subject of its user, as a test would have it; `nobody` is refused."""
+
+    def is_for(self, token: str) -> bool:
+        return True
+
+    def verify(self, token: str) -> Verified:
+        if token == "nobody":
+            raise AuthenticationFailed("nobody is not accepted")
+        kind: Any = "application" if token == "robot" else "human"
+        name = None if token == "nameless" else token.title()
+        identity = Identity(f"oidc~{token}", "oidc", kind, name=name, email=f"{token}@example.com")
+        return Verified(identity, time.time() + 3600)
+
+
+@pytest.fixture
+def with_tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for place in (authn_requests, verification, module):
+        monkeypatch.setattr(place, "authenticators", lambda: (NamedTokens(),))
+    yield
+    verification.verified_tokens.clear()
+
+
+def call_as(user: str, **members: Any) -> Answer:
+    return api.post("/bootstrap", ACCEPTED | members, authorization=f"Bearer {user}")
+
+
+def grants() -> set[tuple[str, str, str]]:
+    """(user, privilege, type of the object); every grant there is."""
+    found = Grant.objects.values_list("user_id", "privilege", "securable__type", "securable__object_id")
+    server_id = str(Server.objects.get().server_id)
+    for _, _, kind, object_id in found:
+        assert object_id == (server_id if kind == "server" else DEFAULT)
+    return {(str(user), privilege, kind) for user, privilege, kind, _ in found}
+
+
+def users() -> list[tuple[str, str, str, str]]:
+    return list(User.objects.order_by("id").values_list("id", "name", "email", "user_type"))
+
+
+def test_the_caller_becomes_administrator(with_tokens: None) -> None:
+    assert call_as("alice").status == 204
+    assert users() == [("oidc~alice", "Alice", "alice@example.com", "human")]
+    user = User.objects.get()
+    assert (user.last_updated_with, user.has_usable_password()) == ("create-endpoint", False)
+    assert grants() == {("oidc~alice", "admin", "server"), ("oidc~alice", "project_admin", "project")}
+    server = Server.objects.get()
+    assert server.bootstrapped_at == server.terms_accepted_at
+    assert server.bootstrapped_at is not None
+    assert list(Project.objects.values_list("id", "name")) == [(DEFAULT, "Default Project")]
+
+
+def test_an_operator_and_what_the_request_says_of_them(with_tokens: None) -> None:
+    about = {"user-name": "Terraform ☁", "user-email": "ops@example.com", "user-type": "application"}
+    assert call_as("alice", **{"is-operator": True}, **about).status == 204
+    assert users() == [("oidc~alice", "Terraform ☁", "ops@example.com", "application")]
+    assert grants() == {("oidc~alice", "operator", "server"), ("oidc~alice", "project_admin", "project")}
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ("robot", ("oidc~robot", "Robot", "robot@example.com", "application")),
+        ("nameless", ("oidc~nameless", "", "nameless@example.com", "human")),
+    ],
+)
+def test_nulls_leave_it_to_the_token(with_tokens: None, token: str, expected: tuple[str, ...]) -> None:
+    assert call_as(token, **{"user-name": None, "user-email": None, "user-type": None}).status == 204
+    assert users() == [expected]
+
+
+def test_the_user_and_not_the_assumed_role_becomes_administrator() -> None:
+    project = Project.objects.create(id="p", name="p", name_key="p")
+    role = Role.objects.create(project=project, name="r", name_key="r", source_id="r")
+    bootstrap(actor=Actor(user_id="oidc~alice", assumed_role=role.pk), accept_terms_of_use=True)
+    assert grants() == {("oidc~alice", "admin", "server"), ("oidc~alice", "project_admin", "project")}
+    assert not Grant.objects.filter(role__isnull=False).exists()
+
+
+def test_a_user_who_is_known_is_renewed_and_one_who_was_deleted_is_back(with_tokens: None) -> None:
+    User.objects.create_user(id="oidc~alice", name="Old", email="old@example.com")
+    User.objects.update(deleted_at="2026-01-01T00:00:00Z")
+    assert call_as("alice").status == 204
+    user = User.objects.get()
+    assert (user.name, user.email, user.deleted_at) == ("Alice", "alice@example.com", None)
+
+
+def test_anonymous_callers_may_while_authentication_is_off(everything: Callable[[], Fingerprint]) -> None:
+    assert api.post("/bootstrap", ACCEPTED | {"is-operator": True, "user-name": "Alice"}).status == 204
+    assert not User.objects.exists()
+    assert not Grant.objects.exists()
+    assert Project.objects.count() == 1
+
+
+def test_anonymous_callers_may_not_while_it_is_on(with_tokens: None, everything: Callable[[], Fingerprint]) -> None:
+    before = everything()
+    assert api.post("/bootstrap", ACCEPTED).refused(401, "MissingAuthorizationHeader")
+    assert call_as("nobody").refused(401, "AuthenticationFailed")
+    assert api.get("/info").refused(401, "MissingAuthorizationHeader")
+    with pytest.raises(AnonymousBootstrap) as refusal:
+        bootstrap(actor=ANONYMOUS, accept_terms_of_use=True)
+    assert (refusal.value.status, refusal.value.wire_type) == (401, "AnonymousBootstrap")
+    assert everything() == before
+
+
+def test_the_second_one_changes_nothing(with_tokens: None, everything: Callable[[], Fingerprint]) -> None:
+    assert call_as("alice").status == 204
+    before = everything()
+    for user in ("alice", "mallory"):
+        assert call_as(user, **{"user-name": "Other"}).refused(400, "CatalogAlreadyBootstrapped")
+    refused = api.post("/bootstrap", {"accept-terms-of-use": False}, authorization="Bearer mallory")
+    assert refused.refused(400, "TermsOfUseNotAccepted")
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "wire_type", "text"),
+    [
+        ({"accept-terms-of-use": False}, "TermsOfUseNotAccepted", "accept-terms-of-use"),
+        ({"accept-terms-of-use": "true"}, "BadRequestException", "accept-terms-of-use"),
+        ({"accept-terms-of-use": 1}, "BadRequestException", "accept-terms-of-use"),
+        ({"accept-terms-of-use": None}, "BadRequestException", "accept-terms-of-use"),
+        ({"is-operator": "yes"}, "BadRequestException", "is-operator"),
+        ({"is-operator": None}, "BadRequestException", "is-operator"),
+        ({"user-name": ""}, "BadRequestException", "user-name"),
+        ({"user-name": "   "}, "BadRequestException", "user-name"),
+        ({"user-name": "x" * 10_000}, "BadRequestException", "user-name"),
+        ({"user-name": "a\x00b"}, "BadRequestException", "user-name"),
+        ({"user-name": "a\nb"}, "BadRequestException", "user-name"),
+        ({"user-name": "a\u202eb"}, "BadRequestException", "user-name"),
+        ({"user-name": 7}, "BadRequestException", "user-name"),
+        ({"user-name": ["x"]}, "BadRequestException", "user-name"),
+        ({"user-email": "x" * 321}, "BadRequestException", "user-email"),
+        ({"user-email": "a\nb"}, "BadRequestException", "user-email"),
+        ({"user-email": {}}, "BadRequestException", "user-email"),
+        ({"user-type": "god"}, "BadRequestException", "user-type"),
+        ({"user-type": ["human"]}, "BadRequestException", "user-type"),
+    ],
+)
+def test_hostile_bodies_change_nothing(
+    with_tokens: None, everything: Callable[[], Fingerprint], change: dict[str, Any], wire_type: str, text: str
+) -> None:
+    before = everything()
+    assert call_as("alice", **change).refused(400, wire_type, text)
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"null", b"{", b'{"accept-terms-of-use":true,"accept-terms-of-use":true}']
+)
+def test_what_is_no_object_changes_nothing(everything: Callable[[], Fingerprint], body: bytes) -> None:
+    before = everything()
+    assert api.post("/bootstrap", raw=body).refused(400, "BadRequestException")
+    assert everything() == before
+
+
+def test_members_that_nobody_knows_are_ignored(with_tokens: None) -> None:
+    assert (
+        call_as("alice", **{"server-id": str(uuid4()), "user-id": "oidc~mallory", "bootstrapped": False}).status == 204
+    )
+    assert [user[0] for user in users()] == ["oidc~alice"]
+
+
+def test_names_of_a_token_are_cut_to_what_a_row_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = Identity("oidc~long", "oidc", "human", name="n" * 10_000, email="e" * 10_000)
+    bootstrap(actor=Actor(user_id="oidc~long", identity=identity), accept_terms_of_use=True)
+    assert users() == [("oidc~long", "n" * 255, "e" * 320, "human")]
+
+
+def test_without_a_default_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = settings.ICEKEEPER.model_copy(update={"enable_default_project": False})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    bootstrap(actor=Actor(user_id="oidc~alice"), accept_terms_of_use=True)
+    assert not Project.objects.exists()
+    assert grants() == {("oidc~alice", "admin", "server")}
+
+
+@pytest.mark.parametrize("step", ["_make_default_project", "add_securable", "register_user", "_grant"])
+def test_a_crash_leaves_nothing_and_the_next_call_does_it(
+    everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = everything()
+    do = getattr(module, step)
+
+    def crash(*args: Any, **named: Any) -> None:
+        do(*args, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, step, crash)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap(actor=Actor(user_id="oidc~alice"), accept_terms_of_use=True)
+    assert everything() == before
+    bootstrap(actor=Actor(user_id="oidc~alice"), accept_terms_of_use=True)
+    assert grants() == {("oidc~alice", "admin", "server"), ("oidc~alice", "project_admin", "project")}
+
+
+def test_reopening_keeps_everything(with_tokens: None) -> None:
+    assert reopen_bootstrap(actor=INTERNAL) is False
+    assert call_as("alice").status == 204
+    server_id, before = Server.objects.get().server_id, grants()
+    Project.objects.update(name="Kept", name_key="kept")
+    assert reopen_bootstrap(actor=INTERNAL) is True
+    assert reopen_bootstrap(actor=INTERNAL) is False
+    assert api.get("/info", authorization="Bearer alice").json()["bootstrapped"] is False
+    assert call_as("bob").status == 204
+    assert Server.objects.get().server_id == server_id
+    assert grants() == before | {("oidc~bob", "admin", "server")}, "the project has its administrator already"
+    assert list(Project.objects.values_list("name", flat=True)) == ["Kept"]
+    assert call_as("carol").refused(400, "CatalogAlreadyBootstrapped")
+
+
+def test_another_default_project_gets_a_name_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    reopen_bootstrap(actor=INTERNAL)
+    own = settings.ICEKEEPER.model_copy(update={"default_project_id": "other"})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    names = dict(Project.objects.values_list("id", "name"))
+    assert names == {DEFAULT: "Default Project", "other": "other"}
+    assert Securable.objects.filter(type="project").count() == 2
+
+
+def test_administrators_are_appointed_once() -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Bob") is True
+    assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Other") is False
+    assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", is_operator=True, name="Other") is True
+    assert users() == [("oidc~bob", "Bob", "", "human")], "a user who is known keeps the name"
+    assert grants() == {("oidc~bob", "admin", "server"), ("oidc~bob", "operator", "server")}
+    User.objects.update(deleted_at="2026-01-01T00:00:00Z")
+    assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Back") is True
+    assert users() == [("oidc~bob", "Back", "", "human")]
+
+
+@pytest.mark.parametrize(
+    "user_id", ["", "alice", "~alice", "oidc~", "oidc~ ", "oi dc~a", "oidc~a\nb", "oidc~a\x00", "oidc~" + "x" * 123]
+)
+def test_ids_that_are_none(user_id: str) -> None:
+    with pytest.raises(BadRequest, match="A user id is <provider>~<subject>"):
+        appoint_administrator(actor=INTERNAL, user_id=user_id)
+    assert not User.objects.exists()
+
+
+@contextmanager
+def held_before_its_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """The first bootstrap stops within its transaction, which sets the first event, until the second one is set."""
+    inside, go_on = threading.Event(), threading.Event()
+    make = module._make_default_project
+
+    def make_and_wait(server: Server) -> str | None:
+        made = make(server)
+        inside.set()
+        assert go_on.wait(60)
+        return made
+
+    monkeypatch.setattr(module, "_make_default_project", make_and_wait)
+    try:
+        yield inside, go_on
+    finally:
+        go_on.set()
+
+
+def bootstrap_in_thread(user_id: str) -> CatalogError | None:
+    try:
+        bootstrap(actor=Actor(user_id=user_id), accept_terms_of_use=True)
+    except CatalogError as refusal:
+        return refusal
+    finally:
+        connections.close_all()
+    return None
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_the_one_that_was_slower_by_a_moment_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    enters = threading.Event()
+    begin = module.write_transaction
+
+    def note() -> Any:
+        enters.set()
+        return begin()
+
+    with held_before_its_end(monkeypatch) as (inside, go_on), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(bootstrap_in_thread, "oidc~first")
+        assert inside.wait(60)
+        monkeypatch.setattr(module, "write_transaction", note)
+        second = pool.submit(bootstrap_in_thread, "oidc~second")
+        assert enters.wait(60), "it has seen that the catalog is not bootstrapped"
+        go_on.set()
+        assert first.result(60) is None
+        refusal = second.result(60)
+    assert isinstance(refusal, ConcurrentBootstrap)
+    assert (refusal.status, refusal.wire_type) == (400, "ConcurrentBootstrap")
+    assert grants() == {("oidc~first", "admin", "server"), ("oidc~first", "project_admin", "project")}
+    assert [user[0] for user in users()] == ["oidc~first"]
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_of_many_threads_exactly_one_wins() -> None:
+    start = threading.Barrier(8)
+
+    def go(number: int) -> CatalogError | None:
+        start.wait(60)
+        return bootstrap_in_thread(f"oidc~{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(go, range(8)))
+    assert outcomes.count(None) == 1
+    assert all(isinstance(each, AlreadyBootstrapped | ConcurrentBootstrap) for each in outcomes if each is not None)
+    winner = f"oidc~{outcomes.index(None)}"
+    assert grants() == {(winner, "admin", "server"), (winner, "project_admin", "project")}
+    assert [user[0] for user in users()] == [winner]
+    assert Project.objects.count() == 1
+
+
+def test_of_many_requests_to_many_processes_exactly_one_wins(run_environment: RunEnvironment, tmp_path: Path) -> None:
+    url = run_environment.postgres.create_database("bootstrap_race") if run_environment.postgres else None
+    server = CatalogServer(tmp_path, database_url=url, workers=3)
+    server.storage_root.mkdir(parents=True)
+    server.manage("migrate", "--verbosity", "0")
+    server.start()
+    try:
+        said = [line["message"] for line in server.log_lines("icekeeper.server")]
+        assert any("not bootstrapped" in message for message in said), "it begins all the same, with a warning"
+        start = threading.Barrier(12)
+
+        def post(_: int) -> tuple[int, str]:
+            start.wait(60)
+            answer = requests.post(f"{server.base_url}/management/v1/bootstrap", json=ACCEPTED, timeout=60)
+            return answer.status_code, "" if answer.ok else answer.json()["error"]["type"]
+
+        with ThreadPoolExecutor(12) as pool:
+            answers = sorted(pool.map(post, range(12)))
+        assert answers[0] == (204, "")
+        assert set(answers[1:]) <= {(400, "CatalogAlreadyBootstrapped"), (400, "ConcurrentBootstrap")}
+        info = requests.get(f"{server.base_url}/management/v1/info", timeout=30).json()
+        assert info["bootstrapped"] is True
+        projects = requests.get(f"{server.base_url}/management/v1/project-list", timeout=30).json()["projects"]
+        assert [project["project-id"] for project in projects] == [DEFAULT]
+    finally:
+        server.kill()

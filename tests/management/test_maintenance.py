@@ -1,0 +1,316 @@
+"""Maintenance mode, by setting and by switch: nothing changes, reads go on, whoever writes by itself rests."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+from django.urls import resolve
+
+from catalog.models import Outcome
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from management.api.openapi import APIS, make_document
+from management.models import EndpointStatistic
+from management.statistics.counter import CallCounter
+from management.statistics.flusher import Flusher
+from storage.io.local import LocalStore
+from tasks.queue.models import Task
+from tasks.workers.worker import Stopped, Worker
+from tenancy import maintenance
+from tenancy.actor import INTERNAL
+from tenancy.models import Server
+from tenancy.services.maintenance import switch_maintenance
+from tests.fingerprint import Fingerprint
+from tests.parts import process
+from tests.parts.server import ROOT, CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.workers.waiting import until
+from tests.wsgi_client import ApiClient, call
+
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
+
+CHANGES = ("post", "put", "patch", "delete")
+
+
+@pytest.fixture(autouse=True)
+def switched_back() -> Iterator[None]:
+    yield
+    maintenance.switch.is_on = False
+
+
+@pytest.fixture
+def read_only_setting(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def set_it() -> None:
+        own = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
+        monkeypatch.setattr(settings, "ICEKEEPER", own)
+
+    return set_it
+
+
+@pytest.fixture(params=["setting", "switch"])
+def close(request: pytest.FixtureRequest, read_only_setting: Callable[[], None]) -> Callable[[], None]:
+    """Begins maintenance mode, in either way."""
+
+    def switch() -> None:
+        switch_maintenance(actor=INTERNAL, is_on=True)
+
+    return read_only_setting if request.param == "setting" else switch
+
+
+def changing_operations() -> list[tuple[str, str]]:
+    """Every operation of every API that is no read by its method, by method and path."""
+    return sorted(
+        (method.upper(), re.sub(r"\{[^}]+\}", "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", path))
+        for name in APIS
+        for path, item in make_document(name).content["paths"].items()
+        for method in item
+        if method in CHANGES
+    )
+
+
+def test_every_change_is_refused_and_every_read_answered(
+    catalog: ApiClient, make_table: Callable[..., Any], everything: Callable[[], Fingerprint], close: Callable[[], None]
+) -> None:
+    make_table()
+    close()
+    before = everything()
+    reading = set()
+    for method, path in changing_operations():
+        answer = call(method, path, body=b"{}", headers={"idempotency-key": str(new_id())})
+        if method == "POST" and getattr(resolve(path).func, "cls").posts_read:  # noqa: B009
+            reading.add(path)
+            assert answer.status != 503, answer.body
+        else:
+            assert answer.refused(503, "MaintenanceModeError"), (method, path)
+            assert answer.headers["Retry-After"] == "60"
+    assert "/management/v1/endpoint-statistics" in reading
+    assert catalog.get("/namespaces/ns/tables/t").status == 200
+    assert catalog.head("/namespaces/ns/tables/t").status == 204
+    assert call("GET", "/management/v1/info").status == 200
+    counted = call("POST", "/management/v1/endpoint-statistics", body=b'{"warehouse": {"type": "all"}}')
+    assert counted.status == 200, counted.body
+    assert everything() == before
+    assert not Outcome.objects.exists()
+
+
+def test_the_switch_is_switched(catalog: ApiClient) -> None:
+    assert switch_maintenance(actor=INTERNAL, is_on=True) is True
+    assert switch_maintenance(actor=INTERNAL, is_on=True) is False
+    assert Server.objects.get().is_read_only is True
+    assert catalog.post("/namespaces", {"namespace": ["a"]}).refused(503, "MaintenanceModeError")
+    assert switch_maintenance(actor=INTERNAL, is_on=False) is True
+    assert catalog.post("/namespaces", {"namespace": ["a"]}).status == 200
+
+
+def test_health_says_so(close: Callable[[], None]) -> None:
+    assert call("GET", "/health").json()["maintenance_mode"] == "off"
+    close()
+    answer = call("GET", "/health")
+    assert (answer.status, answer.json()["maintenance_mode"]) == (200, "read-only")
+    assert call("GET", "/health/ready").status == 200, "reads are still to be sent here"
+
+
+def test_another_process_sees_it_when_it_looks() -> None:
+    Server.objects.update(is_read_only=True)
+    assert maintenance.mode() == "off"
+    assert maintenance.switch.look() is True
+    assert maintenance.switch.look() is False
+    assert maintenance.mode() == "read-only"
+    Server.objects.update(is_read_only=False)
+    assert maintenance.switch.look() is True
+    assert maintenance.mode() == "off"
+
+
+def test_while_nobody_can_look_it_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("away")
+
+    maintenance.switch.is_on = True
+    monkeypatch.setattr(maintenance, "fetch_one", away)
+    end = maintenance.start_watching()  # returns all the same
+    end()
+    assert maintenance.is_read_only()
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_statistics_are_kept_until_it_is_over(bootstrapped: None) -> None:
+    counter = CallCounter()
+    counter.count("GET", "management/v1/info", 200, warehouse=None, project=None)
+    flusher = Flusher(counter, interval=3600)
+    maintenance.switch.is_on = True
+    flusher.flush()
+    assert not EndpointStatistic.objects.exists()
+    counter.count("GET", "management/v1/info", 200, warehouse=None, project=None)
+    maintenance.switch.is_on = False
+    flusher.flush()
+    assert EndpointStatistic.objects.get().count == 2
+
+
+def drop_with_purge(catalog: ApiClient, table: dict[str, Any]) -> Path:
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    return Path(table["metadata"]["location"].removeprefix("file://"))
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_worker_rests(
+    catalog: ApiClient,
+    make_table: Callable[..., Any],
+    everything: Callable[[], Fingerprint],
+    close: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = drop_with_purge(catalog, make_table())
+    close()
+    before = everything()
+    worker = Worker(poll_interval=60)
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            worker.stop()
+
+    monkeypatch.setattr(worker, "_sleep", nap)
+    worker.run()
+    assert len(naps) == 3
+    Worker(poll_interval=60).run_once()
+    assert folder.exists()
+    assert everything() == before
+
+
+def test_a_task_at_hand_is_given_back_and_finished_afterwards(
+    catalog: ApiClient, make_table: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = drop_with_purge(catalog, make_table())
+    delete_below = LocalStore.delete_below
+
+    def begin(store: LocalStore, location: str, keep_going: Callable[[], object]) -> None:
+        maintenance.switch.is_on = True
+        delete_below(store, location, keep_going)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete_below", begin)
+        with pytest.raises(Stopped):
+            Worker(poll_interval=60).work()
+    assert folder.exists()
+    assert [task.status for task in Task.objects.all()] == ["scheduled"]
+    maintenance.switch.is_on = False
+    Task.objects.update(scheduled_for=now())
+    assert Worker(poll_interval=60).work() is True
+    assert not folder.exists()
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch, read_only_setting: Callable[[], None]) -> None:
+    soon = "every server and worker knows within 2 s"
+    assert run("maintenance", "status") == "Maintenance mode is off.\n"
+    assert run("maintenance", "off") == "Maintenance mode is off already.\n"
+    assert run("maintenance", "on") == f"Maintenance mode is switched on; {soon}.\n"
+    maintenance.switch.is_on = False  # as in a new process
+    assert run("maintenance", "status") == "Maintenance mode is on.\n"
+    assert run("maintenance", "on") == "Maintenance mode is on already.\n"
+    assert json.loads(run("maintenance", "status", "--json")) == {
+        "maintenance-mode": "read-only", "switch": True, "setting": False, "changed": False
+    }  # fmt: skip
+    read_only_setting()
+    assert run("maintenance", "off").splitlines() == [
+        f"Maintenance mode is switched off; {soon}.",
+        "LAKEKEEPER__MAINTENANCE_MODE=read-only is set here: processes with it stay read-only.",
+    ]
+    assert json.loads(run("maintenance", "status", "--json"))["maintenance-mode"] == "read-only"
+    for wrong in ((), ("maybe",)):
+        with pytest.raises(CommandError):
+            run("maintenance", *wrong)
+
+
+def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
+    Outcome.objects.create(
+        warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}", created_at=now()
+    )
+    close()
+    with pytest.raises(CommandError, match="Maintenance mode is read-only: no worker runs"):
+        run("worker", "--once")
+    with pytest.raises(CommandError, match="Maintenance mode is read-only: nothing is deleted"):
+        run("prune_metrics")
+    assert Outcome.objects.exists()
+
+
+# --- real processes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
+    """Prepared, not started."""
+    url = run_environment.postgres.create_database("maintenance") if run_environment.postgres else None
+    return CatalogServer(
+        tmp_path_factory.mktemp("maintenance"),
+        database_url=url,
+        workers=2,
+        arguments=["--with-worker"],
+        settings={"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"},
+    ).prepare()
+
+
+def statuses(server: CatalogServer, body: dict[str, Any]) -> set[int]:
+    """What a change is answered on many connections, so that every process has answered one."""
+    target = f"{server.uri}/v1/{server.warehouse_id}/namespaces"
+    return {requests.post(target, json=body, timeout=30).status_code for _ in range(12)}
+
+
+def test_servers_and_workers_follow_the_switch_and_remember_it(server: CatalogServer) -> None:
+    server.start()
+    try:
+        server.create_warehouse("wh")
+        assert statuses(server, {"namespace": ["a"]}) == {200, 409}
+        assert "switched on" in server.manage("maintenance", "on")
+        until(lambda: statuses(server, {"namespace": ["b"]}) == {503})
+        assert requests.get(f"{server.base_url}/health", timeout=30).json()["maintenance_mode"] == "read-only"
+        switched = [line for line in server.log_lines("icekeeper.maintenance") if "switched on" in line["message"]]
+        assert {line["level"] for line in switched} == {"WARNING"}
+        until(lambda: len(server.log_lines("icekeeper.maintenance")) >= 3)  # two servers, one worker
+        server.stop()
+        server.start()
+        assert statuses(server, {"namespace": ["b"]}) == {503}, "from the first request on"
+        assert "switched off" in server.manage("maintenance", "off")
+        until(lambda: statuses(server, {"namespace": ["b"]}) <= {200, 409})
+    finally:
+        server.kill()
+
+
+def test_a_server_with_the_setting_runs_no_worker(server: CatalogServer) -> None:
+    server.log_path.unlink(missing_ok=True)
+    server._settings["LAKEKEEPER__MAINTENANCE_MODE"] = "read-only"
+    server.start()
+    try:
+        assert requests.get(f"{server.base_url}/health", timeout=30).json()["maintenance_mode"] == "read-only"
+        said = [line["message"] for line in server.log_lines("icekeeper.server")]
+        assert any("read-only by LAKEKEEPER__MAINTENANCE_MODE" in message for message in said)
+        assert server.log_lines("icekeeper.tasks") == []
+        log = server.home / "worker.log"
+        worker = process.start(
+            [sys.executable, ROOT / "manage.py", "worker"], log=log, env=server.environment, cwd=server.home
+        )
+        assert worker.wait(60) == 1
+        assert "Maintenance mode is read-only: no worker runs" in log.read_text()
+        server._process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
+        assert server.wait() == 0
+    finally:
+        server.kill()
+        del server._settings["LAKEKEEPER__MAINTENANCE_MODE"]
