@@ -1,14 +1,29 @@
 from __future__ import annotations
 
+import io
+import json
+import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from icekeeper.env import read_settings
+from icekeeper.server.database_checks import NotMigrated, OutOfReach, UnusableDatabase
+from icekeeper.shown_settings import show_settings
+from icekeeper.version import PEER_VERSION, VERSION
+from management.management.commands import create_warehouse as command
+from management.management.commands import wait_for_db
+from storage.io.local import LocalStore
+from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
-from tenancy.models import Project
+from storage.services.warehouses import create_warehouse
+from tenancy.models import Grant, Project, Server, User
+from tests.parts.process import free_port
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +61,357 @@ def test_a_warehouse_is_made_once(root: Path) -> None:
 def test_a_warehouse_needs_a_project(root: Path) -> None:
     with pytest.raises(CommandError, match="Project does not exist"):
         run("create_warehouse", "wh", "--local-path", str(root / "wh"))
+
+
+def refused(*arguments: str) -> CommandError:
+    with pytest.raises(CommandError) as refusal:
+        run(*arguments)
+    return refusal.value
+
+
+# --- bootstrap -------------------------------------------------------------------------------------------------------
+
+
+def test_bootstrap_names_an_administrator() -> None:
+    about = ["--name", "Alice", "--email", "alice@example.com", "--user-type", "human"]
+    assert run("bootstrap", "--admin", "oidc~alice", *about).splitlines() == [
+        "The catalog is bootstrapped.",
+        "oidc~alice is its administrator.",
+    ]
+    assert run("bootstrap", "--admin", "oidc~alice").splitlines() == [
+        "The catalog is bootstrapped already.",
+        "oidc~alice is its administrator already.",
+    ]
+    assert run("bootstrap", "--admin", "oidc~robot", "--operator").splitlines() == [
+        "The catalog is bootstrapped already.",
+        "oidc~robot is its operator.",
+    ]
+    assert set(Grant.objects.values_list("user_id", "privilege")) == {
+        ("oidc~alice", "admin"), ("oidc~alice", "project_admin"), ("oidc~robot", "operator")
+    }  # fmt: skip
+    alice = User.objects.get(pk="oidc~alice")
+    assert (alice.name, alice.email, alice.user_type) == ("Alice", "alice@example.com", "human")
+
+
+def test_bootstrap_as_data() -> None:
+    planned = json.loads(run("bootstrap", "--dry-run", "--json"))
+    step = {"path": "", "action": "bootstrap", "change": "bootstrap the catalog"}
+    assert planned == {"dry-run": True, "changed": True, "steps": [step], "problems": []}
+    assert not Project.objects.exists()
+    assert json.loads(run("bootstrap", "--json")) == planned | {"dry-run": False}
+    assert json.loads(run("bootstrap", "--json"))["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--admin", "alice"], "administrators[0].user-id: A user id is"),
+        (["--admin", "oidc~a", "--name", "x" * 256], "administrators[0].user-name"),
+        (["--operator"], "are about --admin"),
+        (["--name", "x"], "are about --admin"),
+        (["--file", "/no/such", "--email", "x"], "are about --admin"),
+        (["--admin", "oidc~a", "--file", "x"], "not allowed with argument"),
+        (["--admin", "oidc~a", "--user-type", "god"], "invalid choice"),
+    ],
+)
+def test_bootstrap_refuses(arguments: list[str], text: str) -> None:
+    assert text in str(refused("bootstrap", *arguments))
+    assert not Project.objects.exists()
+    assert not User.objects.exists()
+
+
+def test_bootstrap_is_reopened_on_purpose_only() -> None:
+    run("bootstrap")
+    assert "--yes" in str(refused("reopen_bootstrap"))
+    assert Server.objects.get().bootstrapped_at is not None
+    assert run("reopen_bootstrap", "--yes") == "Bootstrap is open again.\n"
+    assert run("reopen_bootstrap", "--yes") == "The catalog is not bootstrapped: there is nothing to reopen.\n"
+    assert run("bootstrap") == "The catalog is bootstrapped.\n"
+
+
+# --- warehouses and their storage ------------------------------------------------------------------------------------
+
+
+def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
+    run("bootstrap")
+    profile = {"type": "local", "path": str(root / "a"), "verify-metadata-on-load": False}
+    rules = ["--delete-profile", "soft:60", "--format-versions", "2, 3", "--default-format-version", "3", "--protected"]
+    made = json.loads(run("create_warehouse", "a", "--profile", json.dumps(profile), *rules, "--json"))
+    warehouse = Warehouse.objects.get()
+    assert made == {"created": True, "name": "a", "id": str(warehouse.pk), "location": f"file://{root}/a"}
+    assert warehouse.storage_profile["verify-metadata-on-load"] is False
+    assert warehouse.delete_profile == {"type": "soft", "expiration-seconds": 60}
+    assert (warehouse.allowed_format_versions, warehouse.default_format_version) == ([2, 3], 3)
+    assert warehouse.protected
+    (tmp_path / "profile.yaml").write_text(f"type: local\npath: {root}/b\n")
+    assert "lies at" in run("create_warehouse", "b", "--profile", str(tmp_path / "profile.yaml"))
+    again = run("create_warehouse", "b", "--local-path", str(root / "b"), "--if-not-exists", "--json")
+    assert json.loads(again) == {"created": False, "name": "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--profile", '{"type": "local"'], "not JSON at line 1"),
+        (["--profile", '{"type": "local", "type": "s3"}'], "stands there twice"),
+        (["--profile", "/no/such"], "/no/such cannot be read"),
+        (["--profile", "{}"], "type None is not supported"),
+        (["--profile", '{"type": "s3"}'], "type 's3' is not supported"),
+        (["--local-path", "/etc"], "must lie below"),
+        (["--local-path", "/x", "--profile", "{}"], "not allowed with argument"),
+        ([], "one of the arguments --local-path --profile is required"),
+        (["--local-path", "/x", "--delete-profile", "soft"], "hard, or soft:SECONDS"),
+        (["--local-path", "/x", "--delete-profile", "soft:-1"], "hard, or soft:SECONDS"),
+        (["--local-path", "/x", "--format-versions", "2;3"], "numbers such as 2,3"),
+        (["--local-path", "/x", "--format-versions", "²"], "numbers such as 2,3"),
+        (["--local-path", "{root}/w", "--format-versions", "9"], "allowed-format-versions"),
+        (["--local-path", "{root}/w", "--default-format-version", "4"], "default-format-version"),
+        (["--local-path", "{root}/w", "--project-id", "no"], "Project does not exist"),
+        (["--local-path", "{root}/w", "--credential", "/no/such"], "/no/such cannot be read"),
+        (["--local-path", "{root}/w", "--credential", "{secret}"], "a local warehouse takes none"),
+        (["--local-path", "{root}/w", "--credential", "{list}"], "--credential: must be an object"),
+        (["--local-path", "{root}/w", "--credential", "{nowhere}"], "the variable 'NO_SUCH_VARIABLE' is not set"),
+    ],
+)
+def test_warehouses_that_are_refused(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    run("bootstrap")
+    files = {"secret": '{"key": "canary"}', "list": '["canary"]', "nowhere": "a: canary\nb: {env: NO_SUCH_VARIABLE}"}
+    for name, content in files.items():
+        (tmp_path / f"{name}.yaml").write_text(content)
+        arguments = [each.replace("{" + name + "}", str(tmp_path / f"{name}.yaml")) for each in arguments]
+    arguments = [each.replace("{root}", str(root)) for each in arguments]
+    said = str(refused("create_warehouse", "w", *arguments))
+    assert text in said
+    captured = capfd.readouterr()
+    assert "canary" not in said + captured.out + captured.err
+    assert not Warehouse.objects.exists()
+
+
+def test_a_credential_comes_through_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("bootstrap")
+
+    class Input:
+        buffer = io.BytesIO(b"secret: {env: A_SECRET}")
+
+    received: list[Any] = []
+
+    def create(**arguments: Any) -> Any:
+        received.append(arguments.pop("storage_credential"))
+        return create_warehouse(**arguments)
+
+    monkeypatch.setattr(sys, "stdin", Input())
+    monkeypatch.setenv("A_SECRET", "canary")
+    monkeypatch.setattr(command, "create_warehouse", create)
+    said = run("create_warehouse", "w", "--local-path", str(root / "w"), "--credential", "-")
+    assert received == [{"secret": "canary"}]
+    assert "canary" not in said
+
+
+def test_storage_is_tried_out(root: Path, files_below: Callable[[], list[str]]) -> None:
+    run("bootstrap")
+    run("create_warehouse", "w", "--local-path", str(root / "w"))
+    lines = run("check_storage", "w").splitlines()
+    assert lines[0] == f"local storage at file://{root}/w"
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["write", "ok"],
+        ["read", "ok"],
+        ["list", "ok"],
+        ["delete", "ok"],
+    ]
+    told = json.loads(run("check_storage", "00000000-0000-0000-0000-000000000000/w", "--json"))
+    assert (told["ok"], told["type"], [step["problem"] for step in told["steps"]]) == (True, "local", [None] * 4)
+    assert files_below() == []
+    assert "Warehouse" in str(refused("check_storage", "nope"))
+    assert refused("check_storage", "nope").returncode == 1
+
+
+@pytest.fixture
+def files_below(root: Path) -> Callable[[], list[str]]:
+    return lambda: sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != "w")
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("put_new", StoreUnavailable("The local store failed: No space left on device")),
+        ("get", StoreUnavailable("The local store failed: Input/output error")),
+        ("is_empty", None),
+        ("delete_below", None),
+    ],
+)
+def test_storage_that_does_not_work_is_told_and_nothing_is_left(
+    root: Path, files_below: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, step: str, problem: Any
+) -> None:
+    run("bootstrap")
+    run("create_warehouse", "w", "--local-path", str(root / "w"))
+
+    def fail(*_: Any, **__: Any) -> Any:
+        if problem is not None:
+            raise problem
+        return True  # it says that there is nothing; it deletes nothing
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, step, fail)
+        if step == "delete_below":
+            patched.setattr(LocalStore, "delete", fail)
+        out = StringIO()
+        with pytest.raises(CommandError, match="The storage of warehouse w does not work") as refusal:
+            call_command("check_storage", "w", stdout=out)
+    assert refusal.value.returncode == 1
+    expected = {
+        "put_new": "write   The local store failed: No space left on device",
+        "get": "read    The local store failed: Input/output error",
+        "is_empty": "list    the object is not listed",
+        "delete_below": "delete  the object is still there",
+    }
+    assert expected[step] in out.getvalue()
+    assert bool(files_below()) == (step == "delete_below")
+
+
+def test_storage_of_other_kinds_is_not_tried(root: Path) -> None:
+    run("bootstrap")
+    run("create_warehouse", "w", "--local-path", str(root / "w"))
+    Warehouse.objects.update(storage_profile={"type": "s3", "bucket": "b"}, location="s3://b/w")
+    refusal = refused("check_storage", "w")
+    assert refusal.returncode == 2
+    assert "Storage of type s3 cannot be checked" in str(refusal)
+
+
+# --- settings and versions -------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_shown_with_its_origin() -> None:
+    told = json.loads(run("show_config", "--json"))
+    by_name = {each["variable"]: each for each in told["settings"]}
+    assert set(by_name) == {each.variable for each in settings.ICEKEEPER.describe()}
+    assert by_name["LAKEKEEPER__LISTEN_PORT"] == {
+        "variable": "LAKEKEEPER__LISTEN_PORT", "value": 8181, "from": "default", "secret": False
+    }  # fmt: skip
+    assert by_name["ICEKEEPER__DATA_DIR"]["from"] == "environment"
+    assert told["unread-variables"] == list(settings.UNREAD_VARIABLES)
+    only = json.loads(run("show_config", "--set", "--json"))["settings"]
+    assert only == [each for each in told["settings"] if each["from"] == "environment"]
+    assert "LAKEKEEPER__MAX_REQUEST_TIME" in run("show_config")
+
+
+def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, unread = read_settings(
+        {
+            "LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u:canary@h/d",
+            "LAKEKEEPER__PG_PASSWORD": "canary",
+            "ICEKEEPER__SECRET_KEY": "canary",
+            "LAKEKEEPER__BASE_URI": "https://u:canary@catalog.example.com/x",
+            "LAKEKEEPER__ALLOW_ORIGIN": "a,b",
+            "ICEKEEPER__SERVER__THREADS": "3",
+            "LAKEKEEPER__NO_SUCH": "canary",
+        }
+    )
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    monkeypatch.setattr(settings, "UNREAD_VARIABLES", unread)
+    text = run("show_config")
+    assert "canary" not in text + run("show_config", "--json")
+    assert "Nothing reads: LAKEKEEPER__NO_SUCH" in text
+    shown = {each.variable: (each.value, each.is_set, each.is_secret) for each in show_settings(own)}
+    assert shown["ICEKEEPER__SECRET_KEY"] == ("********", True, True)
+    assert shown["LAKEKEEPER__PG_DATABASE_URL_READ"] == (None, False, True)
+    assert shown["LAKEKEEPER__BASE_URI"] == ("https://********@catalog.example.com/x", True, False)
+    assert shown["LAKEKEEPER__ALLOW_ORIGIN"] == (["a", "b"], True, False)
+    assert shown["ICEKEEPER__SERVER__THREADS"] == (3, True, False)
+
+
+def test_the_version() -> None:
+    told = json.loads(run("version", "--json"))
+    assert (told["icekeeper"], told["lakekeeper"]) == (VERSION, PEER_VERSION)
+    assert run("version").startswith(f"icekeeper {VERSION} (APIs of Lakekeeper {PEER_VERSION}; Django ")
+
+
+# --- waiting and checking --------------------------------------------------------------------------------------------
+
+
+class Tries:
+    """Instead of the databases: refuses as it is told to, then is well."""
+
+    def __init__(self, *refusals: Exception) -> None:
+        self.refusals, self.asked, self.slept = list(refusals), [], []
+
+    def check(self, *, needs_migrations: bool = True) -> None:
+        self.asked.append(needs_migrations)
+        if self.refusals:
+            raise self.refusals.pop(0)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def tries(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tries]:
+    def make(*refusals: Exception) -> Tries:
+        made = Tries(*refusals)
+        monkeypatch.setattr(wait_for_db, "check_databases", made.check)
+        monkeypatch.setattr(wait_for_db, "time", made)
+        return made
+
+    return make
+
+
+def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) -> None:
+    made = tries(OutOfReach("away"), NotMigrated("behind"))
+    assert run("wait_for_db", "--backoff", "0.5") == "The databases are ready.\n"
+    assert (made.asked, made.slept) == ([True] * 3, [0.5, 0.5])
+
+
+def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> None:
+    made = tries(*[OutOfReach("away")] * 20)
+    assert str(refused("wait_for_db")) == "away"
+    assert (len(made.asked), made.slept) == (16, [2.0] * 15)
+    made = tries(*[OutOfReach("away")] * 20)
+    assert str(refused("wait_for_db", "--retries", "0")) == "away"
+    assert (len(made.asked), made.slept) == (1, [])
+
+
+def test_what_waiting_does_not_cure_ends_it_at_once(tries: Callable[..., Tries]) -> None:
+    made = tries(UnusableDatabase("migrated by a newer version"))
+    assert str(refused("wait_for_db")) == "migrated by a newer version"
+    assert (len(made.asked), made.slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "needs_migrations"),
+    [([], True), (["-m"], True), (["-d", "-m"], True), (["-d"], False), (["--check-db"], False)],
+)
+def test_what_is_waited_for(tries: Callable[..., Tries], options: list[str], needs_migrations: bool) -> None:
+    made = tries()
+    run("wait_for_db", *options)
+    assert made.asked == [needs_migrations]
+
+
+@pytest.mark.parametrize(
+    "options", [["-r", "-1"], ["-r", "x"], ["-r", "99999"], ["-b", "-1"], ["-b", "nan"], ["-b", "inf"], ["-b", "soon"]]
+)
+def test_options_that_make_no_sense(tries: Callable[..., Tries], options: list[str]) -> None:
+    made = tries()
+    refused("wait_for_db", *options)
+    assert made.asked == []
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_the_databases_of_this_run_are_ready() -> None:
+    assert run("wait_for_db", "--retries", "0") == "The databases are ready.\n"
+    assert run("healthcheck", "-d") == "ok\n"
+
+
+def test_a_server_that_is_not_there_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = settings.ICEKEEPER.model_copy(update={"listen_port": free_port(), "bind_ip": "::"})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    refusal = refused("healthcheck")
+    assert refusal.returncode == 1
+    assert f"http://[::1]:{own.listen_port}/health does not answer" in str(refusal)
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_a_server_does_not_start_without_accepted_terms() -> None:
+    run("bootstrap")
+    Server.objects.update(terms_accepted_at=None)
+    assert "nobody has accepted the terms of use" in str(refused("serve"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
 from typing import Any
 
 import pytest
+from django.http import HttpRequest
 
 from management.api import health as module
 from management.api.health import DatabaseHealth, ServiceHealth
@@ -85,3 +87,48 @@ def test_a_database_that_hangs_is_unknown_soon(monkeypatch: pytest.MonkeyPatch, 
     assert clock.now == module.CHECK_SECONDS  # all ten together
     assert health.asked == 1
     health.may_answer.set()
+
+
+@pytest.mark.parametrize(
+    ("services", "is_stopping", "reasons"),
+    [
+        ([("write_pool", "ok", 0), ("read_pool", "ok", 0)], False, []),
+        (
+            [("write_pool", "ok", 2), ("read_pool", "ok", 0)],
+            False,
+            ["write_pool lacks 2 migrations: manage.py migrate"],
+        ),
+        ([("write_pool", "ok", 0), ("read_pool", "error", 0)], False, ["read_pool does not answer"]),
+        ([("write_pool", "unknown", 0)], True, ["the server is stopping", "write_pool does not answer"]),
+    ],
+)
+def test_readiness(
+    monkeypatch: pytest.MonkeyPatch, services: list[tuple[str, str, int]], is_stopping: bool, reasons: list[str]
+) -> None:
+    class Known:
+        def __init__(self, name: str, status: str, lacks: int) -> None:
+            self.health = ServiceHealth(name, status, 1, lacks)
+
+        def look(self) -> ServiceHealth:
+            return self.health
+
+    monkeypatch.setattr(module, "_databases", lambda: [Known(*service) for service in services])
+    request = HttpRequest()
+    request.method, request.META = "GET", {"icekeeper.is_stopping": is_stopping}
+    answer = module.ready(request)
+    expected = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ready"}
+    assert (answer.status_code, json.loads(answer.content)) == (503 if reasons else 200, expected)
+    assert module.live(request).status_code == 200
+
+
+def test_health_tells_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = module._described([ServiceHealth("write_pool", "ok", 1), ServiceHealth("read_pool", "unknown", 2)])
+    databases = [
+        {"name": "write_pool", "lastCheck": 1, "status": "ok"},
+        {"name": "read_pool", "lastCheck": 2, "status": "unknown"},
+    ]
+    assert told == {
+        "health": "unknown",
+        "services": {"catalog": databases, "secrets": databases, "auth": []},
+        "maintenance_mode": "off",
+    }

@@ -1,0 +1,79 @@
+"""`manage.py check --deploy`: what is fine on a laptop and not in production, and nothing that does not concern us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from icekeeper.checks import check_deployment
+from icekeeper.database import databases
+from icekeeper.env import read_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+POSTGRES = "LAKEKEEPER__PG_DATABASE_URL_WRITE"
+SAFE = {
+    POSTGRES: "postgresql://u:canary@db.example.com/d?sslmode=verify-full",
+    "LAKEKEEPER__BASE_URI": "https://catalog.example.com",
+    "ICEKEEPER__SECRET_KEY": "canary" * 10,
+}
+
+
+def found(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> list[str]:
+    own, _ = read_settings(variables)
+    with monkeypatch.context() as patched:
+        patched.setattr(settings, "ICEKEEPER", own)
+        patched.setattr(settings, "DATABASES", databases(own))
+        messages = check_deployment()
+    assert all(message.hint for message in messages), "each has a cure"
+    assert "canary" not in str(messages)
+    return [str(message.id) for message in messages]
+
+
+def test_a_production_has_nothing_to_complain_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, SAFE) == []
+
+
+def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, {}) == ["icekeeper.W002", "icekeeper.W006", "icekeeper.W003"]
+
+
+@pytest.mark.parametrize(
+    ("change", "ids"),
+    [
+        ({"ICEKEEPER__SECRET_KEY": None}, ["icekeeper.E001"]),
+        ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
+        ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),
+        ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com,*"}, ["icekeeper.W004"]),
+        ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com"}, []),
+        ({POSTGRES: "postgresql://u@db.example.com/d"}, ["icekeeper.W005"]),
+        ({POSTGRES: "postgresql://u@db.example.com/d?sslmode=prefer"}, ["icekeeper.W005"]),
+        ({POSTGRES: "postgresql://u@db.example.com/d", "LAKEKEEPER__PG_SSL_MODE": "require"}, []),
+        ({POSTGRES: "postgresql://u@127.0.0.1/d"}, []),
+        ({POSTGRES: "postgresql:///d?host=/var/run/postgresql"}, []),
+    ],
+)
+def test_each_check(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], ids: list[str]) -> None:
+    variables = {name: value for name, value in (SAFE | change).items() if value is not None}
+    assert found(monkeypatch, variables) == ids
+
+
+def test_the_command_says_what_concerns_this_server_only(tmp_path: Path) -> None:
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "ICEKEEPER__DATA_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "icekeeper.settings",
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "icekeeper.W003" in said
+    assert "security." not in said
+    assert "drf_spectacular." not in said

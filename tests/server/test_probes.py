@@ -1,0 +1,132 @@
+"""What orchestrators ask a real server: whether it lives, whether it is ready; and the commands that ask for them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parts import process
+from tests.server.bare_server import ROOT, BareServer
+
+SOON = {"LAKEKEEPER__HEALTH_CHECK_FREQUENCY_SECONDS": "1"}
+
+
+def manage(server: BareServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = server.environment | {"DJANGO_SETTINGS_MODULE": "tests.server.bare_settings"}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+def ask(server: BareServer, target: str) -> tuple[int, Any]:
+    with server.client() as client:
+        answer = client.get(target)
+    assert answer.headers["Cache-Control"] == "no-store"
+    return answer.status, answer.json
+
+
+def until(seen: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < give_up, "it does not happen"
+        time.sleep(0.1)
+
+
+def test_a_server_is_ready_when_its_database_is_migrated(tmp_path: Path) -> None:
+    with BareServer(tmp_path / "home", **SOON) as server:
+        assert ask(server, "/health/live") == (200, {"status": "live"})
+        assert ask(server, "/health/ready") == (
+            503, {"status": "not ready", "reasons": ["write_pool lacks 2 migrations: manage.py migrate"]}
+        )  # fmt: skip
+        assert ask(server, "/health")[0] == 200, "its services answer"
+        assert manage(server, "migrate", "--verbosity", "0").returncode == 0
+        until(lambda: ask(server, "/health/ready") == (200, {"status": "ready"}))
+        done = manage(server, "healthcheck", "--all")
+        assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+        with server.client() as client:
+            assert client.get("/health/live", method="HEAD").status == 200
+            assert client.get("/health/ready", method="POST").status == 405
+        assert not [line for line in server.lines() if line["path"].startswith("/health") and line["status"] == 200]
+    assert manage(server, "healthcheck").returncode == 1
+    assert manage(server, "healthcheck", "-d").returncode == 0
+
+
+def test_a_server_whose_database_is_away_lives(tmp_path: Path) -> None:
+    url = f"postgresql://me:canary@127.0.0.1:{process.free_port()}/db"
+    with BareServer(
+        tmp_path / "home", LAKEKEEPER__PG_DATABASE_URL_WRITE=url, LAKEKEEPER__PG_ACQUIRE_TIMEOUT="1s"
+    ) as server:
+        assert ask(server, "/health/live") == (200, {"status": "live"})
+        status, told = ask(server, "/health/ready")
+        assert (status, told["status"]) == (503, "not ready")
+        assert told["reasons"] == ["write_pool does not answer", "read_pool does not answer"]
+        status, told = ask(server, "/health")
+        assert status == 503
+        assert {service["name"] for service in told["services"]["catalog"]} == {"write_pool", "read_pool"}
+        assert told["services"]["secrets"] == told["services"]["catalog"]
+        assert told["services"]["auth"] == []
+        done = manage(server, "healthcheck", "-a")
+        assert done.returncode == 1
+        assert "cannot be reached" in done.stderr
+        assert "/health answered 503" in done.stderr
+        assert "canary" not in done.stderr
+        waited = manage(server, "wait_for_db", "--retries", "2", "--backoff", "0.1")
+        assert waited.returncode == 1
+        assert [line.rpartition("; ")[2] for line in waited.stderr.splitlines()[:2]] == ["2 more tries", "1 more tries"]
+        assert "canary" not in waited.stderr
+
+
+def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
+    with BareServer(tmp_path / "home") as server:
+        assert manage(server, "migrate", "--verbosity", "0").returncode == 0
+        with server.client() as working, server.client() as probe, server.holding(working):
+            assert probe.get("/health/ready").json == {"status": "ready"}
+            server.signal(signal.SIGTERM)
+            answer = probe.get("/health/ready")
+            give_up = time.monotonic() + 30
+            while answer.status == 200:  # until the signal has reached the process
+                assert time.monotonic() < give_up
+                answer = probe.get("/health/ready")
+            assert answer.status == 503
+            assert answer.json == {"status": "not ready", "reasons": ["the server is stopping"]}
+            assert answer.closes
+        assert server.wait() == 0
+
+
+def test_waiting_for_a_database_that_is_being_migrated(tmp_path: Path) -> None:
+    server = BareServer(tmp_path / "home")
+    assert manage(server, "wait_for_db", "-d").stdout == "The databases answer.\n"
+    assert "lacks 2 migrations" in manage(server, "wait_for_db", "--retries", "0").stderr
+    environment = server.environment | {"DJANGO_SETTINGS_MODULE": "tests.server.bare_settings"}
+    waiting = process.start(
+        [sys.executable, "manage.py", "wait_for_db", "--backoff", "0.2", "--retries", "300"],
+        log=server.log, env=environment, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        until(lambda: "more tries" in server.log.read_text())
+        assert manage(server, "migrate", "--verbosity", "0").returncode == 0
+        assert waiting.wait(60) == 0
+    finally:
+        process.kill(waiting)
+
+
+def test_the_version_is_ours(tmp_path: Path) -> None:
+    server = BareServer(tmp_path / "home")
+    told = json.loads(manage(server, "version", "--json").stdout)
+    assert set(told) == {"icekeeper", "commit-sha", "lakekeeper", "django", "python"}
+
+
+@pytest.mark.parametrize("command", ["wait_for_db", "healthcheck", "version", "show_config"])
+def test_each_command_explains_itself(tmp_path: Path, command: str) -> None:
+    done = manage(BareServer(tmp_path / "home"), command, "--help")
+    assert done.returncode == 0
+    assert len(done.stdout) > 500
