@@ -1,0 +1,55 @@
+"""`manage.py migrate`: several nodes at once, and statements that take their time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.db import connection
+
+from management.management.commands.migrate import alone
+from tests.parts import process
+from tests.parts.server import ROOT, CatalogServer
+from tests.run_environment import RunEnvironment
+
+
+@pytest.mark.timeout(300)
+def test_nodes_that_start_at_once_do_not_disturb_each_other(run_environment: RunEnvironment, tmp_path: Path) -> None:
+    if run_environment.postgres is None:
+        pytest.skip("SQLite has one node")
+    url = run_environment.postgres.create_database("migrated_at_once")
+    server = CatalogServer(tmp_path, database_url=url)
+    log = tmp_path / "migrate.log"
+    nodes = [
+        process.start([sys.executable, ROOT / "manage.py", "migrate"], log=log, env=server.environment, cwd=tmp_path)
+        for _ in range(4)
+    ]
+    try:
+        assert [node.wait(200) for node in nodes] == [0, 0, 0, 0], log.read_text()[-3000:]
+    finally:
+        for node in nodes:
+            process.kill(node)
+    assert log.read_text().count("Applying tenancy.0001_initial... OK") == 1
+    with psycopg.connect(url) as session:
+        assert session.execute("SELECT count(*) FROM tenancy_server").fetchone() == (1,)
+
+
+@pytest.mark.django_db
+def test_statements_take_their_time_and_locks_do_not() -> None:
+    def limits() -> list[str]:
+        with connection.cursor() as cursor:
+            shown = []
+            for name in ("statement_timeout", "lock_timeout"):
+                cursor.execute(f"SHOW {name}")
+                shown.append(cursor.fetchone()[0])
+            return shown
+
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no such limits")
+    usual = limits()
+    with alone("default"):
+        assert limits() == ["0", usual[1]]
+    assert limits() == usual
+    assert usual[0] != "0"
