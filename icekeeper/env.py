@@ -30,26 +30,16 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from icekeeper.kernel.durations import read_duration
+
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
 
 DAY = 86400.0
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
-_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
 def _duration(value: object) -> object:
-    """Seconds from `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`, `P1D`)."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if plain := re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", text):
-        return float(plain[1]) * _UNITS[plain[2] or "s"]
-    iso = _ISO.fullmatch(text)
-    if iso and any(iso.groups()):
-        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
-        return days * 86400 + hours * 3600 + minutes * 60 + seconds
-    raise ValueError("a duration such as 30s, 500ms, 5m, 1h or PT30M")
+    return read_duration(value) if isinstance(value, str) else value
 
 
 def _list(value: object) -> object:
@@ -265,6 +255,18 @@ class Settings(BaseModel):
         400 * DAY,
         description="How long endpoint statistics are kept; deleted by the worker or prune_metrics",
     )
+    access_tokens: bool | None = Field(
+        None,
+        description="Take the tokens that this server issues; `true` turns authentication on by these alone, unset "
+        "they are taken where another provider turned it on",
+    )
+    access_token_default_lifetime: BoundedDuration = Field(
+        90 * DAY, description="How long a token lives that was made without saying so; never longer than the longest"
+    )
+    access_token_max_lifetime: BoundedDuration = Field(365 * DAY, description="Longest life of a token")
+    oauth_token_lifetime: Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)] = Field(
+        3600.0, description="How long a token works that /catalog/v1/oauth/tokens gives out; at most a day"
+    )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
 
     @model_validator(mode="after")
@@ -298,6 +300,10 @@ OWN_FIELDS = frozenset(
         "metrics_reports_per_day",
         "metrics_day_retention",
         "endpoint_stat_retention",
+        "access_tokens",
+        "access_token_default_lifetime",
+        "access_token_max_lifetime",
+        "oauth_token_lifetime",
         "server",
     }
 )

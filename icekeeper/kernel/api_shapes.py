@@ -50,6 +50,15 @@ class Flag(serializers.BooleanField):
         return data
 
 
+class Number(serializers.IntegerField):
+    """A whole number; DRF's own field also takes texts and fractions of zero."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return data
+
+
 class KebabSerializer(serializers.Serializer[Any]):
     # JSON keys are written `like-this`; in Python the fields are named `like_this`. (A docstring here would become the
     # description of every shape that has none.)

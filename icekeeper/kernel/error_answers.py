@@ -22,7 +22,6 @@ from icekeeper.kernel.errors import (
     MethodNotAllowed,
     NotFound,
     RequestTimeout,
-    Unauthorized,
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
@@ -57,7 +56,7 @@ def answer_error(error: Exception, context: dict[str, Any] | None = None) -> Htt
     answer = ErrorAnswer(known, error_id)
     if known.retry_after is not None:
         answer["Retry-After"] = str(known.retry_after)
-    if isinstance(known, Unauthorized):
+    if known.challenge is not None:
         answer["WWW-Authenticate"] = known.challenge
     return answer
 

@@ -13,13 +13,15 @@ class CatalogError(Exception):
     """A refusal with a message meant for the caller.
 
     `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
-    `Retry-After` header (none when None), `is_final` whether sending the same again is pointless: the request and the
-    state it met decided, not load or time. `message` must never hold a secret.
+    `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
+    same again is pointless: the request and the state it met decided, not load or time. `message` must never hold a
+    secret.
     """
 
     status: ClassVar[int] = 500
     wire_type: ClassVar[str] = "InternalServerError"
     retry_after: ClassVar[int | None] = None
+    challenge: str | None = None
     is_final: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
@@ -76,7 +78,7 @@ class Unauthorized(CatalogError):
     """Nobody is known who asks; the answer says how to tell (`WWW-Authenticate`, RFC 6750 §3)."""
 
     status, wire_type = 401, "NotAuthorizedException"
-    challenge: ClassVar[str] = "Bearer"
+    challenge = "Bearer"
 
 
 class Forbidden(CatalogError):

@@ -1,0 +1,24 @@
+"""Durations as people write them, in settings and on the command line."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PLAIN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+def read_duration(text: str) -> float:
+    """Seconds from `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`, `P1D`).
+
+    Raises ValueError, which says what is taken.
+    """
+    text = text.strip()
+    if plain := _PLAIN.fullmatch(text):
+        return float(plain[1]) * _UNITS[plain[2] or "s"]
+    iso = _ISO.fullmatch(text)
+    if iso and any(iso.groups()):
+        days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    raise ValueError("a duration such as 30s, 500ms, 5m, 1h or PT30M")
