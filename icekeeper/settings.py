@@ -78,11 +78,16 @@ HOUSEKEEPING = [
     "catalog.services.outcomes.delete_old_outcomes",
     "catalog.services.metrics.delete_old_reports",
     "management.services.endpoint_statistics.delete_old_statistics",
+    "tenancy.services.access_tokens.delete_old_tokens",
 ]
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
 SERVER_PRECONDITIONS = ["tenancy.selectors.server.require_terms_accepted"]
 # Called in each server process when it begins to serve; what they return is called when it ends.
-SERVER_ATTENDANTS = ["tenancy.maintenance.start_watching", "management.statistics.flusher.start_flushing"]
+SERVER_ATTENDANTS = [
+    "tenancy.maintenance.start_watching",
+    "management.statistics.flusher.start_flushing",
+    "tenancy.authn.token_uses.start_recording",
+]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -36,7 +36,14 @@ class Answer:
         return True
 
 
-def call(method: str, target: str, *, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+def call(
+    method: str,
+    target: str,
+    *,
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    content_type: str = "application/json",
+) -> Answer:
     """Send one request. `target` is sent as it is: percent-encode what must be."""
     path, _, query = target.partition("?")
     environ: dict[str, Any] = {
@@ -49,7 +56,7 @@ def call(method: str, target: str, *, body: bytes = b"", headers: dict[str, str]
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",
         "HTTP_HOST": "testserver",
-        "CONTENT_TYPE": "application/json",
+        "CONTENT_TYPE": content_type,
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",

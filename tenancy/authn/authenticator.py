@@ -23,10 +23,14 @@ class ProviderUnavailable(CatalogError):
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The outcome of one verification; it holds until `expires_at`, seconds since the epoch, at the latest."""
+    """The outcome of one verification; it holds until `expires_at`, seconds since the epoch, at the latest.
+
+    `revocations` is set for a token that can be revoked: what `tenancy.authn.revocations` gave before it was looked up.
+    """
 
     identity: Identity
     expires_at: float
+    revocations: int | None = None
 
 
 class Authenticator(ABC):

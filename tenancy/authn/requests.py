@@ -9,6 +9,7 @@ from icekeeper.kernel.errors import CatalogError, Unauthorized
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.authn.providers import authenticators
+from tenancy.authn.scopes import require_scope
 from tenancy.authn.verification import identify
 
 
@@ -26,7 +27,8 @@ def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
 
     Raises `UnderMaintenance` (503) for a change in maintenance mode, and where authentication is on
-    `MissingAuthorizationHeader`, `AuthenticationFailed` (401) or `ProviderUnavailable` (503).
+    `MissingAuthorizationHeader`, `AuthenticationFailed` (401), `InsufficientScope` (403) or
+    `ProviderUnavailable` (503).
     """
     if not is_reading and maintenance.is_read_only():
         raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
@@ -34,6 +36,7 @@ def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
         return ANONYMOUS
     identity = identify(_bearer_token(request.META.get("HTTP_AUTHORIZATION")))
     request.META["icekeeper.user"] = identity.user_id
+    require_scope(identity, request.META["icekeeper.path"], is_reading=is_reading)
     return Actor(user_id=identity.user_id, identity=identity)
 
 

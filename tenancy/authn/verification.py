@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 from typing import Final
@@ -12,6 +13,7 @@ from cachetools import LRUCache
 
 from tenancy.authn.authenticator import AuthenticationFailed, ProviderUnavailable, Verified
 from tenancy.authn.providers import authenticators
+from tenancy.authn.revocations import revocations
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
@@ -22,7 +24,10 @@ LONGEST_TOKEN: Final = 16_384
 
 
 class VerifiedTokens:
-    """What was verified lately, by the hash of the token; the token itself is not kept."""
+    """What was verified lately, by the hash of the token; the token itself is not kept.
+
+    A token of this server is verified anew when any of them was revoked.
+    """
 
     def __init__(self) -> None:
         self._verified: LRUCache[bytes, Verified] = LRUCache(MOST_REMEMBERED)
@@ -31,12 +36,16 @@ class VerifiedTokens:
     def get(self, digest: bytes) -> Identity | None:
         with self._lock:
             known = self._verified.get(digest)
-        return known.identity if known is not None and time.time() < known.expires_at else None
+        if known is None or time.time() >= known.expires_at:
+            return None
+        if known.revocations is not None and known.revocations != revocations.read():
+            return None
+        return known.identity
 
     def put(self, digest: bytes, verified: Verified) -> None:
         until = min(verified.expires_at, time.time() + REMEMBERED_SECONDS)
         with self._lock:
-            self._verified[digest] = Verified(verified.identity, until)
+            self._verified[digest] = replace(verified, expires_at=until)
 
     def clear(self) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from tenancy.models.role import Role
 from tenancy.models.role_member import RoleMember
 from tenancy.models.securable import Securable
 from tenancy.models.server import Server
+from tenancy.models.service_account import ServiceAccount
 from tenancy.models.user import User
 
-__all__ = ["AccessToken", "Grant", "Project", "Role", "RoleMember", "Securable", "Server", "User"]
+__all__ = ["AccessToken", "Grant", "Project", "Role", "RoleMember", "Securable", "Server", "ServiceAccount", "User"]

@@ -1,0 +1,68 @@
+"""The tokens of this server: a person's own (`ikp_`), secrets of service accounts (`iks_`), and the short-lived ones
+that are made from both (`ika_`)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Final
+
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.authn.revocations import SECONDS_WITHOUT_A_LOOK, revocations
+from tenancy.authn.scopes import narrowed
+from tenancy.authn.session_tokens import PREFIX as SESSION_PREFIX
+from tenancy.authn.session_tokens import read_session_token
+from tenancy.authn.stored_tokens import StoredToken, find_live_token
+from tenancy.authn.token_text import Kind, digest_of, read_token
+from tenancy.authn.token_uses import token_uses
+
+PREFIXES: Final = (*(f"{kind}_" for kind in Kind), SESSION_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A token that is good: the row that it stands on, what it may do, and its end in seconds since the epoch."""
+
+    stored: StoredToken
+    scopes: frozenset[str]
+    expires_at: float
+
+
+class AccessTokens(Authenticator):
+    def is_for(self, token: str) -> bool:
+        return token.startswith(PREFIXES)
+
+    def verify(self, token: str) -> Verified:
+        seen = revocations.read()  # before the row: what ends while it is read is looked at again
+        accepted = accept(token)
+        until = min(accepted.expires_at, time.time() + SECONDS_WITHOUT_A_LOOK)
+        return Verified(accepted.stored.identity(accepted.scopes), until, revocations=seen)
+
+
+def accept(token: str) -> Accepted:
+    """Raises `AuthenticationFailed` for a token that is malformed, forged or has ended."""
+    return accept_session(token) if token.startswith(SESSION_PREFIX) else accept_stored(token)
+
+
+def accept_stored(token: str) -> Accepted:
+    """As `accept`, for a token that has a row of its own."""
+    text = read_token(token)
+    if text is None:
+        raise AuthenticationFailed("a malformed access token")
+    digest = digest_of(token)  # before the row is there or not: both take as long
+    stored = find_live_token(text.token_id)
+    if not compare_digest(digest, stored.digest):
+        raise AuthenticationFailed(f"a forged access token {text.token_id}")
+    token_uses.note(stored.token_id)
+    return Accepted(stored, stored.scopes, stored.expires_at)
+
+
+def accept_session(token: str, *, may_have_expired: bool = False) -> Accepted:
+    """As `accept`, for a short-lived token. It has no more scopes than its parent, which must not have ended."""
+    session = read_session_token(token, may_have_expired=may_have_expired)
+    parent = find_live_token(session.token_id)
+    if parent.user_id != session.user_id:
+        raise AuthenticationFailed(f"a session token of another user than access token {session.token_id}")
+    token_uses.note(parent.token_id)
+    return Accepted(parent, narrowed(session.scopes, parent.scopes), min(session.expires_at, parent.expires_at))

@@ -1,0 +1,90 @@
+"""Short-lived tokens for one that is stored: what `/catalog/v1/oauth/tokens` gives out.
+
+`ika_` and a JSON Web Token, signed with a key that only the servers of this deployment have. Nothing of it is stored:
+it names the row of the token that it was made from, ends with that at the latest, and is refused with it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Any, Final
+from uuid import UUID
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from pydantic import SecretStr
+
+from icekeeper.kernel.ids import parse_id
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.scopes import joined
+from tenancy.authn.stored_tokens import StoredToken
+from tenancy.models import Server
+
+PREFIX: Final = "ika_"
+ALGORITHM: Final = "HS256"
+TYPE: Final = "icekeeper-access+jwt"
+"""Of the token's header: a token of this kind is no other one, whatever else this server may sign some day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a token says, after its signature was verified. `expires_at` is in seconds since the epoch."""
+
+    token_id: UUID
+    user_id: str
+    scopes: frozenset[str]
+    expires_at: int
+
+
+def make_session_token(parent: StoredToken, scopes: frozenset[str]) -> tuple[str, int]:
+    """A token with `scopes` on the grounds of `parent`, and for how many seconds it works."""
+    at = ceil(time.time())  # not earlier: clients count on every second that they are told
+    lifetime = min(int(settings.ICEKEEPER.oauth_token_lifetime), max(0, int(parent.expires_at) - at))
+    claims: dict[str, Any] = {
+        "iss": _issuer(),
+        "sub": parent.user_id,
+        "iat": at,
+        "exp": at + lifetime,
+        "scope": joined(scopes),
+        "parent": str(parent.token_id),
+    }
+    return PREFIX + jwt.encode({"alg": ALGORITHM, "typ": TYPE}, claims, _key(), algorithms=[ALGORITHM]), lifetime
+
+
+def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
+    """Raises `AuthenticationFailed` for a token that this deployment did not sign, or that has expired."""
+    try:
+        token = jwt.decode(text.removeprefix(PREFIX), _key(), algorithms=[ALGORITHM])
+    except (JoseError, ValueError) as error:
+        raise AuthenticationFailed(f"not a session token of this server: {type(error).__name__}") from None
+    claims = token.claims
+    if token.header.get("typ") != TYPE or claims.get("iss") != _issuer():
+        raise AuthenticationFailed("a session token of another type or issuer")
+    parent, expires_at = parse_id(str(claims.get("parent"))), claims.get("exp")
+    if parent is None or not isinstance(expires_at, int):
+        raise AuthenticationFailed("a session token without a parent or an end")
+    if expires_at <= time.time() and not may_have_expired:
+        raise AuthenticationFailed(f"a session token of access token {parent} has expired")
+    scopes = frozenset(str(claims.get("scope", "")).split())
+    return Session(token_id=parent, user_id=str(claims.get("sub")), scopes=scopes, expires_at=expires_at)
+
+
+@cache
+def _issuer() -> str:
+    return f"icekeeper:{Server.objects.values_list('server_id', flat=True).get()}"
+
+
+@cache
+def _key() -> OctKey:
+    """The same on every server of the deployment, if it has the same secret; of no use for anything else."""
+    shared = getattr(settings.ICEKEEPER, "pg_encryption_key", None)
+    secret = shared.get_secret_value() if isinstance(shared, SecretStr) else settings.SECRET_KEY
+    derived = HKDF(hashes.SHA256(), length=32, salt=None, info=b"icekeeper session tokens 1").derive(secret.encode())
+    return OctKey.import_key(derived)

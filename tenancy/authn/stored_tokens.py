@@ -1,0 +1,76 @@
+"""Access tokens as the database knows them: the row of one and its user, in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+from uuid import UUID
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.sql import fetch_one
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.identity import Identity
+
+_FIND: Final = """
+SELECT t.user_id, t.digest, t.scopes, t.expires_at, t.revoked_at, u.deleted_at, u.is_active, u.name, u.email,
+       u.user_type
+  FROM tenancy_accesstoken AS t JOIN tenancy_user AS u ON u.id = t.user_id
+ WHERE t.id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """A token that has not ended, of a user who is there. `expires_at` is in seconds since the epoch."""
+
+    token_id: UUID
+    user_id: str
+    digest: str
+    scopes: frozenset[str]
+    expires_at: float
+    name: str
+    email: str
+    user_type: Literal["human", "application"]
+
+    def identity(self, scopes: frozenset[str]) -> Identity:
+        """Whom the token speaks for, bounded by `scopes`. Roles of the user's provider are not known here."""
+        return Identity(
+            user_id=self.user_id,
+            provider_id=self.user_id.partition("~")[0],
+            user_type=self.user_type,
+            name=self.name or None,
+            email=self.email or None,
+            scopes=scopes,
+            access_token_id=self.token_id,
+        )
+
+
+def find_live_token(token_id: UUID) -> StoredToken:
+    """The token `token_id`, read where it is written. Raises `AuthenticationFailed` when it has ended."""
+    row = fetch_one("default", _FIND, [token_id])
+    if row is None:
+        raise AuthenticationFailed(f"access token {token_id} does not exist")
+    user_id, digest, scopes, expires_at, revoked_at, deleted_at, is_active, name, email, user_type = row
+    expiry = _utc(expires_at)
+    if revoked_at is not None:
+        raise AuthenticationFailed(f"access token {token_id} is revoked")
+    if expiry <= now():
+        raise AuthenticationFailed(f"access token {token_id} has expired")
+    if deleted_at is not None or not is_active:
+        raise AuthenticationFailed(f"the user of access token {token_id} is deleted or not active")
+    return StoredToken(
+        token_id=token_id,
+        user_id=user_id,
+        digest=digest,
+        scopes=frozenset(scopes.split()),
+        expires_at=expiry.timestamp(),
+        name=name,
+        email=email,
+        user_type=user_type,
+    )
+
+
+def _utc(at: datetime) -> datetime:
+    """SQLite keeps no time zone; what Django writes there is UTC."""
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

@@ -1,0 +1,94 @@
+"""What the tokens of this server look like: `ikp_` or `iks_`, the id of their row, `_`, a secret, a checksum.
+
+    ikp_ + id of the row (22 characters) + _ + 256 random bits (43) + CRC-32 of all before it (6)
+
+All in base 62, so that a double click selects the whole; always 76 characters, so that scanners for secrets find them:
+`ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}`, with a checksum that they can verify. The checksum protects nothing: it lets
+typos and made-up tokens be refused without a look into the database.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+from zlib import crc32
+
+ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+SECRET_BITS: Final = 256
+_ID_LENGTH, _SECRET_LENGTH, _CHECKSUM_LENGTH = 22, 43, 6
+_SHAPE = re.compile(r"(ikp|iks)_([0-9A-Za-z]{22})_[0-9A-Za-z]{43}([0-9A-Za-z]{6})", re.ASCII)
+
+
+class Kind(StrEnum):
+    """What a token begins with: a person's own, or a secret of a service account."""
+
+    PERSONAL = "ikp"
+    SERVICE = "iks"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenText:
+    """A well-formed token, which may well be nobody's."""
+
+    kind: Kind
+    token_id: UUID
+
+
+def make_token(kind: Kind, token_id: UUID) -> str:
+    """A fresh token for the row `token_id`."""
+    body = f"{prefix_of(kind, token_id)}_{_write(secrets.randbits(SECRET_BITS), _SECRET_LENGTH)}"
+    return body + _checksum(body)
+
+
+def prefix_of(kind: Kind, token_id: UUID) -> str:
+    """The beginning of a token, which tells which one it is and holds nothing secret."""
+    return f"{kind}_{_write(token_id.int, _ID_LENGTH)}"
+
+
+def read_token(text: str) -> TokenText | None:
+    """None for anything that `make_token` cannot have made."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None or shape[3] != _checksum(text[:-_CHECKSUM_LENGTH]):
+        return None
+    number = _read(shape[2])
+    return TokenText(Kind(shape[1]), UUID(int=number)) if number < 2**128 else None
+
+
+def read_prefix(text: str) -> UUID | None:
+    """The row of a token that begins so."""
+    kind, _, number = text.partition("_")
+    is_one = kind in set(Kind) and len(number) == _ID_LENGTH and set(number) <= set(ALPHABET)
+    return UUID(int=_read(number)) if is_one and _read(number) < 2**128 else None
+
+
+def digest_of(text: str) -> str:
+    """What is stored of a token: SHA-256 in hex.
+
+    A slow hash protects secrets that people choose, of which few bits must be guessed. Here there are 256 random ones,
+    which nobody finds however fast the hash is, so a fast one is right.
+    """
+    return sha256(text.encode("ascii")).hexdigest()
+
+
+def _checksum(body: str) -> str:
+    return _write(crc32(body.encode("ascii")), _CHECKSUM_LENGTH)
+
+
+def _write(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(ALPHABET[digit])
+    return "".join(reversed(digits))
+
+
+def _read(text: str) -> int:
+    number = 0
+    for character in text:
+        number = number * 62 + ALPHABET.index(character)
+    return number

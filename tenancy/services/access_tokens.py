@@ -1,0 +1,272 @@
+"""Access tokens are made, renewed and ended here. The token itself leaves this file once, in what `create_token` and
+`rotate_token` return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.hashers import make_password
+from django.db import transaction
+from django.db.models import Q
+
+from icekeeper.kernel.batches import BATCH, delete_in_batches
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import BadRequest, Conflict, Forbidden, NotFound
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import require_name
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.revocations import ending_tokens, revocations
+from tenancy.authn.scopes import USUAL, InsufficientScope, checked, held_by, joined, narrowed
+from tenancy.authn.token_text import Kind, digest_of, make_token, prefix_of
+from tenancy.authz.actions import Can
+from tenancy.models import AccessToken, ServiceAccount, User
+from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.selectors.access_tokens import (
+    AccessTokenNotFound,
+    get_access_token_for,
+    require_on_server,
+    require_somebody,
+)
+
+MOST_LIVE: Final = 100
+"""Tokens of one user that have not ended."""
+
+USUAL_OVERLAP_SECONDS: Final = 3600
+LONGEST_OVERLAP_SECONDS: Final = 7 * 86_400
+"""For so long after a rotation both tokens work."""
+
+KEPT_AFTER_THEIR_END: Final = timedelta(days=90)
+
+
+class UserNotFound(NotFound):
+    wire_type = "UserNotFound"
+
+
+class TooManyAccessTokens(Conflict):
+    wire_type = "TooManyAccessTokens"
+
+
+class AccessTokenEnded(Conflict):
+    wire_type = "AccessTokenEnded"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """`text` is the token, which nobody can be told again."""
+
+    row: AccessToken
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What the token that an actor came with hands on at most; nothing is bounded for one that came otherwise."""
+
+    scopes: frozenset[str] | None
+    expires_at: datetime | None
+
+
+def create_token(
+    *,
+    actor: Actor,
+    name: object,
+    user_id: str | None = None,
+    scopes: Iterable[str] | None = None,
+    expires_in: float | None = None,
+    expires_at: datetime | None = None,
+) -> IssuedToken:
+    """A new token of the actor, or of the service account `user_id`. `expires_in` is in seconds.
+
+    Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
+    scopes than that one, and if it is for the same user it ends with it at the latest: else a token that was stolen
+    would live for ever. Raises `UserNotFound` (404), `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden`
+    (403), `AuthenticationRequired` (401), `BadRequest` for a wrong name, scope or end.
+    """
+    owner = _owner(actor, user_id)
+    checked_name = require_name(name, "token name")
+    if expires_in is not None and expires_at is not None:
+        raise BadRequest("expires-at: must not be given beside expires-in-seconds")
+    with write_transaction():
+        if owner == actor.user_id:
+            _register(actor)
+        _lock_user(owner)
+        bounds = _bounds(actor, owner)
+        granted = _granted(scopes, bounds)
+        at = now()
+        end = _end(at, expires_in=expires_in, expires_at=expires_at, latest=bounds.expires_at)
+        return _issue(actor, owner, checked_name, granted, at=at, end=end)
+
+
+def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_OVERLAP_SECONDS) -> IssuedToken:
+    """A new token in place of another, which ends in `overlap_seconds`: it has the same user, name and scopes, and
+    lives for as long as the other was made for.
+
+    A token may so renew itself; with another token of the same user a new one ends with that one at the latest.
+    Raises `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
+    `AccessTokenNotFound` (404).
+    """
+    if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
+        raise BadRequest(f"overlap-seconds: must be a number from 0 to {LONGEST_OVERLAP_SECONDS}")
+    owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
+    _owner(actor, owner)
+    with ending_tokens():
+        _lock_user(owner)
+        bounds = _bounds(actor, owner)
+        old = lock_row(AccessToken, "id = %s", [token_id])
+        if old is None:
+            raise AccessTokenNotFound(f"Access token does not exist: {token_id}")
+        at = now()
+        if old.revoked_at is not None or old.expires_at <= at or old.replaced_by_id is not None:
+            raise AccessTokenEnded("An access token that has ended or was rotated already is not rotated")
+        granted = _granted(old.scopes.split(), bounds)
+        is_renewing_itself = actor.identity is not None and actor.identity.access_token_id == token_id
+        lifetime = min((old.expires_at - old.created_at).total_seconds(), _longest())
+        latest = None if is_renewing_itself else bounds.expires_at
+        end = at + timedelta(seconds=lifetime)
+        issued = _issue(actor, owner, old.name, granted, at=at, end=end if latest is None else min(end, latest))
+        old.replaced_by = issued.row
+        old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
+        old.save(update_fields=["replaced_by", "expires_at"])
+    return issued
+
+
+def revoke_token(*, actor: Actor, token_id: UUID) -> None:
+    """The token is dead: at once for this server, in five seconds for others. Doing it twice is fine.
+
+    Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
+    """
+    get_access_token_for(actor=actor, token_id=token_id)
+    with ending_tokens():
+        AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
+
+
+def revoke_tokens_of(*, user_id: str) -> int:
+    """End all tokens of a user in the caller's transaction, which deletes them; how many were live.
+
+    The name of a service account is free again.
+    """
+    at = now()
+    live = AccessToken.objects.filter(user_id=user_id, revoked_at=None, expires_at__gt=at).update(revoked_at=at)
+    ServiceAccount.objects.filter(user_id=user_id).delete()
+    transaction.on_commit(revocations.renew)
+    return live
+
+
+def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
+    """Delete the rows of tokens that ended long ago; how many there were."""
+    latest = now() - KEPT_AFTER_THEIR_END
+    return delete_in_batches(
+        AccessToken.objects.filter(Q(expires_at__lt=latest) | Q(revoked_at__lt=latest)), batch=batch
+    )
+
+
+def _owner(actor: Actor, user_id: str | None) -> str:
+    """Whose token it will be, if `actor` may make one for them."""
+    require_somebody(actor)
+    if user_id is None or user_id == actor.user_id:
+        if actor.user_id is None:
+            raise BadRequest("user-id: must be given")
+        return actor.user_id
+    if not actor.is_internal and kind_of(user_id) is not Kind.SERVICE:
+        raise Forbidden("A token of another person is theirs to make; user-id takes a service account")
+    require_on_server(actor, Can.PROVISION_USERS)
+    return user_id
+
+
+def kind_of(user_id: str) -> Kind:
+    return Kind.SERVICE if user_id.startswith(USER_ID_PREFIX) else Kind.PERSONAL
+
+
+def _bounds(actor: Actor, owner: str) -> _Bounds:
+    """Locks the token that the actor came with: what is made with it is there when somebody else revokes it."""
+    identity = actor.identity
+    if identity is None or identity.access_token_id is None:
+        return _Bounds(None, None)
+    own = lock_row(AccessToken, "id = %s", [identity.access_token_id])
+    if own is None or own.revoked_at is not None or own.expires_at <= now():
+        raise AuthenticationFailed("The token has ended")
+    return _Bounds(identity.scopes, own.expires_at if owner == actor.user_id else None)
+
+
+def _granted(wanted: Iterable[str] | None, bounds: _Bounds) -> frozenset[str]:
+    """The scopes of the new token; without a wish the usual ones, as far as the actor has them."""
+    if wanted is None:
+        return USUAL if bounds.scopes is None else narrowed(USUAL, bounds.scopes)
+    scopes = checked(wanted)
+    if bounds.scopes is not None and not held_by(scopes) <= held_by(bounds.scopes):
+        raise InsufficientScope(f"This token has the scopes {joined(bounds.scopes)}, and cannot hand on others")
+    return scopes
+
+
+def _longest() -> float:
+    return settings.ICEKEEPER.access_token_max_lifetime
+
+
+def _end(at: datetime, *, expires_in: float | None, expires_at: datetime | None, latest: datetime | None) -> datetime:
+    """When the new token ends. Without a wish at the usual time, or with the token `latest` that bounds it."""
+    longest = _longest()
+    if expires_at is None and expires_in is None:
+        usual = at + timedelta(seconds=min(settings.ICEKEEPER.access_token_default_lifetime, longest))
+        return usual if latest is None else min(usual, latest)
+    lifetime = expires_in if expires_at is None else (expires_at - at).total_seconds()
+    if lifetime is None or not 1 <= lifetime <= longest:
+        raise BadRequest(
+            f"A token lives for 1 second at least and {int(longest)} at most (ICEKEEPER__ACCESS_TOKEN_MAX_LIFETIME)"
+        )
+    end = at + timedelta(seconds=lifetime)
+    if latest is not None and end > latest:
+        raise BadRequest(f"A token does not outlive the one that it is made with, which ends at {latest.isoformat()}")
+    return end
+
+
+def _register(actor: Actor) -> None:
+    """People whom another provider knows may come here before anybody wrote them down."""
+    identity = actor.identity
+    if identity is None or identity.access_token_id is not None:
+        return
+    User.objects.get_or_create(
+        pk=identity.user_id,
+        defaults={
+            "name": (identity.name or "")[:255],
+            "email": (identity.email or "")[:320],
+            "user_type": identity.user_type,
+            "password": make_password(None),
+        },
+    )
+
+
+def _lock_user(user_id: str) -> None:
+    """Tokens of one user are made one after the other, and not while the user is being deleted."""
+    user = lock_row(User, "id = %s", [user_id])
+    if user is None or user.deleted_at is not None:
+        raise UserNotFound(f"User does not exist: {user_id[:100]}")
+    if not user.is_active:
+        raise Forbidden(f"User is not active: {user_id}")
+
+
+def _issue(actor: Actor, owner: str, name: str, scopes: frozenset[str], *, at: datetime, end: datetime) -> IssuedToken:
+    if AccessToken.objects.filter(user_id=owner, revoked_at=None, expires_at__gt=at).count() >= MOST_LIVE:
+        raise TooManyAccessTokens(f"{owner} has {MOST_LIVE} tokens that have not ended: revoke one")
+    token_id, kind = new_id(), kind_of(owner)
+    text = make_token(kind, token_id)
+    row = AccessToken.objects.create(
+        id=token_id,
+        user_id=owner,
+        name=name,
+        prefix=prefix_of(kind, token_id),
+        digest=digest_of(text),
+        scopes=joined(scopes),
+        created_at=at,
+        created_by=actor.user_id or actor.name,
+        created_with=actor.identity.access_token_id if actor.identity is not None else None,
+        expires_at=end,
+    )
+    return IssuedToken(row, text)

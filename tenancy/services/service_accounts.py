@@ -1,0 +1,78 @@
+"""Service accounts: users of type application who are known by nobody but this server."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import BadRequest, Conflict, NotFound
+from icekeeper.kernel.ids import new_id, parse_id
+from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authn.revocations import ending_tokens
+from tenancy.authz.actions import Can
+from tenancy.models import Grant, RoleMember, ServiceAccount, User
+from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
+from tenancy.services.access_tokens import revoke_tokens_of
+
+LONGEST_DESCRIPTION: Final = 1000
+
+
+class ServiceAccountExists(Conflict):
+    wire_type = "ServiceAccountAlreadyExists"
+
+
+class ServiceAccountNotFound(NotFound):
+    wire_type = "ServiceAccountNotFound"
+
+
+def service_account_id(text: str) -> UUID | None:
+    """Of `icekeeper~<uuid>`, or of the bare UUID; None for anything else."""
+    return parse_id(text.removeprefix(USER_ID_PREFIX))
+
+
+def create_service_account(*, actor: Actor, name: object, description: str = "") -> ServiceAccount:
+    """Raises `ServiceAccountExists` (409) for a taken name, `BadRequest` for a wrong one or too long a description."""
+    require_on_server(actor, Can.PROVISION_USERS)
+    checked = require_name(name, "service account name")
+    if len(description) > LONGEST_DESCRIPTION:
+        raise BadRequest(f"description: longer than {LONGEST_DESCRIPTION} characters")
+    account_id, at = new_id(), now()
+    try:
+        with write_transaction():
+            ServiceAccount.objects.filter(name_key=name_key(checked)).exclude(user__deleted_at=None).delete()
+            user = User(id=f"{USER_ID_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
+            user.set_unusable_password()
+            user.save(force_insert=True)
+            return ServiceAccount.objects.create(
+                id=account_id,
+                user=user,
+                name=checked,
+                name_key=name_key(checked),
+                description=description,
+                created_at=at,
+                created_by=actor.user_id or actor.name,
+            )
+    except IntegrityError:
+        raise ServiceAccountExists(f"A service account named {checked!r} already exists") from None
+
+
+def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
+    """Its tokens end, its grants and its membership in roles are gone; as a user it is kept as deleted.
+
+    Raises `ServiceAccountNotFound` (404).
+    """
+    require_on_server(actor, Can.DELETE_USERS)
+    user_id = f"{USER_ID_PREFIX}{account_id}"
+    with ending_tokens():
+        is_there = live_service_accounts().filter(pk=account_id).exists()
+        if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
+            raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+        revoke_tokens_of(user_id=user_id)
+        RoleMember.objects.filter(user_id=user_id).delete()
+        Grant.objects.filter(user_id=user_id).delete()

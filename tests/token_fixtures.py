@@ -1,0 +1,65 @@
+"""Fixtures of tests that come with access tokens of this server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tenancy.actor import INTERNAL
+from tenancy.authn import session_tokens
+from tenancy.authn.providers import authenticators
+from tenancy.authn.token_uses import token_uses
+from tenancy.authn.verification import verified_tokens
+from tenancy.services.access_tokens import create_token
+from tenancy.services.local_users import create_local_user
+from tests.wsgi_client import Answer, call
+
+
+class TokenClient:
+    """Calls of one who has a token."""
+
+    def __init__(self, token: str, base: str = "/management/v1") -> None:
+        self.token, self.base = token, base
+
+    def get(self, target: str) -> Answer:
+        return self.send("GET", target)
+
+    def delete(self, target: str) -> Answer:
+        return self.send("DELETE", target)
+
+    def post(self, target: str, body: Any = None) -> Answer:
+        return self.send("POST", target, json.dumps(body).encode())
+
+    def send(self, method: str, target: str, body: bytes = b"") -> Answer:
+        return call(method, self.base + target, body=body, headers={"authorization": f"Bearer {self.token}"})
+
+
+def new_token(user_id: str = "local~alice", **options: Any) -> str:
+    """A token of a person, who is made if need be; what `create_token` takes are the options."""
+    if user_id.startswith("local~"):
+        create_local_user(actor=INTERNAL, user_id=user_id)
+    return create_token(actor=INTERNAL, user_id=user_id, **{"name": "test", **options}).text
+
+
+@pytest.fixture
+def access_tokens(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Authentication is on, by access tokens alone."""
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
+    for cached in (authenticators, session_tokens._issuer, session_tokens._key):
+        cached.cache_clear()
+    verified_tokens.clear()
+    token_uses.take()
+    yield
+    for cached in (authenticators, session_tokens._issuer, session_tokens._key):
+        cached.cache_clear()
+    verified_tokens.clear()
+
+
+@pytest.fixture
+def alice(access_tokens: None) -> TokenClient:
+    """`local~alice`, with a token of the usual scopes."""
+    return TokenClient(new_token())
