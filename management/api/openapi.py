@@ -53,7 +53,11 @@ APIS: Final = {
         "The operations of the [Apache Iceberg REST catalog](https://iceberg.apache.org/rest-catalog-spec/) that this "
         "server has. Unknown members of a request body are ignored; inside table metadata they are kept. "
         "Every answer has an `X-Request-Id`, which the server's log lines have as `request_id`.",
-        {"Configuration API": "Where to begin", "Catalog API": "Namespaces and tables"},
+        {
+            "Configuration API": "Where to begin",
+            "OAuth2 API": "Short-lived tokens for clients that are configured with a credential",
+            "Catalog API": "Namespaces and tables",
+        },
     ),
     "generic-tables": Api(
         "lakekeeper/",

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from icekeeper.kernel.durations import read_duration
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.names import name_key
+from icekeeper.kernel.write_transaction import write_transaction
+from management.api.tokens import token_json
+from tenancy.actor import INTERNAL
+from tenancy.authn.access_tokens import AccessTokens
+from tenancy.authn.providers import authenticators
+from tenancy.authn.scopes import ALL
+from tenancy.selectors.access_tokens import live_service_accounts
+from tenancy.services.access_tokens import create_token
+from tenancy.services.local_users import create_local_user
+from tenancy.services.service_accounts import ServiceAccountExists, create_service_account
+
+
+def duration(text: str) -> float:
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"takes {error}") from None
+
+
+class Command(BaseCommand):
+    help = (
+        "Make an access token and print it, once, on stdout, where nothing else is printed: the token is stored "
+        "nowhere. The first one of a deployment is made so; later ones may also come from POST /management/v1/token. "
+        "A server takes these tokens with ICEKEEPER__ACCESS_TOKENS=true."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        owner = parser.add_mutually_exclusive_group(required=True)
+        owner.add_argument("--user", metavar="ID", help="whose token: local~<name>, oidc~<subject>, icekeeper~<uuid>")
+        owner.add_argument(
+            "--service-account",
+            metavar="NAME",
+            help="a token of this service account; made when there is none so named",
+        )
+        parser.add_argument(
+            "--create-user",
+            action="store_true",
+            help="make the user --user local~<name> when there is none: a person that no identity provider knows",
+        )
+        parser.add_argument("--name", default="made by command", help="what the token is for; default: %(default)r")
+        parser.add_argument(
+            "--scope", action="append", choices=ALL, help="may be repeated; default: catalog and management"
+        )
+        parser.add_argument(
+            "--expires-in",
+            type=duration,
+            metavar="DURATION",
+            help="its life, such as 12h or 30d; default: ICEKEEPER__ACCESS_TOKEN_DEFAULT_LIFETIME, at most "
+            "ICEKEEPER__ACCESS_TOKEN_MAX_LIFETIME",
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="print what is known of the token, too, as the management API does"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["create_user"] and options["user"] is None:
+            raise CommandError("--create-user goes with --user local~<name>")
+        notes: list[str] = []
+        try:
+            with write_transaction():  # nobody is made for a token that is refused
+                issued = create_token(
+                    actor=INTERNAL,
+                    user_id=_owner(notes, **options),
+                    name=options["name"],
+                    scopes=options["scope"],
+                    expires_in=options["expires_in"],
+                )
+        except CatalogError as error:
+            raise CommandError(error.message) from None
+        row = issued.row
+        notes.append(f"Token {row.pk} of {row.user_id} works until {row.expires_at:%Y-%m-%d %H:%M} UTC: {row.scopes}.")
+        if not any(isinstance(each, AccessTokens) for each in authenticators()):
+            notes.append("With these settings a server refuses it: set ICEKEEPER__ACCESS_TOKENS=true.")
+        self.stderr.write("\n".join(notes), self.style.SUCCESS)
+        content = write_json(token_json(row) | {"token": issued.text}).decode()
+        self.stdout.write(content if options["json"] else issued.text)
+
+
+def _owner(notes: list[str], *, user: str | None, service_account: str | None, create_user: bool, **_: Any) -> str:
+    """Whose token it will be; who had to be made is added to `notes`."""
+    if user is None:
+        return _service_account(notes, service_account or "")
+    if create_user and create_local_user(actor=INTERNAL, user_id=user):
+        notes.append(f"Made the user {user}.")
+    return user
+
+
+def _service_account(notes: list[str], name: str) -> str:
+    known = live_service_accounts().filter(name_key=name_key(name))
+    found = known.first()
+    if found is None:
+        try:
+            found = create_service_account(actor=INTERNAL, name=name)
+            notes.append(f"Made the service account {name}, {found.user_id}.")
+        except ServiceAccountExists:  # somebody else has just made it
+            found = known.get()
+    return found.user_id

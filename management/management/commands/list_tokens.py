@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from icekeeper.kernel.json_text import write_json
+from management.api.tokens import token_json
+from tenancy.models import AccessToken
+
+COLUMNS = ("id", "user-id", "name", "status", "expires-at", "last-used-at", "scopes")
+
+
+class Command(BaseCommand):
+    help = (
+        "List access tokens: what is known of them, never the tokens themselves. One a line, tab-separated, the oldest "
+        "first; tokens that have ended are left out unless asked for, and are forgotten 90 days after their end."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--user", metavar="ID", help="of this user alone, such as local~alice or icekeeper~<uuid>")
+        parser.add_argument("--all", action="store_true", help="those that have ended, too")
+        parser.add_argument("--json", action="store_true", help="JSON, one object a line, as the management API has it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tokens = AccessToken.objects.order_by("pk")
+        if options["user"] is not None:
+            tokens = tokens.filter(user_id=options["user"])
+        if not options["json"]:
+            self.stdout.write("\t".join(COLUMNS))
+        for token in tokens.iterator():
+            known = token_json(token)
+            if options["all"] or known["status"] in {"active", "replaced"}:
+                self.stdout.write(write_json(known).decode() if options["json"] else _line(known))
+
+
+def _line(known: dict[str, Any]) -> str:
+    cells = {**known, "scopes": " ".join(known["scopes"])}
+    for at in ("expires-at", "last-used-at"):
+        cells[at] = f"{known[at]:%Y-%m-%d %H:%M}" if known[at] is not None else "never"
+    return "\t".join(str(cells[column]) for column in COLUMNS)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.ids import parse_id
+from tenancy.actor import INTERNAL
+from tenancy.authn.token_text import read_prefix
+from tenancy.models import AccessToken
+from tenancy.services.access_tokens import revoke_token
+
+
+class Command(BaseCommand):
+    help = (
+        "Revoke access tokens: servers that run refuse them within 5 seconds. A token is named by its id, or by how it "
+        "begins (ikp_..., iks_... up to the second underscore); do not put a whole one on a command line."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("token", nargs="?", metavar="ID", help="id or prefix, as list_tokens and the API show them")
+        which.add_argument("--user", metavar="ID", help="all tokens of this user")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["user"] is not None:
+            ids = list(
+                AccessToken.objects.filter(user_id=options["user"], revoked_at=None).values_list("pk", flat=True)
+            )
+        else:
+            token_id = parse_id(options["token"]) or read_prefix(options["token"])
+            if token_id is None:
+                raise CommandError("Neither the id of a token nor the beginning of one")
+            ids = [token_id]
+        try:
+            for token_id in ids:
+                revoke_token(actor=INTERNAL, token_id=token_id)
+        except CatalogError as error:
+            raise CommandError(error.message) from None
+        self.stdout.write(f"Revoked {len(ids)} access token{'s'[: len(ids) != 1]}.")

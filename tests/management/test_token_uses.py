@@ -1,0 +1,103 @@
+"""When tokens were last used: remembered, and written down later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from threading import active_count
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+
+from icekeeper.kernel.ids import new_id
+from tenancy.authn import token_uses
+from tenancy.authn.token_text import read_token
+from tenancy.authn.token_uses import TokenUses, record_uses
+from tenancy.models import AccessToken
+from tests.token_fixtures import TokenClient, new_token
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def uses() -> Iterator[TokenUses]:
+    """What this process remembers; forgotten before and after."""
+    token_uses.token_uses.take()
+    yield token_uses.token_uses
+    token_uses.token_uses.take()
+
+
+def used_at() -> list[datetime | None]:
+    return list(AccessToken.objects.order_by("pk").values_list("last_used_at", flat=True))
+
+
+def test_a_use_is_written_down_later(alice: TokenClient, uses: TokenUses) -> None:
+    unused = new_token("local~bob")
+    before = datetime.now(UTC)
+    for _ in range(3):
+        assert alice.get("/token").status == 200
+    assert used_at() == [None, None]
+    uses.write_down()
+    first, second = used_at()
+    assert first is not None
+    assert before <= first <= datetime.now(UTC)
+    assert second is None
+    assert alice.get("/token").json()["tokens"][0]["last-used-at"] == first.isoformat()
+    assert TokenClient(unused[:-1]).get("/token").status == 401
+    uses.write_down()
+    assert used_at() == [first, None]
+
+
+def test_a_later_use_stays(alice: TokenClient) -> None:
+    text = read_token(alice.token)
+    assert text is not None
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for seconds in (10, 5, 20, 20, 1):
+        record_uses({text.token_id: (at + timedelta(seconds=seconds)).timestamp(), new_id(): 1.0})
+    assert used_at() == [at + timedelta(seconds=20)]
+
+
+def test_uses_that_cannot_be_written_are_kept(
+    alice: TokenClient, uses: TokenUses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> None:
+        raise RuntimeError("the database is away")
+
+    alice.get("/token")
+    with monkeypatch.context() as patched:
+        patched.setattr(token_uses, "record_uses", fail)
+        uses.write_down()
+    assert used_at() == [None]
+    uses.write_down()
+    assert used_at() != [None]
+
+
+def test_what_came_meanwhile_is_newer_than_what_is_given_back() -> None:
+    uses, token_id = TokenUses(), UUID(int=1)
+    uses.note(token_id)
+    newest = uses.take()[token_id]
+    uses.note(token_id)
+    uses.give_back({token_id: 1.0, UUID(int=2): 2.0})
+    taken = uses.take()
+    assert taken[token_id] >= newest
+    assert taken[UUID(int=2)] == 2.0
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_uses, "MOST_REMEMBERED", 2)
+    uses = TokenUses()
+    for number in (1, 2, 3, 1):
+        uses.note(UUID(int=number))
+    assert set(uses.take()) == {UUID(int=1), UUID(int=2)}
+
+
+def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_only = {"maintenance_mode": "read-only"}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=read_only))
+    threads = active_count()
+    end = token_uses.start_recording()
+    assert active_count() == threads
+    end()
+    assert "tenancy.authn.token_uses.start_recording" in settings.SERVER_ATTENDANTS

@@ -1,0 +1,527 @@
+"""Access tokens through the management API: made, told of, renewed, ended; and what is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from icekeeper.kernel.clock import now
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authn.token_text import Kind, digest_of, prefix_of, read_token
+from tenancy.authn.verification import identify
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.identity import Identity
+from tenancy.models import AccessToken, User
+from tenancy.services import access_tokens as service
+from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
+from tenancy.services.service_accounts import create_service_account
+from tests.fingerprint import Fingerprint
+from tests.token_fixtures import TokenClient, new_token
+from tests.wsgi_client import Answer, call
+
+pytestmark = pytest.mark.django_db
+
+MEMBERS = {
+    "id", "user-id", "name", "prefix", "scopes", "status", "created-at", "created-by", "created-with", "expires-at",
+    "last-used-at", "revoked-at", "replaced-by",
+}  # fmt: skip
+NOWHERE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+
+
+def made(answer: Answer) -> dict[str, Any]:
+    assert answer.status == 201, answer.body
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+def lifetime(token: dict[str, Any]) -> float:
+    start, end = (datetime.fromisoformat(token[name]) for name in ("created-at", "expires-at"))
+    return (end - start).total_seconds()
+
+
+def works(token: str) -> bool:
+    answer = TokenClient(token).get("/token")
+    assert answer.status == 200 or answer.refused(401, "AuthenticationFailed", "The token was not accepted")
+    return answer.status == 200
+
+
+@pytest.fixture
+def robot(access_tokens: None) -> str:
+    """The user id of a service account."""
+    return create_service_account(actor=INTERNAL, name="robot").user_id
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
+    """Nobody has any right; what was asked for."""
+    asked: list[tuple[Can, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, str(securable_type.value)))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+    return asked
+
+
+# --- made and told of --------------------------------------------------------------------------------------------
+
+
+def test_a_token_of_ones_own_is_told_once(alice: TokenClient) -> None:
+    answer = alice.post("/token", {"name": "laptop"})
+    token = made(answer)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert token.keys() == MEMBERS | {"token"}
+    text = read_token(token["token"])
+    assert text is not None
+    assert str(text.token_id) == token["id"]
+    own = read_token(alice.token)
+    assert own is not None
+    expected = {
+        "user-id": "local~alice",
+        "name": "laptop",
+        "prefix": token["token"][:26],
+        "scopes": ["catalog", "management"],
+        "status": "active",
+        "created-by": "local~alice",
+        "created-with": str(own.token_id),
+        "last-used-at": None,
+        "revoked-at": None,
+        "replaced-by": None,
+    }
+    assert {name: token[name] for name in expected} == expected
+    assert works(token["token"])
+    told = {name: token[name] for name in MEMBERS}
+    assert alice.get(f"/token/{token['id']}").json() == told
+    assert told in alice.get("/token").json()["tokens"]
+    row = AccessToken.objects.get(pk=token["id"])
+    assert row.digest == digest_of(token["token"])
+
+
+def test_a_token_of_a_service_account(alice: TokenClient, robot: str) -> None:
+    token = made(alice.post("/token", {"name": "spark", "user-id": robot, "scopes": ["catalog"]}))
+    assert token["token"].startswith("iks_")
+    assert (token["user-id"], token["created-by"], token["scopes"]) == (robot, "local~alice", ["catalog"])
+    assert lifetime(token) == pytest.approx(90 * 86_400)
+    identity = identify(token["token"])
+    assert identity == Identity(
+        user_id=robot,
+        provider_id="icekeeper",
+        user_type="application",
+        name="robot",
+        scopes=frozenset({"catalog"}),
+        access_token_id=UUID(token["id"]),
+    )
+    assert [each["id"] for each in alice.get(f"/token?userId={robot}").json()["tokens"]] == [token["id"]]
+
+
+def test_the_listing_has_pages_and_they_are_of_one_user(alice: TokenClient, robot: str) -> None:
+    ids = [made(alice.post("/token", {"name": f"t{n}", "user-id": robot}))["id"] for n in range(5)]
+    found: list[str] = []
+    target = f"/token?userId={robot}&pageSize=2"
+    token = ""
+    sizes = []
+    while True:
+        page = alice.get(f"{target}&pageToken={token}").json()
+        sizes.append(len(page["tokens"]))
+        found += [each["id"] for each in page["tokens"]]
+        if "next-page-token" not in page:
+            break
+        token = page["next-page-token"]
+    assert (found, sizes) == (ids, [2, 2, 1])
+    assert len(alice.get("/token").json()["tokens"]) == 1
+    for forged in ("x", "WzEsInNlcnZpY2UtYWNjb3VudHMiLCJ4Il0", "%F0", token[:-3]):
+        assert alice.get(f"{target}&pageToken={forged}").refused(400, "InvalidPaginationToken")
+    for size in ("0", "-1", "a", "1e3", "9999999999"):
+        assert alice.get(f"{target}&pageSize={size}").refused(400, "BadRequestException", "pageSize")
+    assert alice.get("/token?userId=nobody").json() == {"tokens": []}
+
+
+def test_the_life_of_a_token(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def life(**body: Any) -> Answer:
+        return alice.post("/token", {"name": "t", "user-id": robot, **body})
+
+    assert lifetime(made(life(**{"expires-in-seconds": 1}))) == 1
+    assert lifetime(made(life(**{"expires-in-seconds": 365 * 86_400}))) == 365 * 86_400
+    end = (now() + timedelta(days=3)).replace(microsecond=0)
+    assert made(life(**{"expires-at": end.isoformat()}))["expires-at"] == end.isoformat()
+    assert lifetime(made(life(**{"expires-at": None, "expires-in-seconds": None}))) == pytest.approx(90 * 86_400)
+    for body in (
+        {"expires-in-seconds": 365 * 86_400 + 1},
+        {"expires-in-seconds": 2**63 - 1},
+        {"expires-at": "9999-12-31T23:59:59Z"},
+        {"expires-at": "2020-01-01T00:00:00Z"},
+        {"expires-in-seconds": 60, "expires-at": end.isoformat()},
+    ):
+        assert life(**body).refused(400, "BadRequestException")
+    shorter = {"access_token_max_lifetime": 3600.0}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
+    assert lifetime(made(life())) == 3600
+    assert life(**{"expires-in-seconds": 3601}).refused(400, "BadRequestException", "3600 at most")
+
+
+def test_a_token_hands_on_no_more_than_it_has(access_tokens: None, robot: str) -> None:
+    end = now() + timedelta(hours=1)
+    narrow = TokenClient(new_token(scopes=["management", "catalog:read"], expires_at=end))
+    own = made(narrow.post("/token", {"name": "t"}))
+    assert own["scopes"] == ["catalog:read", "management"]
+    assert own["expires-at"] == end.isoformat()
+    of_robot = made(narrow.post("/token", {"name": "t", "user-id": robot, "scopes": ["catalog:read"]}))
+    assert lifetime(of_robot) == pytest.approx(90 * 86_400)
+    assert made(narrow.post("/token", {"name": "t", "scopes": ["management:read"]}))["scopes"] == ["management:read"]
+    before = AccessToken.objects.count()
+    for user_id in (None, robot):
+        for scopes in (["catalog"], ["catalog:read", "catalog"]):
+            answer = narrow.post("/token", {"name": "t", "user-id": user_id, "scopes": scopes})
+            assert answer.refused(403, "InsufficientScope", "cannot hand on")
+    assert narrow.post("/token", {"name": "t", "expires-in-seconds": 7200}).refused(
+        400, "BadRequestException", "outlive"
+    )
+    assert AccessToken.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "wire_type"),
+    [
+        (None, "BadRequestException"),
+        ([], "BadRequestException"),
+        ({}, "BadRequestException"),
+        ({"name": None}, "BadRequestException"),
+        ({"name": ""}, "BadRequestException"),
+        ({"name": "  "}, "BadRequestException"),
+        ({"name": 7}, "BadRequestException"),
+        ({"name": "n" * 256}, "BadRequestException"),
+        ({"name": "n" * 10_000}, "BadRequestException"),
+        ({"name": "a\nb"}, "BadRequestException"),
+        ({"name": "a\x00b"}, "BadRequestException"),
+        ({"name": "a\u202eb"}, "BadRequestException"),
+        ({"name": "t", "scopes": []}, "InvalidScope"),
+        ({"name": "t", "scopes": ["admin"]}, "InvalidScope"),
+        ({"name": "t", "scopes": ["catalog management"]}, "InvalidScope"),
+        ({"name": "t", "scopes": ["catalog", ""]}, "BadRequestException"),
+        ({"name": "t", "scopes": "catalog"}, "BadRequestException"),
+        ({"name": "t", "scopes": [1]}, "BadRequestException"),
+        ({"name": "t", "expires-in-seconds": 0}, "BadRequestException"),
+        ({"name": "t", "expires-in-seconds": -5}, "BadRequestException"),
+        ({"name": "t", "expires-in-seconds": 1.5}, "BadRequestException"),
+        ({"name": "t", "expires-in-seconds": "60"}, "BadRequestException"),
+        ({"name": "t", "expires-in-seconds": True}, "BadRequestException"),
+        ({"name": "t", "expires-at": "tomorrow"}, "BadRequestException"),
+        ({"name": "t", "expires-at": 7}, "BadRequestException"),
+        ({"name": "t", "user-id": ""}, "BadRequestException"),
+        ({"name": "t", "user-id": ["x"]}, "BadRequestException"),
+        ({"name": "t", "user-id": "icekeeper~"}, "UserNotFound"),
+        ({"name": "t", "user-id": f"icekeeper~{NOWHERE}"}, "UserNotFound"),
+        ({"name": "t", "user-id": "icekeeper~" + "x" * 10_000}, "UserNotFound"),
+        ({"name": "t", "user-id": "local~bob"}, "ForbiddenException"),
+        ({"name": "t", "user-id": "local~nobody"}, "ForbiddenException"),
+    ],
+)
+def test_bodies_that_are_refused(
+    alice: TokenClient, everything: Callable[[], Fingerprint], body: Any, wire_type: str
+) -> None:
+    new_token("local~bob")
+    before = everything()
+    status = {"UserNotFound": 404, "ForbiddenException": 403}.get(wire_type, 400)
+    answer = alice.post("/token", body)
+    assert answer.refused(status, wire_type)
+    assert len(answer.body) < 1000
+    assert everything() == before
+
+
+def test_members_that_only_the_server_sets_are_ignored(alice: TokenClient) -> None:
+    wish = {"id": NOWHERE, "token": "ikp_mine", "prefix": "p", "created-by": "local~root", "last-used-at": "2020-01-01"}
+    token = made(alice.post("/token", {"name": "t", **wish}))
+    for name, value in wish.items():
+        assert token[name] != value
+    assert alice.send("POST", "/token", b'{"name": "a", "name": "b"}').refused(400, "BadRequestException", "twice")
+
+
+def test_a_user_has_so_many_tokens(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_LIVE", 2)
+    tokens = [made(alice.post("/token", {"name": "t", "user-id": robot})) for _ in range(2)]
+    assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)
+    assert alice.post(f"/token/{tokens[0]['id']}/rotate", {}).refused(409, "TooManyAccessTokens")
+    assert AccessToken.objects.get(pk=tokens[0]["id"]).replaced_by_id is None
+    assert alice.delete(f"/token/{tokens[0]['id']}").status == 204
+    made(alice.post("/token", {"name": "t", "user-id": robot}))
+
+
+def test_somebody_of_another_provider_is_written_down_with_the_first_token(access_tokens: None) -> None:
+    identity = Identity("oidc~carol", "oidc", "human", name="Carol", email="carol@example.com", roles=("r",))
+    issued = create_token(actor=Actor(user_id="oidc~carol", identity=identity), name="t")
+    carol = User.objects.get(pk="oidc~carol")
+    assert (carol.name, carol.email, carol.user_type) == ("Carol", "carol@example.com", "human")
+    assert not carol.has_usable_password()
+    spoken_for = identify(issued.text)
+    assert (spoken_for.user_id, spoken_for.provider_id, spoken_for.roles) == ("oidc~carol", "oidc", ())
+
+
+# --- ended -------------------------------------------------------------------------------------------------------
+
+
+def test_a_revoked_token_is_dead_at_once(alice: TokenClient) -> None:
+    token = made(alice.post("/token", {"name": "t"}))
+    assert works(token["token"])
+    for _ in range(2):
+        answer = alice.delete(f"/token/{token['id']}")
+        assert (answer.status, answer.body) == (204, b"")
+        assert not works(token["token"])
+    told = alice.get(f"/token/{token['id']}").json()
+    assert told["status"] == "revoked"
+    revoked_at = told["revoked-at"]
+    assert alice.get(f"/token/{token['id']}").json()["revoked-at"] == revoked_at
+    assert works(alice.token)
+
+
+def test_a_token_revokes_itself(alice: TokenClient) -> None:
+    own = read_token(alice.token)
+    assert own is not None
+    assert alice.delete(f"/token/{own.token_id}").status == 204
+    assert alice.get("/token").refused(401, "AuthenticationFailed")
+
+
+def test_an_expired_token_is_refused(alice: TokenClient) -> None:
+    token = made(alice.post("/token", {"name": "t"}))
+    AccessToken.objects.filter(pk=token["id"]).update(expires_at=now())
+    assert not works(token["token"])
+    assert alice.get(f"/token/{token['id']}").json()["status"] == "expired"
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": datetime(2026, 1, 1, tzinfo=UTC)}])
+def test_tokens_of_somebody_who_is_gone_are_refused(alice: TokenClient, change: dict[str, Any]) -> None:
+    token = new_token("local~bob")
+    User.objects.filter(pk="local~bob").update(**change)
+    assert not works(token)
+
+
+def test_tokens_of_a_user_end_together(
+    alice: TokenClient, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    tokens = [new_token("local~bob") for _ in range(3)]
+    assert all(works(token) for token in tokens)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert revoke_tokens_of(user_id="local~bob") == 3
+    assert not any(works(token) for token in tokens)
+    assert works(alice.token)
+    assert revoke_tokens_of(user_id="local~bob") == 0
+
+
+def test_what_is_not_there(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
+    before = everything()
+    for token_id in (NOWHERE, "no", "..%2F", alice.token, NOWHERE.replace("-", ""), "%7B" + NOWHERE + "%7D", "*"):
+        for answer in (
+            alice.get(f"/token/{token_id}"),
+            alice.delete(f"/token/{token_id}"),
+            alice.post(f"/token/{token_id}/rotate", {}),
+        ):
+            assert answer.refused(404, "AccessTokenNotFound")
+            assert alice.token not in answer.body.decode()
+    assert alice.send("PUT", "/token").refused(405, "MethodNotAllowedException")
+    assert everything() == before
+
+
+def test_old_rows_are_deleted(alice: TokenClient, robot: str) -> None:
+    long_ago, lately = now() - timedelta(days=91), now() - timedelta(days=89)
+    tokens = [made(alice.post("/token", {"name": str(n), "user-id": robot}))["id"] for n in range(5)]
+    changes = [{"expires_at": long_ago}, {"revoked_at": long_ago}, {"expires_at": lately}, {"revoked_at": lately}, {}]
+    for token_id, change in zip(tokens, changes, strict=True):
+        AccessToken.objects.filter(pk=token_id).update(**change)
+    AccessToken.objects.filter(pk=tokens[0]).update(replaced_by=tokens[4])
+    assert delete_old_tokens(actor=INTERNAL, batch=1) == 2
+    assert set(AccessToken.objects.filter(user_id=robot).values_list("name", flat=True)) == {"2", "3", "4"}
+    assert "tenancy.services.access_tokens.delete_old_tokens" in settings.HOUSEKEEPING
+
+
+# --- rotated -----------------------------------------------------------------------------------------------------
+
+
+def test_rotation_lets_both_work_for_a_while(alice: TokenClient, robot: str) -> None:
+    wish = {"name": "spark", "user-id": robot, "scopes": ["catalog:read"], "expires-in-seconds": 86_400}
+    old = made(alice.post("/token", wish))
+    new = made(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 600}))
+    assert {name: new[name] for name in ("name", "user-id", "scopes")} == {
+        "name": "spark", "user-id": robot, "scopes": ["catalog:read"],
+    }  # fmt: skip
+    assert new["id"] != old["id"]
+    assert lifetime(new) == 86_400
+    told = alice.get(f"/token/{old['id']}").json()
+    assert (told["status"], told["replaced-by"]) == ("replaced", new["id"])
+    end = datetime.fromisoformat(told["expires-at"])
+    assert end - datetime.fromisoformat(new["created-at"]) == timedelta(seconds=600)
+    for token in (old, new):
+        assert identify(token["token"]).user_id == robot
+    AccessToken.objects.filter(pk=old["id"]).update(expires_at=now())
+    alice.post(f"/token/{new['id']}/rotate", {"overlap-seconds": 0})
+    for token in (old, new):
+        assert not works(token["token"])
+
+
+def test_rotation_without_overlap_ends_the_old_token_at_once(alice: TokenClient) -> None:
+    old = made(alice.post("/token", {"name": "t"}))
+    assert works(old["token"])
+    new = made(alice.post(f"/token/{old['id']}/rotate", {"overlap-seconds": 0}))
+    assert not works(old["token"])
+    assert works(new["token"])
+
+
+def test_the_usual_overlap_is_an_hour_and_never_longer_than_the_old_life(alice: TokenClient, robot: str) -> None:
+    for seconds, overlap in ((86_400, 3600), (60, 60)):
+        old = made(alice.post("/token", {"name": "t", "user-id": robot, "expires-in-seconds": seconds}))
+        new = made(alice.post(f"/token/{old['id']}/rotate", {}))
+        end = datetime.fromisoformat(alice.get(f"/token/{old['id']}").json()["expires-at"])
+        assert (end - datetime.fromisoformat(new["created-at"])).total_seconds() == pytest.approx(overlap, abs=5)
+
+
+def test_a_token_renews_itself_for_as_long_as_it_was_made_for(access_tokens: None) -> None:
+    text = new_token(expires_in=1000)
+    own = read_token(text)
+    assert own is not None
+    AccessToken.objects.update(created_at=now() - timedelta(seconds=900), expires_at=now() + timedelta(seconds=100))
+    client = TokenClient(text)
+    assert lifetime(made(client.post("/token", {"name": "other"}))) <= 100
+    assert lifetime(made(client.post(f"/token/{own.token_id}/rotate", {}))) == pytest.approx(1000, abs=1)
+
+
+def test_rotation_with_another_token_hands_on_no_more_than_that_one_has(access_tokens: None) -> None:
+    wide = read_token(new_token(expires_in=86_400))
+    assert wide is not None
+    end = now() + timedelta(hours=1)
+    short = TokenClient(new_token(expires_at=end))
+    narrow = TokenClient(new_token(scopes=["management"]))
+    assert narrow.post(f"/token/{wide.token_id}/rotate", {}).refused(403, "InsufficientScope")
+    assert made(short.post(f"/token/{wide.token_id}/rotate", {}))["expires-at"] == end.isoformat()
+
+
+def test_a_token_is_rotated_once_while_it_lives(alice: TokenClient, everything: Callable[[], Fingerprint]) -> None:
+    rotated, revoked, expired = (made(alice.post("/token", {"name": "t"}))["id"] for _ in range(3))
+    made(alice.post(f"/token/{rotated}/rotate", {}))
+    alice.delete(f"/token/{revoked}")
+    AccessToken.objects.filter(pk=expired).update(expires_at=now())
+    before = everything()
+    for token_id in (rotated, revoked, expired):
+        assert alice.post(f"/token/{token_id}/rotate", {}).refused(409, "AccessTokenEnded")
+    for overlap in (-1, 7 * 86_400 + 1, 1.5, "60", True, [1]):
+        assert alice.post(f"/token/{expired}/rotate", {"overlap-seconds": overlap}).refused(400, "BadRequestException")
+    assert everything() == before
+
+
+# --- rights ------------------------------------------------------------------------------------------------------
+
+
+def test_what_concerns_oneself_needs_no_right(alice: TokenClient, refusing: list[tuple[Can, str]]) -> None:
+    token = made(alice.post("/token", {"name": "t"}))
+    new = made(alice.post(f"/token/{token['id']}/rotate", {}))
+    assert alice.get("/token").status == alice.get(f"/token/{token['id']}").status == 200
+    assert alice.get("/token?userId=local~alice").status == 200
+    assert alice.delete(f"/token/{new['id']}").status == 204
+    assert refusing == []
+
+
+def test_rights_on_the_server_are_asked_for_of_others(
+    alice: TokenClient, robot: str, refusing: list[tuple[Can, str]], everything: Callable[[], Fingerprint]
+) -> None:
+    row = AccessToken.objects.create(
+        user_id=robot, name="t", prefix="p", digest="d", scopes="catalog", created_at=now(), created_by="x",
+        expires_at=now() + timedelta(days=1),
+    )  # fmt: skip
+    before = everything()
+    expected = (
+        (alice.post("/token", {"name": "t", "user-id": robot}), Can.PROVISION_USERS),
+        (alice.post(f"/token/{row.pk}/rotate", {}), Can.PROVISION_USERS),
+        (alice.get(f"/token?userId={robot}"), Can.UPDATE_USERS),
+        (alice.get("/token?userId=local~bob"), Can.UPDATE_USERS),
+        (alice.get(f"/token/{row.pk}"), Can.UPDATE_USERS),
+        (alice.delete(f"/token/{row.pk}"), Can.UPDATE_USERS),
+        (alice.post("/service-account", {"name": "x"}), Can.PROVISION_USERS),
+        (alice.get("/service-account"), Can.LIST_USERS),
+        (alice.delete(f"/service-account/{robot}"), Can.DELETE_USERS),
+    )
+    assert all(answer.refused(403, "ForbiddenException") for answer, _ in expected)
+    assert refusing == [(action, "server") for _, action in expected]
+    assert everything() == before
+
+
+def test_who_may_update_users_ends_tokens_of_others_but_does_not_renew_them(alice: TokenClient) -> None:
+    of_bob = new_token("local~bob")
+    bob = read_token(of_bob)
+    assert bob is not None
+    assert alice.post(f"/token/{bob.token_id}/rotate", {}).refused(403, "ForbiddenException", "theirs to make")
+    assert works(of_bob)
+    assert [each["id"] for each in alice.get("/token?userId=local~bob").json()["tokens"]] == [str(bob.token_id)]
+    assert alice.delete(f"/token/{bob.token_id}").status == 204
+    assert not works(of_bob)
+
+
+def test_nobody_has_tokens_where_authentication_is_off(
+    bootstrapped: None, everything: Callable[[], Fingerprint]
+) -> None:
+    before = everything()
+    for method, target, body in (
+        ("GET", "/token", b""),
+        ("POST", "/token", b'{"name": "t"}'),
+        ("POST", "/token", b'{"name": "t", "user-id": "local~alice"}'),
+        ("GET", f"/token/{uuid4()}", b""),
+        ("DELETE", f"/token/{uuid4()}", b""),
+        ("POST", f"/token/{uuid4()}/rotate", b"{}"),
+        ("POST", "/service-account", b'{"name": "x"}'),
+        ("GET", "/service-account", b""),
+        ("DELETE", f"/service-account/{uuid4()}", b""),
+    ):
+        answer = call(method, f"/management/v1{target}", body=body)
+        assert answer.refused(401, "AuthenticationRequired")
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert everything() == before
+
+
+def test_a_token_that_has_just_ended_makes_no_other(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request came in before the revocation was done."""
+    own = read_token(alice.token)
+    assert own is not None
+    real = service._lock_user
+
+    def revoked_meanwhile(user_id: str) -> None:
+        real(user_id)
+        AccessToken.objects.filter(pk=own.token_id).update(revoked_at=now())
+
+    monkeypatch.setattr(service, "_lock_user", revoked_meanwhile)
+    assert alice.post("/token", {"name": "t"}).refused(401, "AuthenticationFailed")
+    assert AccessToken.objects.count() == 1
+
+
+# --- secrets -----------------------------------------------------------------------------------------------------
+
+
+def test_no_token_is_written_anywhere(alice: TokenClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        first = made(alice.post("/token", {"name": "t"}))
+        second = made(alice.post(f"/token/{first['id']}/rotate", {"overlap-seconds": 0}))
+        issued = create_token(actor=INTERNAL, user_id="local~alice", name="t")
+        answers = [
+            alice.get("/token"),
+            alice.get(f"/token/{first['id']}"),
+            TokenClient(first["token"]).get("/token"),
+            TokenClient(second["token"][:-1]).get("/token"),
+        ]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM tenancy_accesstoken")
+        rows = repr(cursor.fetchall())
+    written = rows + caplog.text + repr(issued) + str(issued.row) + "".join(str(answer.body) for answer in answers)
+    written += "".join(repr(record.__dict__) for record in caplog.records)
+    for text in (alice.token, first["token"], second["token"], issued.text):
+        secret = text[27:]
+        assert secret not in written
+        assert text[:26] in written
+        known = read_token(text)
+        assert known is not None
+        assert text[:26] == prefix_of(Kind.PERSONAL, known.token_id)
