@@ -7,6 +7,7 @@ from django.urls import path
 from catalog.api import segments
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
+from catalog.api.oauth_tokens import OAuthTokensView
 from catalog.api.table_access import SignRequestView, TableCredentialsView
 from catalog.api.tables import (
     RegisterTableView,
@@ -39,5 +40,6 @@ urlpatterns = [
     path(f"{_NAMESPACE}/views", ViewsView.as_view(), name="views"),
     path(f"{_NAMESPACE}/register-view", RegisterViewView.as_view(), name="register-view"),
     path("v1/<segment:prefix>/views/rename", RenameViewView.as_view(), name="rename-view"),
+    path("v1/oauth/tokens", OAuthTokensView.as_view(), name="oauth-tokens"),
     path("v1/<segment:prefix>/transactions/commit", TransactionView.as_view(), name="commit-transaction"),
 ]

@@ -10,6 +10,9 @@ from tests.fuzz.documents import documented_types, is_served, wire_types
 from tests.fuzz.sending import Exchange
 from tests.fuzz.targets import World
 
+TOKENS = "/catalog/v1/oauth/tokens"
+"""Its errors have the form of OAuth."""
+
 SAFE = {"GET", "HEAD", "OPTIONS", "TRACE", "QUERY"}
 EVERYWHERE = {(405, "MethodNotAllowedException"), (404, "NotFoundException"), (414, "UriTooLongException")}
 """Decided before or beside an operation, so no operation names them."""
@@ -45,6 +48,12 @@ class Judge:
         answer = exchange.answer
         assert answer.headers["Content-Type"] == "application/json", str(exchange)
         document = answer.json()
+        if exchange.path == TOKENS and answer.status in {400, 401}:
+            assert set(document) == {"error", "error_description"}, str(exchange)
+            documented = documented_types(exchange.method, exchange.path, answer.status)
+            assert documented is not None, str(exchange)
+            assert document["error"] in documented, f"docs/openapi/ does not name this error:\n{exchange}"
+            return
         assert set(document) == {"error"}, str(exchange)
         error = document["error"]
         assert set(error) == {"message", "type", "code", "stack"}, str(exchange)

@@ -5,5 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 CONFIGURATION: Final = ["Configuration API"]
+OAUTH: Final = ["OAuth2 API"]
 CATALOG: Final = ["Catalog API"]
 GENERIC: Final = ["generic-table"]

@@ -1,0 +1,354 @@
+"""POST /v1/oauth/tokens: client credentials and token exchange, as Iceberg's clients send them, and the refusals."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+
+from icekeeper.kernel.clock import now
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authn import oauth, session_tokens
+from tenancy.authn.token_text import read_token
+from tenancy.authn.verification import identify
+from tenancy.models import AccessToken, ServiceAccount
+from tenancy.services.service_accounts import create_service_account
+from tests.fingerprint import Fingerprint
+from tests.token_fixtures import TokenClient, new_token
+from tests.wsgi_client import Answer, call
+
+pytestmark = pytest.mark.django_db
+
+TARGET = "/catalog/v1/oauth/tokens"
+FORM = "application/x-www-form-urlencoded"
+TYPE = "urn:ietf:params:oauth:token-type:"
+ACCESS = f"{TYPE}access_token"
+
+
+def ask(fields: Any, *, authorization: str | None = None, content_type: str = FORM) -> Answer:
+    headers = {"authorization": authorization} if authorization is not None else {}
+    body = fields if isinstance(fields, bytes) else urlencode(fields).encode()
+    answer = call("POST", TARGET, body=body, headers=headers, content_type=content_type)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Content-Type"] == "application/json"
+    return answer
+
+
+def basic(name: str, secret: str) -> str:
+    return f"Basic {base64.b64encode(f'{name}:{secret}'.encode()).decode()}"
+
+
+def credentials(secret: str, client_id: str | None = None, **more: str) -> dict[str, str]:
+    fields = {"grant_type": "client_credentials", "client_secret": secret, "scope": "catalog", **more}
+    return fields if client_id is None else fields | {"client_id": client_id}
+
+
+def exchange(token: str, **more: str) -> dict[str, str]:
+    return {
+        "grant_type": oauth.TOKEN_EXCHANGE, "subject_token": token, "subject_token_type": ACCESS, "scope": "catalog",
+        **more,
+    }  # fmt: skip
+
+
+def granted(answer: Answer, scope: str = "catalog") -> str:
+    assert answer.status == 200, answer.body
+    content = answer.json()
+    token = content.pop("access_token")
+    seconds = content.pop("expires_in")
+    assert content == {"token_type": "bearer", "issued_token_type": ACCESS, "scope": scope}
+    assert 0 < seconds <= 3600
+    assert token.startswith("ika_")
+    return str(token)
+
+
+def refused(answer: Answer, code: str, text: str = "", *, status: int = 400) -> bool:
+    content = answer.json()
+    assert content.keys() == {"error", "error_description"}
+    assert (answer.status, content["error"]) == (status, code), content
+    assert text in content["error_description"], content
+    assert ("WWW-Authenticate" in answer.headers) == (status == 401)
+    assert content["error_description"].isascii()
+    assert not set(content["error_description"]) & set('"\\')
+    return True
+
+
+@pytest.fixture
+def robot(access_tokens: None) -> ServiceAccount:
+    return create_service_account(actor=INTERNAL, name="robot")
+
+
+@pytest.fixture
+def secret(robot: ServiceAccount) -> str:
+    return new_token(robot.user_id)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    at = [time.time()]
+    monkeypatch.setattr(time, "time", lambda: at[0])
+    return at
+
+
+# --- client credentials ------------------------------------------------------------------------------------------
+
+
+def test_a_client_gets_a_token_that_opens_the_catalog(warehouse: Warehouse, robot: ServiceAccount, secret: str) -> None:
+    token = granted(ask(credentials(secret, robot.user_id)))
+    client = TokenClient(token, base="")
+    assert client.get("/catalog/v1/config?warehouse=wh").status == 200
+    assert client.get("/management/v1/info").refused(403, "InsufficientScope")
+    assert identify(token).user_id == robot.user_id
+
+
+def test_every_name_that_a_client_has(robot: ServiceAccount, secret: str) -> None:
+    text = read_token(secret)
+    assert text is not None
+    for name in (robot.user_id, str(robot.pk), str(text.token_id), None, ""):
+        granted(ask(credentials(secret, name)))
+        granted(ask({"grant_type": "client_credentials", "scope": "catalog"}, authorization=basic(name or "", secret)))
+    encoded = basic(quote(robot.user_id, safe="").replace("~", "%7E"), secret)
+    granted(ask({"grant_type": "client_credentials", "scope": "catalog"}, authorization=encoded))
+    person = new_token("local~alice")
+    granted(ask(credentials(person, "local~alice")))
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "expected"),
+    [
+        (["catalog", "management"], None, "catalog management"),
+        (["catalog", "management"], "", "catalog management"),
+        (["catalog", "management"], "catalog", "catalog"),
+        (["catalog", "management"], "management:read  catalog:read", "catalog:read management:read"),
+        (["catalog:read"], "catalog", "catalog:read"),
+        (["catalog:read", "management"], "catalog management:read", "catalog:read management:read"),
+    ],
+)
+def test_scopes_are_those_asked_for_as_far_as_they_are_held(
+    access_tokens: None, held: list[str], asked: str | None, expected: str
+) -> None:
+    fields = {"grant_type": "client_credentials", "client_secret": new_token(scopes=held)}
+    token = granted(ask(fields if asked is None else fields | {"scope": asked}), expected)
+    assert identify(token).scopes == set(expected.split())
+
+
+@pytest.mark.parametrize("asked", ["PRINCIPAL_ROLE:ALL", "catalog PRINCIPAL_ROLE:ALL", "Catalog", "management", "sign"])
+def test_scopes_that_are_unknown_or_not_held(access_tokens: None, asked: str) -> None:
+    answer = ask(credentials(new_token(scopes=["catalog"]), scope=asked))
+    assert refused(answer, "invalid_scope", "this client has catalog")
+
+
+def test_secrets_that_are_refused(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
+    session = granted(ask(credentials(secret)))
+    other = create_service_account(actor=INTERNAL, name="other")
+    flipped = secret[:-10] + ("x" if secret[-10] != "x" else "y") + secret[-9:]
+    wrong: list[tuple[str, str | None]] = [
+        (flipped, robot.user_id),
+        ("secret", robot.user_id),
+        ("\x00", robot.user_id),
+        ("é" * 76, robot.user_id),
+        (session, robot.user_id),
+        (secret, other.user_id),
+        (secret, str(other.pk)),
+        (secret, "icekeeper~"),
+        (secret, "local~alice"),
+        (secret, "x" * 10_000),
+    ]
+    for text, name in wrong:
+        for answer in (
+            ask(credentials(text, name)),
+            ask({"grant_type": "client_credentials"}, authorization=basic(name or "", text)),
+        ):
+            assert refused(answer, "invalid_client", status=401)
+            assert answer.headers["WWW-Authenticate"] == 'Basic realm="icekeeper"'
+    for change in ({"revoked_at": now()}, {"revoked_at": None, "expires_at": now()}):
+        AccessToken.objects.update(**change)
+        assert refused(ask(credentials(secret)), "invalid_client", status=401)
+
+
+@pytest.mark.parametrize("header", ["Basic", "Basic !", "Basic eA==", "Basic /w==", "basic   "])
+def test_headers_that_cannot_be_read(secret: str, header: str) -> None:
+    answer = ask({"grant_type": "client_credentials"}, authorization=header)
+    assert refused(answer, "invalid_client", status=401)
+
+
+def test_a_client_must_show_a_secret_once(robot: ServiceAccount, secret: str) -> None:
+    assert refused(ask({"grant_type": "client_credentials"}), "invalid_client", status=401)
+    assert refused(ask(credentials("", robot.user_id)), "invalid_client", status=401)
+    assert refused(ask(credentials(secret), authorization=basic("", secret)), "invalid_request", "one secret")
+    granted(ask(credentials(secret), authorization=f"Bearer {secret}"))
+
+
+def test_a_token_works_for_every_second_that_was_promised(secret: str, clock: list[float]) -> None:
+    for fraction in (0.0, 0.001, 0.5, 0.999):
+        clock[0] = int(clock[0]) + 10_000 + fraction
+        answer = ask(credentials(secret))
+        token, seconds = granted(answer), answer.json()["expires_in"]
+        clock[0] += seconds - 0.001
+        assert identify(token).scopes == {"catalog"}
+        clock[0] += 1.001
+        assert refused(ask(exchange(token)), "invalid_request", "subject_token")
+
+
+# --- token exchange ----------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_renewed(secret: str, clock: list[float]) -> None:
+    first = granted(ask(credentials(secret)))
+    clock[0] += 3000
+    second = granted(ask(exchange(first), authorization=f"Bearer {first}"))
+    clock[0] += 3000
+    assert identify(second).scopes == {"catalog"}
+    third = granted(ask(exchange(second, subject_token_type=f"{TYPE}jwt", requested_token_type=ACCESS)))
+    assert refused(ask(exchange(first)), "invalid_request", "subject_token was not accepted, or has ended")
+    assert identify(third).access_token_id == identify(second).access_token_id
+
+
+def test_a_stored_token_is_exchanged_for_a_short_lived_one(secret: str) -> None:
+    granted(ask(exchange(secret)))
+    granted(ask(exchange(new_token("local~alice"), actor_token=secret, actor_token_type=ACCESS)))
+
+
+def test_an_expired_token_is_renewed_for_a_client_with_its_secret(
+    robot: ServiceAccount, secret: str, clock: list[float]
+) -> None:
+    first = granted(ask(credentials(secret, scope="catalog:read")), "catalog:read")
+    clock[0] += 7200
+    assert refused(ask(exchange(first)), "invalid_request", "subject_token")
+    granted(ask(exchange(first), authorization=basic(robot.user_id, secret)), "catalog:read")
+    alice = new_token("local~alice")
+    answer = ask(exchange(first), authorization=basic("local~alice", alice))
+    assert refused(answer, "invalid_request", "not the client's")
+    forged = first[:-2] + ("xx" if first[-2:] != "xx" else "yy")
+    answer = ask(exchange(forged), authorization=basic(robot.user_id, secret))
+    assert refused(answer, "invalid_request", "subject_token")
+
+
+def test_exchange_does_not_raise_scopes(secret: str) -> None:
+    narrow = granted(ask(credentials(secret, scope="catalog:read")), "catalog:read")
+    granted(ask(exchange(narrow, scope="catalog")), "catalog:read")
+    assert refused(ask(exchange(narrow, scope="management")), "invalid_scope", "this client has catalog:read")
+    granted(ask(exchange(narrow, scope="")), "catalog:read")
+
+
+def test_what_was_renewed_ends_with_the_stored_token(secret: str) -> None:
+    first = granted(ask(credentials(secret)))
+    AccessToken.objects.update(revoked_at=now())
+    assert refused(ask(exchange(first)), "invalid_request", "subject_token")
+    assert refused(ask(exchange(secret)), "invalid_request", "subject_token")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"subject_token": None}, "go together"),
+        ({"subject_token_type": None}, "go together"),
+        ({"subject_token": None, "subject_token_type": None}, "subject_token is missing"),
+        ({"subject_token_type": f"{TYPE}id_token"}, "exchanges its own alone"),
+        ({"subject_token_type": f"{TYPE}saml2"}, "exchanges its own alone"),
+        ({"subject_token_type": "token"}, "subject_token_type is unknown"),
+        ({"subject_token": "eyJhbGciOiJSUzI1NiJ9.e30.x"}, "a token of an identity provider is used as it is"),
+        ({"subject_token": "ika_x"}, "subject_token was not accepted"),
+        ({"actor_token": "ika_x", "actor_token_type": ACCESS}, "actor_token was not accepted"),
+        ({"actor_token": "eyJ.e30.x", "actor_token_type": ACCESS}, "actor_token is not of this server"),
+        ({"actor_token": "ika_x"}, "go together"),
+        ({"actor_token_type": ACCESS}, "go together"),
+        ({"requested_token_type": f"{TYPE}refresh_token"}, "requested_token_type"),
+    ],
+)
+def test_exchanges_that_are_refused(secret: str, change: dict[str, str | None], text: str) -> None:
+    fields = {name: value for name, value in (exchange(secret) | change).items() if value is not None}
+    assert refused(ask(fields), "invalid_request", text)
+
+
+# --- the request itself ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "text"),
+    [
+        (b"", "invalid_request", "grant_type is missing"),
+        (b"grant_type=", "invalid_request", "grant_type is missing"),
+        (b"grant_type=password&username=a&password=b", "unsupported_grant_type", "client_credentials"),
+        (b"grant_type=refresh_token", "unsupported_grant_type", "client_credentials"),
+        (b"grant_type=client_credentials&grant_type=client_credentials", "invalid_request", "twice"),
+        (b"client_secret=a&client_secret=b", "invalid_request", "twice"),
+        (b"\xff", "invalid_request", "malformed"),
+        (b"grant_type=%ff", "invalid_request", "malformed"),
+        (b"a=b&" * 51, "invalid_request", "malformed"),
+        (b"x" * 65_537, "invalid_request", "larger"),
+        (b'{"grant_type": "client_credentials"}', "invalid_request", "grant_type is missing"),
+    ],
+)
+def test_bodies_that_are_refused(access_tokens: None, body: bytes, code: str, text: str) -> None:
+    assert refused(ask(body), code, text)
+
+
+def test_the_body_is_a_form(secret: str) -> None:
+    for content_type in ("application/json", "", "multipart/form-data; boundary=x"):
+        assert refused(ask(credentials(secret), content_type=content_type), "invalid_request", "must be application")
+    granted(ask(credentials(secret), content_type=f"{FORM}; charset=UTF-8"))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods(access_tokens: None, method: str) -> None:
+    answer = call(method, TARGET)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "POST"
+
+
+def test_nothing_is_given_out_where_tokens_are_not_taken(db: None) -> None:
+    assert refused(ask(credentials("x")), "unsupported_grant_type", "ICEKEEPER__ACCESS_TOKENS")
+
+
+def test_nothing_is_changed_and_maintenance_does_not_matter(
+    warehouse: Warehouse, secret: str, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_only = {"maintenance_mode": "read-only"}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=read_only))
+    before = everything()
+    granted(ask(credentials(secret)))
+    assert everything() == before
+
+
+def test_a_database_that_is_away(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr("tenancy.authn.stored_tokens.fetch_one", away)
+    answer = ask(credentials(secret))
+    assert (answer.status, answer.json()["error"], answer.headers["Retry-After"]) == (503, "server_error", "2")
+
+
+def test_the_life_of_what_is_given_out(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorter = {"oauth_token_lifetime": 60.0}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
+    assert ask(credentials(secret)).json()["expires_in"] == 60
+
+
+def test_no_secret_is_written_anywhere(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        token = granted(ask(credentials(secret)))
+        damaged = secret[:-10] + "0000000000"
+        forged = token[:-5] + "00000"
+        answers = [
+            ask(credentials(damaged)),
+            ask(exchange(forged)),
+            ask({"grant_type": "x", "client_secret": secret}, authorization="Basic " + "x" * 40),
+            ask(credentials(secret, "local~nobody")),
+            TokenClient(forged).get("/token"),
+        ]
+    written = caplog.text + "".join(repr(record.__dict__) for record in caplog.records)
+    written += "".join(str(answer.body) + str(answer.headers) for answer in answers)
+    assert session_tokens._key().as_dict()["k"] not in written
+    for text in (secret[27:60], token.split(".")[2][:30], token.split(".")[1]):
+        assert text not in written
+    assert "a client was refused" in written
+    assert "an exchange was refused" in written
