@@ -113,6 +113,16 @@ class IdempotencySettings(BaseModel):
     grace_period: BoundedDuration = Field(300.0, description="How much longer its outcome is kept")
 
 
+class RoleSettings(BaseModel):
+    """`LAKEKEEPER__ROLE__*`: groups of users and of each other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_nesting_depth: Annotated[int, Field(ge=1, le=100)] = Field(
+        10, description="Longest chain of roles in roles, in steps from one to the next"
+    )
+
+
 @dataclass(frozen=True)
 class Description:
     """One setting as people read it: the variable, what it takes, its default, what it does."""
@@ -181,6 +191,8 @@ class Settings(BaseModel):
     idempotency: IdempotencySettings = Field(
         default_factory=IdempotencySettings, description="Requests that clients send again"
     )
+
+    role: RoleSettings = Field(default_factory=RoleSettings, description="Groups of users and of each other")
 
     task_poll_interval: Duration = Field(10.0, description="How often a worker that has nothing to do looks for work")
 

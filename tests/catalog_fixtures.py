@@ -17,6 +17,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
+from tenancy.services.registered_users import registered_users
 from tests.fingerprint import Fingerprint, take_fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
@@ -79,6 +80,12 @@ def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, 
         {"action": "set-default-sort-order", "sort-order-id": -1},
         {"action": "set-location", "location": table["location"]},
     ]
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_remembered() -> None:
+    """What the process knows of users was true for the database of another test."""
+    registered_users.clear()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from django.conf import settings  # noqa: E402
 # A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
 settings.READ_DATABASE = "default"
 
-pytest_plugins = ["tests.catalog_fixtures", "tests.token_fixtures"]
+pytest_plugins = ["tests.catalog_fixtures", "tests.named_callers", "tests.token_fixtures"]
 
 hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)

@@ -101,3 +101,7 @@ class ApiClient:
     def post(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
         sent = json.dumps(body).encode() if raw is None else raw
         return call("POST", self.base + target, body=sent, headers=headers)
+
+    def put(self, target: str = "", body: Any = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+        sent = json.dumps(body).encode() if raw is None else raw
+        return call("PUT", self.base + target, body=sent, headers=headers)

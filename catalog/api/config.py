@@ -12,6 +12,7 @@ from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
 from tenancy.selectors.projects import requested_project_id
+from tenancy.services.users import register_caller
 
 NAMESPACE_SEPARATOR = "%1F"
 """Of levels in paths, in the encoded form in which the specification has it; it is also what clients take for granted.
@@ -52,6 +53,7 @@ ENDPOINTS = [
 class ConfigView(IcebergView):
     @operations.get_config
     def get(self, request: HttpRequest) -> HttpResponse:
+        register_caller(actor=self.actor)  # first of all: whoever asks in vain is a user, too
         header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
         warehouse_id = find_warehouse_for(
             actor=self.actor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TypeVar
 from uuid import UUID
 
@@ -50,3 +51,9 @@ def page_of(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str
         return [item for _, item in found], None
     shown = found[: page.size]
     return [item for _, item in shown], write_page_token(page.kind, str(shown[-1][0]))
+
+
+def listing_of(kind: str, *bounds: object) -> str:
+    """A kind of listing for tokens that are to hold for the same place and the same filters, the `bounds`, alone."""
+    digest = blake2b(repr(bounds).encode(errors="surrogatepass"), digest_size=8)
+    return f"{kind} {digest.hexdigest()}"

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
+from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -91,6 +92,13 @@ class ManagementView(APIView):
                 raise BadRequest(f"{size}: must be a positive number")
             wanted = int(number)
         return Page(kind, given, min(wanted, limits.pagination_size_max))
+
+
+def no_body() -> HttpResponse:
+    """200 for clients that look at the status alone."""
+    answer = HttpResponse(status=200)
+    del answer.headers["Content-Type"]
+    return answer
 
 
 def header_project_id(request: Request) -> str | None:

@@ -12,13 +12,26 @@ from management.api.protection import (
     TableProtectionView,
     ViewProtectionView,
 )
+from management.api.role_members import (
+    RoleMemberOfView,
+    RoleMembersView,
+    RoleMemberView,
+    RoleTransitiveMemberOfView,
+    RoleTransitiveMembersView,
+    UserRolesView,
+    UserTransitiveRolesView,
+)
+from management.api.roles import RoleMetadataView, RoleSearchView, RoleSourceSystemView, RolesView, RoleView
 from management.api.server import BootstrapView, ServerInfoView
 from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
 from management.api.tokens import TokenRotationView, TokensView, TokenView
+from management.api.users import UserSearchView, UsersView, UserView
 from management.api.warehouses import WarehousesView, WarehouseView
+from management.api.whoami import WhoamiView
 
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _PROTECTION = "<str:object_id>/protection"
+_ROLE = "v1/role/<str:role_id>"
 
 urlpatterns = [
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
@@ -37,4 +50,20 @@ urlpatterns = [
     path(f"{_WAREHOUSE}/table/{_PROTECTION}", TableProtectionView.as_view(), name="table-protection"),
     path(f"{_WAREHOUSE}/view/{_PROTECTION}", ViewProtectionView.as_view(), name="view-protection"),
     path(f"{_WAREHOUSE}/generic-table/{_PROTECTION}", GenericTableProtectionView.as_view(), name="generic-protection"),
+    path("v1/whoami", WhoamiView.as_view(), name="whoami"),
+    path("v1/user", UsersView.as_view(), name="users"),
+    path("v1/user/<str:user_id>", UserView.as_view(), name="user"),
+    path("v1/user/<str:user_id>/roles", UserRolesView.as_view(), name="user-roles"),
+    path("v1/user/<str:user_id>/roles/transitive", UserTransitiveRolesView.as_view(), name="user-transitive-roles"),
+    path("v1/search/user", UserSearchView.as_view(), name="user-search"),
+    path("v1/role", RolesView.as_view(), name="roles"),
+    path(_ROLE, RoleView.as_view(), name="role"),
+    path(f"{_ROLE}/metadata", RoleMetadataView.as_view(), name="role-metadata"),
+    path(f"{_ROLE}/source-system", RoleSourceSystemView.as_view(), name="role-source-system"),
+    path(f"{_ROLE}/members", RoleMembersView.as_view(), name="role-members"),
+    path(f"{_ROLE}/members/transitive", RoleTransitiveMembersView.as_view(), name="role-transitive-members"),
+    path(f"{_ROLE}/members/<str:member_type>/<str:member_id>", RoleMemberView.as_view(), name="role-member"),
+    path(f"{_ROLE}/member-of", RoleMemberOfView.as_view(), name="role-member-of"),
+    path(f"{_ROLE}/member-of/transitive", RoleTransitiveMemberOfView.as_view(), name="role-transitive-member-of"),
+    path("v1/search/role", RoleSearchView.as_view(), name="role-search"),
 ]

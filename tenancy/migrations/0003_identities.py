@@ -2,6 +2,7 @@
 
 import django.db.models.deletion
 import icekeeper.kernel.ids
+import tenancy.models.user
 from django.conf import settings
 from django.db import migrations, models
 
@@ -22,6 +23,11 @@ class Migration(migrations.Migration):
             model_name='user',
             name='deleted_at',
             field=models.DateTimeField(null=True),
+        ),
+        migrations.AddField(
+            model_name='user',
+            name='name_key',
+            field=tenancy.models.user.NameKeyField(blank=True, default='', editable=False, max_length=2048),
         ),
         migrations.AlterField(
             model_name='securable',
@@ -99,9 +105,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=icekeeper.kernel.ids.new_id, primary_key=True, serialize=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('member_role', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='member_of', to='tenancy.role')),
-                ('role', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='tenancy.role')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
+                ('member_role', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='member_of', to='tenancy.role')),
+                ('role', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='tenancy.role')),
+                ('user', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
             ],
         ),
         migrations.AddConstraint(
@@ -139,5 +145,25 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='rolemember',
             constraint=models.CheckConstraint(condition=models.Q(('member_role__isnull', True), models.Q(('member_role', models.F('role')), _negated=True), _connector='OR'), name='role_member_is_not_itself'),
+        ),
+        migrations.AddIndex(
+            model_name='role',
+            index=models.Index(fields=['project', 'id'], name='role_by_project'),
+        ),
+        migrations.AddIndex(
+            model_name='rolemember',
+            index=models.Index(fields=['role', 'id'], name='role_member_by_role'),
+        ),
+        migrations.AddIndex(
+            model_name='rolemember',
+            index=models.Index(condition=models.Q(('member_role__isnull', False)), fields=['role', 'id'], name='role_member_roles_by_role'),
+        ),
+        migrations.AddIndex(
+            model_name='rolemember',
+            index=models.Index(fields=['user', 'id'], name='role_member_by_user'),
+        ),
+        migrations.AddIndex(
+            model_name='rolemember',
+            index=models.Index(condition=models.Q(('member_role__isnull', False)), fields=['member_role', 'id'], name='role_member_by_member_role'),
         ),
     ]

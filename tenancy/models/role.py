@@ -32,10 +32,16 @@ class Role(models.Model):
                 fields=["project", "provider_id", "source_id"], name="role_source_once_per_project"
             ),
         ]
+        indexes = [models.Index(fields=["project", "id"], name="role_by_project")]
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def ident(self) -> str:
-        return f"{self.provider_id}~{self.source_id}"
+        return ident_of(self.provider_id, self.source_id)
+
+
+def ident_of(provider_id: str, source_id: str) -> str:
+    """What a role is called across systems, unique in its project; no provider holds a `~`."""
+    return f"{provider_id}~{source_id}"

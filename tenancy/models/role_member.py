@@ -9,9 +9,13 @@ class RoleMember(models.Model):
     """A user, or another role of the same project with all its members, is in `role`. Exactly one of the two is set."""
 
     id = models.UUIDField(primary_key=True, default=new_id)
-    role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, related_name="memberships")
-    user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="memberships")
-    member_role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, null=True, related_name="member_of")
+    role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, related_name="memberships", db_index=False)
+    user = models.ForeignKey(
+        "tenancy.User", on_delete=models.CASCADE, null=True, related_name="memberships", db_index=False
+    )
+    member_role = models.ForeignKey(
+        "tenancy.Role", on_delete=models.CASCADE, null=True, related_name="member_of", db_index=False
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -26,6 +30,20 @@ class RoleMember(models.Model):
             models.CheckConstraint(
                 condition=models.Q(member_role__isnull=True) | ~models.Q(member_role=models.F("role")),
                 name="role_member_is_not_itself",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["role", "id"], name="role_member_by_role"),
+            models.Index(
+                fields=["role", "id"],
+                condition=models.Q(member_role__isnull=False),
+                name="role_member_roles_by_role",
+            ),
+            models.Index(fields=["user", "id"], name="role_member_by_user"),
+            models.Index(
+                fields=["member_role", "id"],
+                condition=models.Q(member_role__isnull=False),
+                name="role_member_by_member_role",
             ),
         ]
 

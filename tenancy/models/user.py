@@ -1,9 +1,22 @@
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager
 from django.db import models
+
+from icekeeper.kernel.names import name_key
+
+LONGEST_NAME_KEY = 2048
+"""Characters; what a name unfolds to beyond them is not searched."""
+
+
+class NameKeyField(models.CharField):  # type: ignore[type-arg]  # Django's own cannot be subscripted
+    """The form of the row's `name` that searches look at; it follows the name whenever the row is saved."""
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:  # noqa: FBT001 - Django's own signature
+        setattr(model_instance, self.attname, name_key(model_instance.name)[:LONGEST_NAME_KEY])  # type: ignore[attr-defined]
+        return super().pre_save(model_instance, add)
 
 
 class UserManager(BaseUserManager["User"]):
@@ -33,6 +46,7 @@ class User(AbstractBaseUser):
 
     id = models.CharField(primary_key=True, max_length=255)
     name = models.CharField(max_length=255, blank=True)
+    name_key = NameKeyField(max_length=LONGEST_NAME_KEY, blank=True, editable=False, default="")
     email = models.CharField(max_length=320, blank=True)
     user_type = models.CharField(max_length=16, choices=Type.choices, default=Type.HUMAN)
     last_updated_with = models.CharField(max_length=32, choices=Provenance.choices, default=Provenance.CREATE_ENDPOINT)

@@ -1,0 +1,30 @@
+"""What searches have in common. The peer's have ten hits and no pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from rest_framework import serializers
+
+from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.paging import Page, listing_of
+from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
+
+
+class SearchRequest(KebabSerializer):
+    search = Text(
+        allow_blank=True, help_text=f"What to look for; what is behind {LONGEST_SEARCH} characters is not looked at"
+    )
+    page_size = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=999_999_999, help_text=f"Most hits; default: {HITS}"
+    )
+    page_token = Text(
+        required=False, allow_null=True, allow_blank=True, help_text="`next-page-token` of the same search before"
+    )
+
+
+def page_of_search(kind: str, body: dict[str, Any], *bounds: object) -> Page:
+    """Of the hits of a search for the same text among what `bounds` say."""
+    size = min(body.get("page_size") or HITS, settings.ICEKEEPER.pagination_size_max)
+    return Page(listing_of(kind, body["search"], *bounds), body.get("page_token"), size)

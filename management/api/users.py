@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
+from icekeeper.kernel.paging import listing_of
+from icekeeper.kernel.raw_path import decode_segment
+from management.api.base import BAD_PAGE, PAGE, ManagementView, no_body
+from management.api.search import SearchRequest, page_of_search
+from tenancy.authz.actions import Can
+from tenancy.models import User
+from tenancy.selectors.users import get_user_for, list_users_for, search_users
+from tenancy.services.users import delete_user, register_user, update_user
+from tenancy.user_ids import require_user_id
+
+TAGS = ["user"]
+USER_ID = OpenApiParameter(
+    "user_id",
+    OpenApiTypes.STR,
+    OpenApiParameter.PATH,
+    description="`<provider>~<subject>`, percent-encoded: it may hold slashes",
+)
+BAD_USER_ID = "`InvalidUserIdError`, `EmptyUserIdError`, `UserIdTooLongError`"
+NO_USER = "`UserNotFound`"
+
+
+class UserType(serializers.ChoiceField):
+    """Whether a person or a program."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(User.Type.values, **options)
+
+
+class UserResponse(KebabSerializer):
+    id = Text(help_text="`<provider>~<subject>`")
+    name = Text()
+    email = Text(required=False, help_text="Absent when there is none")
+    user_type = UserType(help_text="Whether a person or a program")
+    last_updated_with = serializers.ChoiceField(User.Provenance.values, help_text="What wrote name, mail and type last")
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField(required=False)
+
+
+class UserListResponse(KebabSerializer):
+    users = UserResponse(many=True)
+    next_page_token = Text(required=False, help_text="Absent on the last page")
+
+
+class CreateUserRequest(KebabSerializer):
+    id = Text(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="`<provider>~<subject>`; default: the caller. Others need the right to provision users",
+    )
+    name = Text(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="Required for others; of the caller the token tells it",
+    )
+    email = Text(required=False, allow_null=True, allow_blank=True, help_text="Of the caller the token tells it")
+    user_type = UserType(required=False, allow_null=True, help_text="Required for others; default: as the token says")
+    update_if_exists = Flag(default=False, help_text="Replace what is known of a user who is there already")
+
+
+class UpdateUserRequest(KebabSerializer):
+    name = Text(allow_blank=True)
+    email = Text(required=False, allow_null=True, allow_blank=True, help_text="Without it the user has none any more")
+    user_type = UserType(help_text="Whether a person or a program")
+
+
+class SearchUserRequest(SearchRequest):
+    user_type = UserType(required=False, allow_null=True, help_text="Only people, or only programs")
+
+
+class SearchedUser(KebabSerializer):
+    id = Text(help_text="`<provider>~<subject>`")
+    name = Text()
+    email = Text(required=False, help_text="Absent when there is none")
+    user_type = UserType(help_text="Whether a person or a program")
+
+
+class SearchUserResponse(KebabSerializer):
+    users = SearchedUser(many=True)
+    next_page_token = Text(required=False, help_text="Absent on the last page")
+
+
+def user_json(user: User) -> dict[str, Any]:
+    return searched_user_json(user) | {
+        "last-updated-with": user.last_updated_with,
+        "created-at": user.created_at,
+        "updated-at": user.updated_at,
+    }
+
+
+def searched_user_json(user: User) -> dict[str, Any]:
+    email = {"email": user.email} if user.email else {}
+    return {"id": user.pk, "name": user.name, **email, "user-type": user.user_type}
+
+
+def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
+    """A page of a listing; the last one has no token."""
+    return {name: items} if token is None else {name: items, "next-page-token": token}
+
+
+class UsersView(ManagementView):
+    @extend_schema(
+        operation_id="list_user",
+        tags=TAGS,
+        summary="All users",
+        parameters=[
+            OpenApiParameter("name", OpenApiTypes.STR, description="Only those whose name holds this, in any case"),
+            *PAGE,
+        ],
+        responses=answers({200: UserListResponse}, {400: BAD_PAGE, 403: "Not allowed"}),
+    )
+    def get(self, request: Request) -> Response:
+        name = request.GET.get("name")
+        page = self.page(listing_of("users", name))
+        users, token = list_users_for(actor=self.actor, name=name, page=page)
+        return Response(paged("users", [user_json(user) for user in users], token))
+
+    @extend_schema(
+        operation_id="create_user",
+        tags=TAGS,
+        summary="Register oneself, or provision somebody else",
+        request=CreateUserRequest,
+        responses=answers(
+            {200: UserResponse, 201: UserResponse},
+            {
+                400: f"{BAD_USER_ID}, `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName`",
+                403: "Not allowed",
+                409: "`UserAlreadyExists`",
+            },
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        body = self.body(CreateUserRequest)
+        user, is_new = register_user(
+            actor=self.actor,
+            user_id=body.get("id"),
+            name=body.get("name"),
+            email=body.get("email"),
+            user_type=body.get("user_type"),
+            update_if_exists=body["update_if_exists"],
+        )
+        return Response(user_json(user), status=201 if is_new else 200)
+
+
+class UserResourceView(ManagementView):
+    """What is below one user's address."""
+
+    @property
+    def user_id(self) -> str:
+        return require_user_id(decode_segment(self.kwargs["user_id"]))
+
+
+class UserView(UserResourceView):
+    @extend_schema(
+        operation_id="get_user",
+        tags=TAGS,
+        summary="One user",
+        parameters=[USER_ID],
+        responses=answers({200: UserResponse}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
+    )
+    def get(self, request: Request, user_id: str) -> Response:
+        return Response(user_json(get_user_for(actor=self.actor, action=Can.READ, user_id=self.user_id)))
+
+    @extend_schema(
+        operation_id="update_user",
+        tags=TAGS,
+        summary="Replace what is known of a user",
+        parameters=[USER_ID],
+        request=UpdateUserRequest,
+        responses=answers(
+            done("Replaced", status=200), {400: f"{BAD_USER_ID}, `EmptyName`", 403: "Not allowed", 404: NO_USER}
+        ),
+    )
+    def put(self, request: Request, user_id: str) -> HttpResponse:
+        body = self.body(UpdateUserRequest)
+        update_user(
+            actor=self.actor,
+            user_id=self.user_id,
+            name=body["name"],
+            email=body.get("email"),
+            user_type=body["user_type"],
+        )
+        return no_body()
+
+    @extend_schema(
+        operation_id="delete_user",
+        tags=TAGS,
+        summary="End a user and all that they may do",
+        parameters=[USER_ID],
+        responses=answers(done("Deleted"), {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
+    )
+    def delete(self, request: Request, user_id: str) -> Response:
+        delete_user(actor=self.actor, user_id=self.user_id)
+        return Response(status=204)
+
+
+class UserSearchView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="search_user",
+        tags=TAGS,
+        summary="Users whose name or mail is like a text, best first",
+        request=SearchUserRequest,
+        responses=answers({200: SearchUserResponse}, {400: BAD_PAGE}),
+    )
+    def post(self, request: Request) -> Response:
+        body = self.body(SearchUserRequest)
+        user_type = body.get("user_type")
+        users, token = search_users(
+            typed=body["search"],
+            user_type=user_type,
+            page=page_of_search("user-search", body, user_type),
+        )
+        return Response(paged("users", [searched_user_json(user) for user in users], token))

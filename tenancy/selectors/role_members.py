@@ -1,0 +1,213 @@
+"""Who is in a role, and which roles somebody is in: directly by their rows, transitively by one recursive statement.
+
+A recursion ends whatever is stored: what was seen is not followed again, so a cycle costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import FIRST, Page, page_of
+from icekeeper.kernel.sql import as_uuid, fetch_all
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Project, Securable
+from tenancy.models.role import ident_of
+from tenancy.selectors.roles import get_role_for, role_not_found
+from tenancy.selectors.users import get_user_for
+
+MemberKind = Literal["user", "role"]
+
+# What a membership hangs on is part of the order and of both bounds, so that the planner reads the index of just that
+# order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
+_MEMBERS = """
+SELECT m.id, CASE WHEN m.user_id IS NULL THEN 'role' ELSE 'user' END, m.member_role_id, m.user_id,
+       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type
+  FROM tenancy_rolemember m
+  LEFT JOIN tenancy_user u ON u.id = m.user_id
+  LEFT JOIN tenancy_role r ON r.id = m.member_role_id
+ WHERE (m.role_id, m.id) > (%s, %s) AND m.role_id <= %s {kind}
+ ORDER BY m.role_id, m.id LIMIT %s
+"""
+_MEMBERS_OF: dict[MemberKind | None, str] = {
+    None: _MEMBERS.format(kind=""),
+    "user": _MEMBERS.format(kind="AND m.user_id IS NOT NULL"),
+    "role": _MEMBERS.format(kind="AND m.member_role_id IS NOT NULL"),
+}
+
+_ROLES_OF_ROLE = """
+SELECT m.id, r.id, r.provider_id, r.source_id, r.name
+  FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+ WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s
+ ORDER BY m.member_role_id, m.id LIMIT %s
+"""
+
+_ROLES_OF_USER = """
+SELECT m.id, r.id, r.provider_id, r.source_id, r.name
+  FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+ WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s
+ ORDER BY m.user_id, m.id LIMIT %s
+"""
+
+_ALL_MEMBERS = """
+WITH RECURSIVE below(id) AS (
+    SELECT id FROM tenancy_role WHERE id = %s
+    UNION
+    SELECT m.member_role_id FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
+     WHERE m.member_role_id IS NOT NULL
+)
+SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type FROM (
+    SELECT 'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
+           NULL AS email, NULL AS user_type
+      FROM tenancy_role r
+     WHERE %s AND r.id > %s AND r.id <> %s AND r.id IN (SELECT id FROM below)
+    UNION ALL
+    SELECT 'user', NULL, u.id, u.name, NULL, NULL, u.email, u.user_type
+      FROM tenancy_user u
+     WHERE %s AND u.id > %s
+       AND u.id IN (SELECT m.user_id FROM tenancy_rolemember m
+                     WHERE m.user_id IS NOT NULL AND m.role_id IN (SELECT id FROM below))
+) found
+ ORDER BY kind, role_id, user_id LIMIT %s
+"""
+
+_ALL_ROLES_OF_ROLE = """
+WITH RECURSIVE above(id) AS (
+    SELECT role_id FROM tenancy_rolemember WHERE member_role_id = %s
+    UNION
+    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+)
+SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
+ WHERE r.id IN (SELECT id FROM above) AND r.id > %s AND r.id <> %s
+ ORDER BY r.id LIMIT %s
+"""
+
+_ALL_ROLES_OF_USER = """
+WITH RECURSIVE above(id) AS (
+    SELECT m.role_id FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+     WHERE m.user_id = %s AND r.project_id = %s
+    UNION
+    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+)
+SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
+ WHERE r.id IN (SELECT id FROM above) AND r.id > %s
+ ORDER BY r.id LIMIT %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A user or a role in a role. `ident` is a role's, `email` and `user_type` are a user's."""
+
+    kind: MemberKind
+    id: str
+    name: str
+    ident: str | None = None
+    email: str | None = None
+    user_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRole:
+    """A role that somebody is in."""
+
+    id: UUID
+    ident: str
+    name: str
+
+
+def list_members_for(
+    *, actor: Actor, project: Project, role_id: UUID, kind: MemberKind | None, page: Page
+) -> tuple[list[Member], str | None]:
+    """The direct members of a role, of one kind or of both, in the order in which they joined."""
+    get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
+    rows = fetch_all("default", _MEMBERS_OF[kind], [role_id, page.after_id(), role_id, page.sql_limit])
+    return page_of([(as_uuid(membership_id), _member(row)) for membership_id, *row in rows], page)
+
+
+def list_transitive_members_for(
+    *, actor: Actor, project: Project, role_id: UUID, kind: MemberKind | None, page: Page
+) -> tuple[list[Member], str | None]:
+    """Everybody who is in a role, directly or through other roles, and those roles: first the roles, then the users."""
+    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    _require_role(project, role_id)
+    after_role, after_user = _behind(page)
+    roles = [kind != "user" and after_role is not None, after_role or FIRST, role_id]
+    users = [kind != "role", after_user]
+    rows = fetch_all("default", _ALL_MEMBERS, [role_id, *roles, *users, page.sql_limit])
+    found = [_member(row) for row in rows]
+    return page_of([(f"{member.kind} {member.id}", member) for member in found], page)
+
+
+def list_roles_above_role_for(
+    *, actor: Actor, project: Project, role_id: UUID, page: Page
+) -> tuple[list[HeldRole], str | None]:
+    """The roles that a role is directly in, in the order in which it joined."""
+    get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
+    return _held(page, _ROLES_OF_ROLE, [role_id, page.after_id(), role_id])
+
+
+def list_all_roles_above_role_for(
+    *, actor: Actor, project: Project, role_id: UUID, page: Page
+) -> tuple[list[HeldRole], str | None]:
+    """The roles that a role is in, directly or through others, in order of their creation."""
+    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    _require_role(project, role_id)
+    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, page.after_id(), role_id])
+
+
+def list_roles_of_user_for(
+    *, actor: Actor, project: Project, user_id: str, page: Page
+) -> tuple[list[HeldRole], str | None]:
+    """The roles of a project that a user is directly in, in the order in which they joined."""
+    get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
+    return _held(page, _ROLES_OF_USER, [user_id, page.after_id(), user_id, project.pk])
+
+
+def list_all_roles_of_user_for(
+    *, actor: Actor, project: Project, user_id: str, page: Page
+) -> tuple[list[HeldRole], str | None]:
+    """The roles of a project that a user is in, directly or through others, in order of their creation."""
+    get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
+    return _held(page, _ALL_ROLES_OF_USER, [user_id, project.pk, page.after_id()])
+
+
+def _require_role(project: Project, role_id: UUID) -> None:
+    if not project.roles.filter(pk=role_id).exists():
+        raise role_not_found(role_id, project)
+
+
+def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[HeldRole], str | None]:
+    rows = fetch_all("default", statement, [*params, page.sql_limit])
+    held = [
+        (as_uuid(key), HeldRole(as_uuid(role_id), ident_of(provider, source), name))
+        for key, role_id, provider, source, name in rows
+    ]
+    return page_of(held, page)
+
+
+def _behind(page: Page) -> tuple[UUID | None, str]:
+    """The role that the page starts behind, None when no roles are left, and the user."""
+    key = page.after_key()
+    if not key:
+        return FIRST, ""
+    kind, _, member = key.partition(" ")
+    if kind == "user":
+        return None, member
+    role_id = parse_id(member) if kind == "role" else None
+    if role_id is None:
+        raise InvalidPageToken("Invalid page token")
+    return role_id, ""
+
+
+def _member(row: Sequence[Any]) -> Member:
+    kind, role_id, user_id, name, provider, source, email, user_type = row
+    if kind == "user":
+        return Member("user", user_id, name, email=email, user_type=user_type)
+    return Member("role", str(as_uuid(role_id)), name, ident=ident_of(provider, source))

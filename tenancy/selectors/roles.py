@@ -1,0 +1,121 @@
+"""Reads of roles, and which of them a user has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F
+
+from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.sql import as_uuid, fetch_all
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Project, Role, Securable
+from tenancy.selectors.similarity import search
+
+_ROLES_OF = """
+WITH RECURSIVE held(id) AS (
+    SELECT id FROM tenancy_role
+     WHERE project_id = %s AND provider_id = ANY(%s) AND source_id = ANY(%s)
+       AND provider_id || '~' || source_id = ANY(%s)
+    UNION
+    SELECT m.role_id FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+     WHERE m.user_id = %s AND r.project_id = %s
+    UNION
+    SELECT m.role_id FROM held JOIN tenancy_rolemember m ON m.member_role_id = held.id
+)
+SELECT id FROM held
+"""
+
+
+class RoleNotFoundInProject(NotFound):
+    """There is none, or it is another project's."""
+
+    wire_type = "RoleNotFoundInProject"
+
+
+class RoleIdNotFound(NotFound):
+    """There is none in any project."""
+
+    wire_type = "RoleIdNotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFilter:
+    """What a listing is narrowed to; None narrows nothing."""
+
+    ids: Sequence[UUID] | None = None
+    provider_ids: Sequence[str] | None = None
+    source_ids: Sequence[str] | None = None
+
+
+def role_not_found(role_id: object, project: Project) -> RoleNotFoundInProject:
+    return RoleNotFoundInProject(f"Role does not exist in project {project.pk}: {role_id}")
+
+
+def role_id_not_found(role_id: object) -> RoleIdNotFound:
+    return RoleIdNotFound(f"Role does not exist: {role_id}")
+
+
+def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
+    """Raises `RoleNotFoundInProject` (404), for a role of another project, too."""
+    role = Role.objects.filter(project=project, pk=role_id).first()
+    if role is None:
+        raise role_not_found(role_id, project)
+    require(actor, action, Securable.Type.ROLE, role_id)
+    return role
+
+
+def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:
+    """What whoever meets a role's id may know about it. Raises `RoleIdNotFound` (404)."""
+    role = Role.objects.filter(pk=role_id).first()
+    if role is None:
+        raise role_id_not_found(role_id)
+    require(actor, Can.READ_METADATA, Securable.Type.ROLE, role_id)
+    return role
+
+
+def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: Page) -> tuple[list[Role], str | None]:
+    """The roles of a project in order of creation, and the next page's token."""
+    require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
+    rows = Role.objects.filter(project=project, pk__gt=page.after_id())
+    if wanted.ids is not None:
+        rows = rows.filter(pk__in=wanted.ids)
+    if wanted.provider_ids is not None:
+        rows = rows.filter(provider_id__in=wanted.provider_ids)
+    if wanted.source_ids is not None:
+        rows = rows.filter(source_id__in=wanted.source_ids)
+    found = list(rows.order_by("pk")[: page.sql_limit])
+    return page_of([(role.pk, role) for role in found], page)
+
+
+def search_roles_for(
+    *, actor: Actor, project: Project, typed: str, provider_ids: Sequence[str] | None, page: Page
+) -> tuple[list[Role], str | None]:
+    """The roles of a project whose name matches what somebody typed, best first, and the next page's token."""
+    require(actor, Can.SEARCH_ROLES, Securable.Type.PROJECT, project.pk)
+    rows = Role.objects.filter(project=project)
+    if provider_ids is not None:
+        rows = rows.filter(provider_id__in=provider_ids)
+    return search(rows, typed, texts=[F("name_key")], page=page)
+
+
+def roles_of(*, user_id: str, project_id: str, token_roles: Sequence[tuple[str, str]] = ()) -> set[UUID]:
+    """Ids of the roles of a project that a user has: by membership, by token, and by the roles that those are in.
+
+    `token_roles` are what the user's token says, each as (provider id, source id); those that the project does not
+    have count for nothing. One statement, however the roles are nested.
+    """
+    known = [(provider, source) for provider, source in token_roles if "\x00" not in source]
+    by_token = [
+        [provider for provider, _ in known],
+        [source for _, source in known],
+        [f"{provider}~{source}" for provider, source in known],
+    ]
+    rows = fetch_all(settings.READ_DATABASE, _ROLES_OF, [project_id, *by_token, user_id, project_id])
+    return {as_uuid(role_id) for (role_id,) in rows}

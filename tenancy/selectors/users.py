@@ -1,0 +1,74 @@
+"""Reads of users. Everybody may do everything with their own row; about others the authorizer is asked."""
+
+from __future__ import annotations
+
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Lower
+
+from icekeeper.kernel.errors import NotFound, Unauthorized
+from icekeeper.kernel.names import name_key
+from icekeeper.kernel.paging import Page, page_of
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable, User
+from tenancy.selectors.server import get_server
+from tenancy.selectors.similarity import search
+
+
+class UserNotFound(NotFound):
+    wire_type = "UserNotFound"
+
+
+class GetMyUserWithoutToken(Unauthorized):
+    wire_type = "GetMyUserWithoutToken"
+
+
+def user_not_found(user_id: str) -> UserNotFound:
+    return UserNotFound(f"User does not exist: {user_id}")
+
+
+def users() -> QuerySet[User]:
+    """Those who were not deleted."""
+    return User.objects.filter(deleted_at__isnull=True)
+
+
+def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
+    """Raises `Forbidden` (403), whether the user exists or not."""
+    if actor.user_id != user_id:  # whatever role is assumed, it is still the same person
+        require(actor, action, Securable.Type.USER, user_id)
+
+
+def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:
+    """Raises `UserNotFound` (404)."""
+    require_for_user(actor, action, user_id)
+    user = users().filter(pk=user_id).first()
+    if user is None:
+        raise user_not_found(user_id)
+    return user
+
+
+def get_own_user(*, actor: Actor) -> User:
+    """The user who calls. Raises `GetMyUserWithoutToken` (401) for nobody, `UserNotFound` (404) unless registered."""
+    if actor.user_id is None:
+        raise GetMyUserWithoutToken("Nobody is known who asks: send a token, if this server takes any")
+    return get_user_for(actor=actor, action=Can.READ, user_id=actor.user_id)
+
+
+def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:
+    """Those whose name holds `name`, whatever its case, in the order of their ids, and the next page's token."""
+    require(actor, Can.LIST_USERS, Securable.Type.SERVER, get_server().server_id)
+    rows = users().filter(pk__gt=page.after_key())
+    if name:
+        rows = rows.filter(name_key__contains=name_key(name))
+    found = list(rows.order_by("pk")[: page.sql_limit])
+    return page_of([(user.pk, user) for user in found], page)
+
+
+def search_users(*, typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
+    """Those whose name, mail or id matches what somebody typed, best first, and the next page's token.
+
+    No right is asked for: whoever may call at all may look for whom to share with.
+    """
+    rows = users() if user_type is None else users().filter(user_type=user_type)
+    return search(rows, typed, texts=[F("name_key"), Lower("email")], page=page, is_named=Q(pk=typed))

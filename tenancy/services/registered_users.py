@@ -1,0 +1,38 @@
+"""Who is known to be registered, so that a call that everybody makes first costs its statements once."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final
+
+from cachetools import TTLCache
+
+REMEMBERED_SECONDS: Final = 60.0
+MOST_REMEMBERED: Final = 10_000
+
+
+class RegisteredUsers:
+    """Ids of users of this process. A deletion here forgets its user; one on another node shows after a minute."""
+
+    def __init__(self) -> None:
+        self._ids: TTLCache[str, None] = TTLCache(MOST_REMEMBERED, REMEMBERED_SECONDS)
+        self._lock = Lock()
+
+    def holds(self, user_id: str) -> bool:
+        with self._lock:
+            return user_id in self._ids
+
+    def add(self, user_id: str) -> None:
+        with self._lock:
+            self._ids[user_id] = None
+
+    def forget(self, user_id: str) -> None:
+        with self._lock:
+            self._ids.pop(user_id, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._ids.clear()
+
+
+registered_users = RegisteredUsers()

@@ -1,0 +1,133 @@
+"""Writes of memberships: users in roles, and roles in roles of the same project, never in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+
+from icekeeper.kernel.errors import BadRequest, Conflict, NotFound
+from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.models import Project, Role, RoleMember
+from tenancy.selectors.roles import get_role_for, role_not_found
+from tenancy.selectors.users import users
+from tenancy.services.role_locks import lock_memberships
+
+MOST_MEMBERS = 1000
+"""Of one request: others wait while they are judged."""
+
+# Both walk at most as many steps as a chain may have, so that they end whatever is stored.
+_ABOVE = """
+WITH RECURSIVE above(id, steps) AS (
+    SELECT id, 0 FROM tenancy_role WHERE id = %s
+    UNION
+    SELECT m.role_id, above.steps + 1 FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+     WHERE above.steps < %s
+)
+SELECT id, MAX(steps) FROM above GROUP BY id
+"""
+
+_STEPS_BELOW = """
+WITH RECURSIVE below(id, steps) AS (
+    SELECT id, 0 FROM tenancy_role WHERE id = ANY(%s)
+    UNION
+    SELECT m.member_role_id, below.steps + 1 FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
+     WHERE m.member_role_id IS NOT NULL AND below.steps < %s
+)
+SELECT MAX(steps) FROM below
+"""
+
+
+class RoleAssignmentUserNotFound(NotFound):
+    wire_type = "RoleAssignmentUserNotFound"
+
+
+class RoleMembershipCycle(Conflict):
+    wire_type = "RoleMembershipCycle"
+
+
+class RoleMembershipDepthExceeded(Conflict):
+    wire_type = "RoleMembershipDepthExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Users and roles by their ids, each once."""
+
+    user_ids: Sequence[str] = ()
+    role_ids: Sequence[UUID] = ()
+
+
+def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
+    """Put users and roles into a role, all or none; those who are in it already stay.
+
+    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role that is not the project's,
+    `RoleAssignmentUserNotFound` (404), `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and
+    `RoleMembershipLockTimeout` (409).
+    """
+    if len(members.user_ids) + len(members.role_ids) > MOST_MEMBERS:
+        raise BadRequest(f"members: more than {MOST_MEMBERS} in one request")
+    get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
+    with write_transaction():
+        lock_memberships(project)
+        # Roles come and go under the same lock, users under that of their own row.
+        _require_roles(project, [role_id, *members.role_ids])
+        _lock_users(members.user_ids)
+        present = RoleMember.objects.filter(role_id=role_id)
+        users_there = set(present.filter(user__in=members.user_ids).values_list("user_id", flat=True))
+        roles_there = set(present.filter(member_role__in=members.role_ids).values_list("member_role_id", flat=True))
+        new_roles = [each for each in members.role_ids if each not in roles_there]
+        if new_roles:
+            _require_chain(role_id, new_roles)
+        RoleMember.objects.bulk_create(
+            [
+                *(RoleMember(role_id=role_id, user_id=each) for each in members.user_ids if each not in users_there),
+                *(RoleMember(role_id=role_id, member_role_id=each) for each in new_roles),
+            ]
+        )
+
+
+def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
+    """Take users and roles out of a role; those who are not in it are none the worse for it.
+
+    Raises `RoleNotFoundInProject` (404) for the role itself.
+    """
+    get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
+    with write_transaction():
+        present = RoleMember.objects.filter(role_id=role_id)
+        present.filter(user__in=members.user_ids).delete()
+        present.filter(member_role__in=members.role_ids).delete()
+
+
+def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:
+    found = set(Role.objects.filter(project=project, pk__in=role_ids).values_list("pk", flat=True))
+    for role_id in role_ids:
+        if role_id not in found:
+            raise role_not_found(role_id, project)
+
+
+def _lock_users(user_ids: Sequence[str]) -> None:
+    """So that none of them is deleted, with all memberships, while one is added."""
+    rows = users().filter(pk__in=user_ids).order_by("pk").select_for_update(no_key=True)
+    found = set(rows.values_list("pk", flat=True))
+    for user_id in user_ids:
+        if user_id not in found:
+            raise RoleAssignmentUserNotFound(f"User does not exist: {user_id}")
+
+
+def _require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
+    """That `new_roles` may be put into the role: none of them holds it, and no chain grows too long."""
+    most = settings.ICEKEEPER.role.max_nesting_depth
+    above = {as_uuid(each): steps for each, steps in fetch_all("default", _ABOVE, [role_id, most])}
+    for each in new_roles:
+        if each in above:
+            raise RoleMembershipCycle(f"Role {each} would be a member of itself, as {role_id} is in it")
+    below = fetch_one("default", _STEPS_BELOW, [list(new_roles), most])
+    steps = max(above.values()) + 1 + (below[0] if below else 0)
+    if steps > most:
+        raise RoleMembershipDepthExceeded(f"Roles may be nested {most} steps deep, this would make it {steps} or more")

@@ -1,0 +1,191 @@
+"""Writes of roles."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.cascades import delete_rows
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.database_errors import is_foreign_key_violation
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.models import Project, Role, Securable
+from tenancy.models.role import OWN_PROVIDER
+from tenancy.selectors.projects import ProjectNotFound
+from tenancy.selectors.roles import get_role_for, role_not_found
+from tenancy.services.role_locks import lock_memberships
+from tenancy.user_ids import has_hidden_characters
+
+SYSTEM_PROVIDER: Final = "system"
+"""Of roles that only the server itself makes and changes."""
+
+LONGEST_DESCRIPTION, LONGEST_SOURCE_ID = 4096, 255
+"""Characters."""
+
+_PROVIDER_ID = re.compile(r"[a-z0-9-]{1,128}")
+
+
+class EmptyRoleName(BadRequest):
+    wire_type = "EmptyRoleName"
+
+
+class InvalidRoleIdentifier(BadRequest):
+    wire_type = "InvalidRoleIdentifier"
+
+
+class RoleProviderIdReserved(BadRequest):
+    wire_type = "RoleProviderIdReserved"
+
+
+class SystemRoleImmutable(BadRequest):
+    wire_type = "SystemRoleImmutable"
+
+
+class RoleNameExists(Conflict):
+    wire_type = "RoleNameAlreadyExists"
+
+
+class RoleSourceIdConflict(Conflict):
+    wire_type = "RoleSourceIdConflict"
+
+
+def create_role(
+    *,
+    actor: Actor,
+    project: Project,
+    name: str,
+    description: str | None = None,
+    provider_id: str | None = None,
+    source_id: str | None = None,
+) -> Role:
+    """Make a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
+
+    Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400), `RoleNameExists` or
+    `RoleSourceIdConflict` (409), `ProjectNotFound` (404).
+    """
+    require(actor, Can.CREATE_ROLE, Securable.Type.PROJECT, project.pk)
+    role_id = new_id()
+    if provider_id is None and source_id is None:
+        provider_id, source_id = OWN_PROVIDER, str(role_id)
+    elif provider_id is None or source_id is None:
+        raise InvalidRoleIdentifier("provider-id and source-id are given both or neither")
+    else:
+        _require_identifier(provider_id, source_id)
+    role = Role(
+        id=role_id,
+        project=project,
+        name=_checked_name(name),
+        name_key=name_key(name),
+        description=_checked_description(description),
+        provider_id=provider_id,
+        source_id=source_id,
+    )
+    try:
+        with write_transaction():
+            role.save(force_insert=True)
+            add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
+    except Securable.DoesNotExist:
+        raise _project_is_gone(project) from None
+    except IntegrityError as error:
+        raise _conflict(error, role) from error
+    return role
+
+
+def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, description: str | None) -> Role:
+    """Give a role another name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
+    role = _changeable(actor, Can.UPDATE, project, role_id)
+    role.name, role.name_key = _checked_name(name), name_key(name)
+    role.description = _checked_description(description)
+    return _changed(role, "name", "name_key", "description")
+
+
+def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider_id: str, source_id: str) -> Role:
+    """Bind a role to what another system knows: from now on its tokens decide who has it, beside the members here.
+
+    Raises as `create_role`, and `RoleNotFoundInProject` (404).
+    """
+    role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
+    _require_identifier(provider_id, source_id)
+    role.provider_id, role.source_id = provider_id, source_id
+    return _changed(role, "provider_id", "source_id")
+
+
+def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
+    """Forget a role, its members, what it is a member of, and what was granted to it and on it.
+
+    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `RoleMembershipLockTimeout` (409).
+    """
+    _changeable(actor, Can.DELETE, project, role_id)
+    with write_transaction():
+        lock_memberships(project)
+        if not Role.objects.filter(pk=role_id).exists():
+            raise role_not_found(role_id, project)
+        delete_rows(Role, [role_id])
+        remove_securable(Securable.Type.ROLE, role_id)
+
+
+def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
+    role = get_role_for(actor=actor, action=action, project=project, role_id=role_id)
+    if role.provider_id == SYSTEM_PROVIDER:
+        raise SystemRoleImmutable(f"Roles of the provider {SYSTEM_PROVIDER!r} cannot be changed")
+    return role
+
+
+def _changed(role: Role, *fields: str) -> Role:
+    role.updated_at = now()
+    values = {field: getattr(role, field) for field in (*fields, "updated_at")}
+    try:
+        with write_transaction():
+            changed = Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values)
+            if not changed:  # it was deleted in between
+                raise role_not_found(role.pk, role.project)
+            return Role.objects.get(pk=role.pk)
+    except IntegrityError as error:
+        raise _conflict(error, role) from error
+
+
+def _conflict(error: IntegrityError, role: Role) -> CatalogError:
+    """Which of the two names of `role` is taken; looked up, as databases tell it in words of their own."""
+    if is_foreign_key_violation(error):
+        return _project_is_gone(role.project)
+    others = Role.objects.filter(project_id=role.project_id).exclude(pk=role.pk)
+    if others.filter(provider_id=role.provider_id, source_id=role.source_id).exists():
+        return RoleSourceIdConflict(f"Another role of this project is known as {role.ident!r}")
+    return RoleNameExists(f"A role named {role.name!r} exists already in this project")
+
+
+def _project_is_gone(project: Project) -> ProjectNotFound:
+    return ProjectNotFound(f"Project does not exist: {project.pk}")
+
+
+def _require_identifier(provider_id: str, source_id: str) -> None:
+    if not _PROVIDER_ID.fullmatch(provider_id):
+        raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128")
+    if provider_id == SYSTEM_PROVIDER:
+        raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved")
+    if not source_id.strip() or len(source_id) > LONGEST_SOURCE_ID or has_hidden_characters(source_id):
+        raise InvalidRoleIdentifier(
+            f"source-id: 1 to {LONGEST_SOURCE_ID} characters, no control characters, not only spaces"
+        )
+
+
+def _checked_name(name: str) -> str:
+    if not name.strip():
+        raise EmptyRoleName("The name of a role must not be empty")
+    return require_name(name, "role name")
+
+
+def _checked_description(description: str | None) -> str | None:
+    if description is not None and len(description) > LONGEST_DESCRIPTION:
+        raise BadRequest(f"description: longer than {LONGEST_DESCRIPTION} characters")
+    return description

@@ -1,0 +1,50 @@
+"""What can name a user: `<provider>~<subject>`, split at the first `~`, so that a subject may hold others."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from icekeeper.kernel.errors import BadRequest
+
+LONGEST_SUBJECT = 127
+"""Bytes of UTF-8."""
+
+_PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
+_HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of control characters, surrogates, line and paragraph separators."""
+
+
+class EmptyUserId(BadRequest):
+    wire_type = "EmptyUserIdError"
+
+
+class UserIdTooLong(BadRequest):
+    wire_type = "UserIdTooLongError"
+
+
+class InvalidUserId(BadRequest):
+    wire_type = "InvalidUserIdError"
+
+
+def require_user_id(text: str) -> str:
+    """Return `text` if it can be the id of a user; it is kept letter by letter.
+
+    Raises `EmptyUserId`, `UserIdTooLong` or `InvalidUserId` (400).
+    """
+    if not text:
+        raise EmptyUserId("A user id must not be empty")
+    provider, tilde, subject = text.partition("~")
+    if not tilde or not _PROVIDER.fullmatch(provider):
+        raise InvalidUserId("A user id is <provider>~<subject>, the provider of lower-case letters, digits and -")
+    if not subject.strip():
+        raise EmptyUserId("A user id must have a subject behind the first ~")
+    if has_hidden_characters(subject):
+        raise InvalidUserId("A user id must not hold control characters")
+    if len(subject.encode()) > LONGEST_SUBJECT:
+        raise UserIdTooLong(f"The subject of a user id is longer than {LONGEST_SUBJECT} bytes")
+    return text
+
+
+def has_hidden_characters(text: str) -> bool:
+    return any(unicodedata.category(character) in _HIDDEN for character in text)

@@ -1,0 +1,134 @@
+"""What a page of users, roles or members reads of ten thousand: little more than it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.paging import FIRST
+from tenancy.models import Project, Role, RoleMember, User
+from tenancy.selectors import role_members
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+MANY, FEW, SIZE = 10_000, 50, 10
+
+
+@pytest.fixture
+def crowd(bootstrapped: None) -> dict[str, Any]:
+    """Many users in a role, each in many roles of their own, and a project, a role and a user with few."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
+    full = Project.objects.get()
+    small = Project.objects.create(id="small", name="small", name_key="small")
+    users = User.objects.bulk_create(User(id=f"oidc~{number:05}", name=f"u{number}") for number in range(MANY))
+    roles = {}
+    for project, count in ((small, FEW), (full, MANY), (small, FEW)):
+        made = [Role(id=new_id(), project=project, source_id=str(number)) for number in range(count)]
+        for role in made:
+            role.name = role.name_key = role.source_id = str(role.id)
+        roles[project.pk, len(roles)] = Role.objects.bulk_create(made)
+    few, many = roles[small.pk, 0], roles[full.pk, 1]
+    RoleMember.objects.bulk_create(
+        [
+            *(RoleMember(role=many[0], user=user) for user in users),
+            *(RoleMember(role=role, user=users[0]) for role in many[1:]),
+            *(RoleMember(role=role, member_role=many[1]) for role in many[2:]),
+            *(RoleMember(role=many[1], user=user) for user in users[1:FEW]),
+            *(RoleMember(role=many[0], member_role=role) for role in many[5 : 5 + FEW]),
+            *(RoleMember(role=few[0], user=user) for user in users[:FEW]),
+        ]
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return {"many": many, "few": few, "users": users}
+
+
+def rows_read(statement: str, params: list[Any]) -> int:
+    """The most rows that one step of the prepared plan touches, those that it passes over included."""
+    with connection.cursor() as settings:
+        settings.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+    with psycopg.Cursor(connection.connection) as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", params, prepare=True)
+        row = cursor.fetchone()
+    assert row is not None
+    steps = list(_steps(row[0][0]["Plan"]))
+    return max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps)
+
+
+def _steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield step
+    for each in step.get("Plans", ()):
+        yield from _steps(each)
+
+
+def listing(target: str, *, at_page: int = 1, **headers: str) -> str:
+    """The statement of a page of a listing, with its values."""
+    token = ""
+    for _ in range(at_page):
+        with CaptureQueriesContext(connection) as captured:
+            answer = api.get(f"{target}?pageSize={SIZE}&pageToken={token}", **headers)
+        assert answer.status == 200, answer.body
+        token = answer.json()["next-page-token"]
+    [statement] = [each["sql"] for each in captured.captured_queries if f"LIMIT {SIZE + 1}" in each["sql"]]
+    return str(statement)
+
+
+def test_pages_read_their_own_rows(crowd: dict[str, Any]) -> None:
+    for at_page in (1, 3):
+        assert rows_read(listing("/user", at_page=at_page), []) == SIZE + 1
+        assert rows_read(listing("/role", at_page=at_page, **{"x-project-id": "small"}), []) == SIZE + 1
+        # Where nearly all roles are of one project, those of the other may be passed over.
+        assert rows_read(listing("/role", at_page=at_page), []) <= SIZE + 1 + 2 * FEW
+    look_at_members(crowd)
+    look_at_roles_that_somebody_is_in(crowd)
+
+
+def look_at_members(crowd: dict[str, Any]) -> None:
+    for role, most in ((crowd["many"][0].pk, SIZE + 1), (crowd["few"][0].pk, FEW)):
+        members = list(RoleMember.objects.filter(role=role).order_by("pk").values_list("pk", flat=True))
+        for after in (FIRST, members[len(members) // 2]):
+            for kind in (None, "user"):
+                place = [role, after, role, SIZE + 1]
+                assert rows_read(role_members._MEMBERS_OF[kind], place) <= most
+    role = crowd["many"][0].pk
+    roles_alone = rows_read(role_members._MEMBERS_OF["role"], [role, FIRST, role, SIZE + 1])
+    assert roles_alone == SIZE + 1, "the users who came before them are not looked at"
+
+
+def look_at_roles_that_somebody_is_in(crowd: dict[str, Any]) -> None:
+    many, user = crowd["many"], crowd["users"][0].pk
+    held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
+    inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
+    for after in (FIRST, inner[5_000]):
+        place = [many[1].pk, after, many[1].pk, SIZE + 1]
+        assert rows_read(role_members._ROLES_OF_ROLE, place) == SIZE + 1
+    for after in (FIRST, held[5_000]):
+        place = [user, after, user, many[0].project_id, SIZE + 1]
+        assert rows_read(role_members._ROLES_OF_USER, place) == SIZE + 1
+
+
+def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:
+    full = {"x-project-id": crowd["many"][0].project_id}
+    role, first = crowd["many"][0].pk, crowd["users"][0].pk
+    for target, key, count in (
+        ("/user", "users", MANY),
+        ("/role", "roles", MANY),
+        (f"/role/{role}/members", "members", MANY + FEW),
+        (f"/role/{role}/members/transitive", "members", MANY + FEW + 1),
+        (f"/user/{first}/roles/transitive", "roles", MANY),
+    ):
+        found, token = [], ""
+        while token is not None:
+            answer = api.get(f"{target}?pageSize=1000&pageToken={token}", **full).json()
+            found += [each["id"] for each in answer[key]]
+            token = answer.get("next-page-token")
+        assert len(found) == len(set(found)) == count, target

@@ -1,0 +1,453 @@
+"""Memberships: idempotent, all or none, never in a circle, and listed however deep."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
+
+from icekeeper.env import RoleSettings
+from tenancy.actor import INTERNAL
+from tenancy.models import Project, Role, RoleMember, User
+from tenancy.selectors.projects import get_project
+from tenancy.services import role_locks, role_members
+from tenancy.services.roles import create_role
+from tenancy.services.users import delete_user
+from tests.fingerprint import Fingerprint
+from tests.management.test_roles import MISSING, other_project  # noqa: F401 - a fixture
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+
+api = ApiClient("/management/v1")
+
+
+def user(name: str) -> dict[str, str]:
+    """A new user as a member."""
+    User.objects.create(id=f"oidc~{name}", name=name.title(), email=f"{name}@example.com")
+    return {"type": "user", "id": f"oidc~{name}"}
+
+
+def role(name: str) -> dict[str, str]:
+    """A new role as a member."""
+    return {"type": "role", "id": str(create_role(actor=INTERNAL, project=get_project(None), name=name).pk)}
+
+
+def add(outer: dict[str, str], *members: Any) -> Answer:
+    return api.post(f"/role/{outer['id']}/members", {"members": members})
+
+
+def chain(length: int) -> list[dict[str, str]]:
+    """Roles of which each is in the one before it."""
+    roles = [role(f"link {number}") for number in range(length)]
+    for outer, inner in pairwise(roles):
+        assert add(outer, inner).status == 200
+    return roles
+
+
+def members_of(outer: dict[str, str], rest: str = "") -> list[str]:
+    answer = api.get(f"/role/{outer['id']}/members{rest}")
+    assert answer.status == 200, answer.body
+    return [member["id"] for member in answer.json()["members"]]
+
+
+def roles_at(target: str) -> list[str]:
+    answer = api.get(target)
+    assert answer.status == 200, answer.body
+    return [each["id"] for each in answer.json()["roles"]]
+
+
+# --- put in and taken out ------------------------------------------------------------------------------------------
+
+
+def test_members_are_put_in_and_told() -> None:
+    staff, bob, devs = role("staff"), user("bob"), role("devs")
+    nameless = User.objects.create(id="icekeeper~7", user_type="application")
+    program = {"type": "user", "id": nameless.pk}
+    answer = add(staff, bob, devs, program)
+    assert answer.status == 200
+    assert answer.json() == {"members": [bob, devs, program]}
+    assert api.get(f"/role/{staff['id']}/members").json() == {
+        "members": [
+            {**bob, "name": "Bob", "email": "bob@example.com", "user-type": "human"},
+            {**program, "name": None, "user-type": "application"},
+            {**devs, "name": "devs", "ident": f"lakekeeper~{devs['id']}"},
+        ]
+    }
+    assert members_of(staff, "?type=user") == [bob["id"], program["id"]]
+    assert members_of(staff, "?type=role") == [devs["id"]]
+    held = {"id": staff["id"], "ident": f"lakekeeper~{staff['id']}", "name": "staff"}
+    for target in (
+        f"/user/{bob['id']}/roles",
+        f"/user/{bob['id']}/roles/transitive",
+        f"/role/{devs['id']}/member-of",
+        f"/role/{devs['id']}/member-of/transitive",
+    ):
+        assert api.get(target).json() == {"roles": [held]}
+
+
+def test_putting_in_again_changes_nothing(everything: Callable[[], Fingerprint]) -> None:
+    staff, bob, devs = role("staff"), user("bob"), role("devs")
+    add(staff, bob, devs)
+    before = everything()
+    shouted = {"type": "role", "id": devs["id"].upper()}
+    assert add(staff, bob, shouted, bob, devs, bob).json() == {"members": [bob, devs]}
+    assert add(staff).json() == {"members": []}
+    assert everything() == before
+    carol = user("carol")
+    assert add(staff, bob, carol, carol).json() == {"members": [bob, carol]}
+    assert RoleMember.objects.count() == 3
+
+
+def test_members_are_taken_out_once_and_again() -> None:
+    staff, devs, bob = role("staff"), role("devs"), user("a/b~c d")
+    carol = user("carol")
+    add(staff, devs, bob, carol)
+    for _ in range(2):
+        assert api.delete(f"/role/{staff['id']}/members/user/{quote(bob['id'], safe='')}").status == 204
+        assert members_of(staff) == [carol["id"], devs["id"]]
+    for _ in range(2):
+        assert api.delete(f"/role/{staff['id']}/members/role/{devs['id'].upper()}").status == 204
+        assert members_of(staff) == [carol["id"]]
+    assert api.delete(f"/role/{staff['id']}/members/user/oidc~nobody").status == 204
+    assert api.delete(f"/role/{staff['id']}/members/role/{MISSING}").status == 204
+    assert members_of(staff) == [carol["id"]]
+
+
+def test_only_the_member_of_that_type_is_taken_out(everything: Callable[[], Fingerprint]) -> None:
+    staff, devs, bob = role("staff"), role("devs"), user("bob")
+    add(staff, devs, bob)
+    before = everything()
+    target = f"/role/{staff['id']}/members"
+    assert api.delete(f"{target}/user/{devs['id']}").refused(400, "InvalidUserIdError")
+    assert api.delete(f"{target}/role/{bob['id']}").refused(400, "BadRequestException")
+    assert api.delete(f"{target}/group/{bob['id']}").refused(400, "BadRequestException", "group")
+    assert api.delete(f"{target}/user/oidc~").refused(400, "EmptyUserIdError")
+    assert api.delete(f"{target}/user").refused(404, "NotFoundException")
+    assert api.delete(target).refused(405, "MethodNotAllowedException")
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "status", "wire_type"),
+    [
+        ({"type": "user", "id": "oidc~nobody"}, 404, "RoleAssignmentUserNotFound"),
+        ({"type": "user", "id": "nobody"}, 400, "InvalidUserIdError"),
+        ({"type": "user", "id": "oidc~" + "x" * 10_000}, 400, "UserIdTooLongError"),
+        ({"type": "user", "id": "oidc~a\x00"}, 400, "BadRequestException"),
+        ({"type": "role", "id": MISSING}, 404, "RoleNotFoundInProject"),
+        ({"type": "role", "id": "staff"}, 400, "BadRequestException"),
+        ({"type": "role", "id": "{" + MISSING + "}"}, 400, "BadRequestException"),
+        ({"type": "role"}, 400, "BadRequestException"),
+        ({"id": "oidc~bob"}, 400, "BadRequestException"),
+        ({"type": "group", "id": "oidc~bob"}, 400, "BadRequestException"),
+        ({"type": None, "id": None}, 400, "BadRequestException"),
+        ({"type": "user", "id": 7}, 400, "BadRequestException"),
+        ("oidc~bob", 400, "BadRequestException"),
+        (None, 400, "BadRequestException"),
+    ],
+)
+def test_one_bad_member_keeps_all_out(
+    everything: Callable[[], Fingerprint], bad: Any, status: int, wire_type: str
+) -> None:
+    staff, bob, devs = role("staff"), user("bob"), role("devs")
+    before = everything()
+    for members in ([bob, devs, bad], [bad, bob, devs]):
+        assert add(staff, *members).refused(status, wire_type)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {"members": None}, {"members": {}}, {"members": "x"}])
+def test_bodies_without_members(body: Any) -> None:
+    staff = role("staff")
+    assert api.post(f"/role/{staff['id']}/members", body).refused(400, "BadRequestException")
+
+
+def test_a_request_has_a_thousand_members_at_most() -> None:
+    staff = role("staff")
+    User.objects.bulk_create(User(id=f"oidc~{number}", name="x") for number in range(1001))
+    crowd = [{"type": "user", "id": f"oidc~{number}"} for number in range(1001)]
+    assert add(staff, *crowd).refused(400, "BadRequestException", "1000")
+    assert not RoleMember.objects.exists()
+    assert add(staff, *crowd[:1000]).status == 200
+    assert RoleMember.objects.count() == 1000
+
+
+def test_a_role_of_another_project_is_no_member(
+    other_project: Project,  # noqa: F811
+    everything: Callable[[], Fingerprint],
+) -> None:
+    staff, bob = role("staff"), user("bob")
+    stranger = create_role(actor=INTERNAL, project=other_project, name="stranger")
+    ref = {"type": "role", "id": str(stranger.pk)}
+    before = everything()
+    assert add(staff, bob, ref).refused(404, "RoleNotFoundInProject", ref["id"])
+    answer = api.post(f"/role/{ref['id']}/members", {"members": [staff]}, **{"x-project-id": "other"})
+    assert answer.refused(404, "RoleNotFoundInProject", staff["id"])
+    assert everything() == before
+    both = {"x-project-id": "other"}
+    assert api.post(f"/role/{ref['id']}/members", {"members": [bob]}, **both).status == 200
+    assert roles_at("/user/oidc~bob/roles") == []
+    assert roles_at("/user/oidc~bob/roles/transitive") == []
+    assert [each["id"] for each in api.get("/user/oidc~bob/roles", **both).json()["roles"]] == [ref["id"]]
+
+
+# --- chains --------------------------------------------------------------------------------------------------------
+
+
+def test_no_role_is_in_itself(everything: Callable[[], Fingerprint]) -> None:
+    a, b, c = chain(3)
+    bob = user("bob")
+    before = everything()
+    for outer, inner in ((a, a), (b, a), (c, a), (c, b), (c, c)):
+        assert add(outer, bob, inner).refused(409, "RoleMembershipCycle", inner["id"])
+    assert everything() == before
+    assert add(a, c).status == 200, "two ways up are no circle"
+
+
+def test_chains_have_a_length(monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]) -> None:
+    roles = chain(11)
+    top, bottom, bob = role("top"), role("bottom"), user("bob")
+    before = everything()
+    assert add(top, roles[0]).refused(409, "RoleMembershipDepthExceeded")
+    assert add(roles[10], bottom).refused(409, "RoleMembershipDepthExceeded")
+    assert everything() == before
+    assert add(roles[9], bottom).status == 200
+    assert add(roles[10], bob).status == 200, "users are no step"
+    assert add(top, roles[1]).status == 200
+    assert add(top, top | {"id": roles[5]["id"]}).status == 200
+    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
+    monkeypatch.setattr(settings, "ICEKEEPER", short)
+    assert add(roles[3], roles[4]).status == 200, "what is there stays there"
+    assert add(role("new"), roles[9]).status == 200
+    assert add(role("newer"), roles[8]).refused(409, "RoleMembershipDepthExceeded")
+    assert api.delete(f"/role/{roles[3]['id']}/members/role/{roles[4]['id']}").status == 204
+
+
+def test_a_chain_is_judged_in_the_middle() -> None:
+    upper, lower = chain(6), [role(f"low {number}") for number in range(6)]
+    for outer, inner in pairwise(lower):
+        add(outer, inner)
+    assert add(upper[5], lower[0]).refused(409, "RoleMembershipDepthExceeded"), "5 + 1 + 5"
+    assert add(upper[4], lower[0]).status == 200
+
+
+def test_everybody_in_a_role_is_listed_once() -> None:
+    a, b, c, d = (role(name) for name in "abcd")
+    bob, carol, dave = user("bob"), user("carol"), user("dave")
+    for outer, *inner in ((a, b, c, bob), (b, d, carol, bob), (c, d), (d, dave, bob)):
+        assert add(outer, *inner).status == 200
+    assert members_of(a, "/transitive") == [b["id"], c["id"], d["id"], bob["id"], carol["id"], dave["id"]]
+    assert members_of(a, "/transitive?type=user") == [bob["id"], carol["id"], dave["id"]]
+    assert members_of(a, "/transitive?type=role") == [b["id"], c["id"], d["id"]]
+    assert members_of(d, "/transitive") == [bob["id"], dave["id"]]
+    assert roles_at(f"/role/{d['id']}/member-of") == [b["id"], c["id"]]
+    assert roles_at(f"/role/{d['id']}/member-of/transitive") == [a["id"], b["id"], c["id"]]
+    assert roles_at(f"/user/{dave['id']}/roles") == [d["id"]]
+    assert roles_at(f"/user/{dave['id']}/roles/transitive") == [a["id"], b["id"], c["id"], d["id"]]
+    direct, deep = (api.get(f"/role/{a['id']}/members{rest}").json()["members"] for rest in ("", "/transitive"))
+    by_id = {member["id"]: member for member in deep}
+    assert [by_id[member["id"]] for member in direct] == direct, "shown alike"
+
+
+@pytest.mark.parametrize("rest", ["transitive", "direct"])
+def test_listings_are_one_statement_beside_those_of_the_address(rest: str) -> None:
+    roles = chain(8)
+    bob = user("bob")
+    add(roles[7], bob)
+    suffix = "/transitive" if rest == "transitive" else ""
+    for target in (
+        f"/role/{roles[0]['id']}/members{suffix}",
+        f"/role/{roles[7]['id']}/member-of{suffix}",
+        f"/user/oidc~bob/roles{suffix}",
+    ):
+        with CaptureQueriesContext(connection) as captured:
+            api.get(target)
+        listing = [each for each in captured.captured_queries if "tenancy_rolemember" in each["sql"]]
+        # PostgreSQL's own statements do not pass by what Django captures.
+        assert len(captured) - len(listing) <= 2
+        assert len(listing) <= 1
+
+
+def pages_of(target: str, key: str) -> list[str]:
+    found, token = [], ""
+    while True:
+        answer = api.get(f"{target}{'&' if '?' in target else '?'}pageSize=3&pageToken={token}").json()
+        assert len(answer[key]) == 3 or "next-page-token" not in answer
+        found += [each["id"] for each in answer[key]]
+        token = answer.get("next-page-token")
+        if token is None:
+            return found
+
+
+def test_listings_have_pages() -> None:
+    top = role("top")
+    inner = [role(f"inner {number}") for number in range(7)]
+    crowd = [user(f"u{number}") for number in range(8)]
+    add(top, *crowd[:4], *inner[:4])
+    add(top, *inner[4:], *crowd[4:])
+    for each in inner:
+        add(each, crowd[0])
+    target = f"/role/{top['id']}/members"
+    for rest in ("", "?type=user", "?type=role", "/transitive", "/transitive?type=user", "/transitive?type=role"):
+        assert pages_of(target + rest, "members") == members_of(top, rest)
+        expected = [*inner, *crowd] if "type" not in rest else inner if "role" in rest else crowd
+        assert sorted(members_of(top, rest)) == sorted(each["id"] for each in expected)
+    for rest in ("", "/transitive"):
+        assert pages_of(f"/user/oidc~u0/roles{rest}", "roles") == roles_at(f"/user/oidc~u0/roles{rest}")
+        assert len(roles_at(f"/user/oidc~u0/roles{rest}")) == 8
+
+
+def test_insertion_moves_no_page() -> None:
+    top = role("top")
+    add(top, *(user(f"u{number}") for number in range(4)))
+    first = api.get(f"/role/{top['id']}/members?pageSize=2").json()
+    add(top, user("u00"), role("late"))
+    api.delete(f"/role/{top['id']}/members/user/oidc~u1")
+    rest = members_of(top, f"?pageToken={first['next-page-token']}")
+    assert rest[:3] == ["oidc~u2", "oidc~u3", "oidc~u00"]
+    assert len(rest) == 4
+
+
+def test_page_tokens_hold_for_their_listing_alone() -> None:
+    top, side = role("top"), role("side")
+    crowd = [user(f"u{number}") for number in range(3)]
+    inner = [role(f"i{number}") for number in range(3)]
+    for outer in (top, side):
+        add(outer, *crowd, *inner)
+    targets = [
+        f"/role/{outer['id']}/members{rest}"
+        for outer in (top, side)
+        for rest in ("?", "?type=user&", "?type=role&", "/transitive?", "/transitive?type=user&")
+    ]
+    targets += [f"/user/{each['id']}/roles{rest}?" for each in crowd[:2] for rest in ("", "/transitive")]
+    targets += [f"/role/{each['id']}/member-of{rest}?" for each in inner[:2] for rest in ("", "/transitive")]
+    tokens = {target: api.get(f"{target}pageSize=1").json()["next-page-token"] for target in targets}
+    for target in targets:
+        for issuer, token in tokens.items():
+            answer = api.get(f"{target}pageToken={token}")
+            if issuer == target:
+                assert answer.status == 200
+            else:
+                assert answer.refused(400, "InvalidPaginationToken")
+    assert api.get(f"/role/{top['id']}/members?type=group").refused(400, "BadRequestException", "group")
+    assert api.get(f"/role/{top['id']}/members?type=").refused(400, "BadRequestException")
+
+
+# --- two in one moment ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_once() -> Callable[..., list[Any]]:
+    """Calls functions in one moment, each on a thread and connection of its own; their results."""
+
+    def run(*calls: Callable[[], Any]) -> list[Any]:
+        start, results = threading.Barrier(len(calls)), [None] * len(calls)
+
+        def one(number: int, act: Callable[[], Any]) -> None:
+            try:
+                start.wait(20)
+                results[number] = act()
+            finally:
+                connections.close_all()
+
+        threads = [threading.Thread(target=one, args=each) for each in enumerate(calls)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
+
+    return run
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_two_edges_that_make_a_circle_do_not_both_pass(at_once: Callable[..., list[Any]]) -> None:
+    for number in range(15):
+        a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
+        add(b, c)
+        answers = at_once(lambda a=a, b=b: add(a, b), lambda a=a, c=c: add(c, a))
+        assert sorted(answer.status for answer in answers) == [200, 409], [answer.body for answer in answers]
+        [lost] = [answer for answer in answers if answer.status == 409]
+        assert lost.refused(409, "RoleMembershipCycle")
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_two_edges_that_make_a_chain_too_long_do_not_both_pass(
+    at_once: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=1)})
+    monkeypatch.setattr(settings, "ICEKEEPER", short)
+    for number in range(10):
+        a, b, c = role(f"a{number}"), role(f"b{number}"), role(f"c{number}")
+        answers = at_once(lambda a=a, b=b: add(a, b), lambda b=b, c=c: add(b, c))
+        assert sorted(answer.status for answer in answers) == [200, 409]
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_the_same_member_twice_in_one_moment(at_once: Callable[..., list[Any]]) -> None:
+    staff = role("staff")
+    for number in range(10):
+        member = user(f"u{number}")
+        answers = at_once(*[lambda member=member: add(staff, member)] * 3)
+        assert [answer.status for answer in answers] == [200, 200, 200]
+    assert RoleMember.objects.count() == 10
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_member_who_is_deleted_meanwhile_is_in_no_role(at_once: Callable[..., list[Any]]) -> None:
+    staff = role("staff")
+    for number in range(15):
+        member = user(f"u{number}")
+        added, _ = at_once(
+            lambda member=member: add(staff, member),
+            lambda member=member: delete_user(actor=INTERNAL, user_id=member["id"]),
+        )
+        assert added.status in {200, 404}, added.body
+    assert not RoleMember.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., list[Any]]) -> None:
+    for number in range(15):
+        outer, inner = role(f"a{number}"), role(f"b{number}")
+        added, deleted = at_once(
+            lambda outer=outer, inner=inner: add(outer, inner), lambda inner=inner: api.delete(f"/role/{inner['id']}")
+        )
+        assert (added.status, deleted.status) in {(200, 204), (404, 204)}, (added.body, deleted.body)
+    assert not RoleMember.objects.exists()
+    assert Role.objects.count() == 15
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
+    monkeypatch.setattr(role_locks, "LONGEST_WAIT_SECONDS", 0.05)
+    staff, bob = role("staff"), user("bob")
+    with transaction.atomic():
+        role_locks.lock_memberships(get_project(None))
+        [added, deleted, read] = at_once(
+            lambda: add(staff, bob), lambda: api.delete(f"/role/{staff['id']}"), lambda: members_of(staff)
+        )
+    assert added.refused(409, "RoleMembershipLockTimeout")
+    assert deleted.refused(409, "RoleMembershipLockTimeout")
+    assert read == []
+    assert add(staff, bob).status == 200
+
+
+def test_nothing_is_judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    staff, inner = role("staff"), role("inner")
+    steps: list[str] = []
+    lock, judge = role_members.lock_memberships, role_members._require_chain
+    monkeypatch.setattr(role_members, "lock_memberships", lambda project: (steps.append("lock"), lock(project)))
+    monkeypatch.setattr(role_members, "_require_chain", lambda *of: (steps.append("judge"), judge(*of)))
+    add(staff, inner)
+    assert steps == ["lock", "judge"]

@@ -1,0 +1,506 @@
+"""Roles: made, changed, found, deleted, and never mistaken for those of another project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from icekeeper.kernel.ids import new_id, parse_id
+from icekeeper.kernel.names import name_key
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import add_securable
+from tenancy.models import Grant, Project, Role, RoleMember, Securable, Server, User
+from tenancy.selectors.projects import get_project
+from tenancy.selectors.roles import roles_of
+from tenancy.services.role_members import Members, add_role_members
+from tenancy.services.roles import create_role
+from tests.fingerprint import Fingerprint
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+
+api = ApiClient("/management/v1")
+PROJECT = "00000000-0000-0000-0000-000000000000"
+MISSING = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+
+
+@pytest.fixture
+def other_project(bootstrapped: None) -> Project:
+    project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
+    server = Server.objects.get()
+    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+    return project
+
+
+def make(name: str = "staff", **more: Any) -> dict[str, Any]:
+    answer = api.post("/role", {"name": name, **more})
+    assert answer.status == 201, answer.body
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+# --- made and changed ----------------------------------------------------------------------------------------------
+
+
+def test_a_role_is_made_and_loaded() -> None:
+    made = make("Staff", description="All of us")
+    assert parse_id(made["id"]) is not None
+    assert {key: value for key, value in made.items() if key != "created-at"} == {
+        "id": made["id"],
+        "ident": f"lakekeeper~{made['id']}",
+        "provider-id": "lakekeeper",
+        "source-id": made["id"],
+        "name": "Staff",
+        "description": "All of us",
+        "project-id": PROJECT,
+    }
+    assert api.get(f"/role/{made['id']}").json() == made
+    assert api.get(f"/role/{made['id'].upper()}").json() == made
+    assert api.get("/role").json() == {"roles": [made]}
+    securable = Securable.objects.get(type="role")
+    assert (securable.object_id, securable.parent_id) == (made["id"], f"project:{PROJECT}")
+    metadata = api.get(f"/role/{made['id']}/metadata").json()
+    assert metadata == {key: made[key] for key in ("id", "ident", "provider-id", "source-id", "name", "project-id")}
+
+
+def test_a_role_that_another_system_knows() -> None:
+    made = make("Admins", **{"provider-id": "oidc", "source-id": "CN=admins, O=~/x", "description": None})
+    assert (made["ident"], "description" in made) == ("oidc~CN=admins, O=~/x", False)
+
+
+def test_no_description_and_an_empty_one_are_two_things() -> None:
+    role = make("r", description="")
+    assert role["description"] == ""
+    target = f"/role/{role['id']}"
+    for body, shown in (
+        ({"name": "r", "description": "d"}, "d"),
+        ({"name": "r"}, None),
+        ({"name": "r", "description": "d\n2"}, "d\n2"),
+        ({"name": "r", "description": None}, None),
+        ({"name": "r", "description": ""}, ""),
+    ):
+        answer = api.post(target, body)
+        assert answer.status == 200
+        assert answer.json().get("description") == shown
+        assert ("description" in answer.json()) == (shown is not None)
+        assert api.get(target).json() == answer.json()
+
+
+def test_a_role_is_renamed_and_bound_elsewhere() -> None:
+    made = make()
+    target = f"/role/{made['id']}"
+    renamed = api.post(target, {"name": "STAFF"}).json()
+    assert renamed["name"] == "STAFF"
+    assert renamed["updated-at"] > made["created-at"]
+    bound = api.put(f"{target}/source-system", {"provider-id": "entra", "source-id": "7"})
+    assert bound.status == 200
+    assert (bound.json()["ident"], bound.json()["name"]) == ("entra~7", "STAFF")
+    assert api.put(f"{target}/source-system", {"provider-id": "entra", "source-id": "7"}).status == 200
+    assert api.get(target).json()["ident"] == "entra~7"
+
+
+def test_names_and_sources_are_taken_once_a_project(
+    other_project: Project, everything: Callable[[], Fingerprint]
+) -> None:
+    make("Straße", **{"provider-id": "oidc", "source-id": "s"})
+    other = make("other")["id"]
+    before = everything()
+    for name in ("STRASSE", "strasse", "\uff53traße"):
+        assert api.post("/role", {"name": name}).refused(409, "RoleNameAlreadyExists", name)
+        assert api.post(f"/role/{other}", {"name": name}).refused(409, "RoleNameAlreadyExists")
+    source = {"provider-id": "oidc", "source-id": "s"}
+    assert api.post("/role", {"name": "x", **source}).refused(409, "RoleSourceIdConflict", "oidc~s")
+    assert api.post("/role", {"name": "strasse", **source}).refused(409, "RoleSourceIdConflict")
+    assert api.put(f"/role/{other}/source-system", source).refused(409, "RoleSourceIdConflict")
+    assert everything() == before
+    body = {"name": "Straße", **source}
+    assert api.post("/role", body, **{"x-project-id": "other"}).status == 201
+    make("strasse 2", **{"provider-id": "oidc", "source-id": "S"})
+
+
+BAD_NAMES = [
+    ("", "EmptyRoleName"),
+    (" \t ", "EmptyRoleName"),
+    ("n" * 256, "BadRequestException"),
+    ("n" * 10_000, "BadRequestException"),
+    ("\ufdfa" * 200, "BadRequestException"),
+    ("a\nb", "BadRequestException"),
+    ("a\x00b", "BadRequestException"),
+    ("a\u202eb", "BadRequestException"),
+    (None, "BadRequestException"),
+    (7, "BadRequestException"),
+    (["a"], "BadRequestException"),
+]
+BAD_IDENTIFIERS = [
+    ("oidc", None, "InvalidRoleIdentifier"),
+    (None, "s", "InvalidRoleIdentifier"),
+    ("", "s", "InvalidRoleIdentifier"),
+    ("OIDC", "s", "InvalidRoleIdentifier"),
+    ("oi dc", "s", "InvalidRoleIdentifier"),
+    ("oidc~", "s", "InvalidRoleIdentifier"),
+    ("öidc", "s", "InvalidRoleIdentifier"),
+    ("p" * 129, "s", "InvalidRoleIdentifier"),
+    ("oidc", "", "InvalidRoleIdentifier"),
+    ("oidc", "  ", "InvalidRoleIdentifier"),
+    ("oidc", "s" * 256, "InvalidRoleIdentifier"),
+    ("oidc", "s" * 10_000, "InvalidRoleIdentifier"),
+    ("oidc", "a\nb", "InvalidRoleIdentifier"),
+    ("oidc", "a\x00b", "BadRequestException"),
+    ("oidc", 7, "BadRequestException"),
+    (["oidc"], "s", "BadRequestException"),
+    ("system", "s", "RoleProviderIdReserved"),
+]
+
+
+@pytest.mark.parametrize(("name", "wire_type"), BAD_NAMES)
+def test_bad_names(everything: Callable[[], Fingerprint], name: Any, wire_type: str) -> None:
+    role = make()
+    before = everything()
+    assert api.post("/role", {"name": name}).refused(400, wire_type)
+    assert api.post(f"/role/{role['id']}", {"name": name}).refused(400, wire_type)
+    assert everything() == before
+
+
+@pytest.mark.parametrize(("provider", "source", "wire_type"), BAD_IDENTIFIERS)
+def test_bad_identifiers(everything: Callable[[], Fingerprint], provider: Any, source: Any, wire_type: str) -> None:
+    role = make()
+    before = everything()
+    body = {"provider-id": provider, "source-id": source}
+    assert api.post("/role", {"name": "x", **body}).refused(400, wire_type)
+    if None not in body.values():
+        assert api.put(f"/role/{role['id']}/source-system", body).refused(400, wire_type)
+    for key in body:
+        half = {other: "x" for other in body if other != key}
+        assert api.put(f"/role/{role['id']}/source-system", half).refused(400, "BadRequestException", key)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("body", [None, [], {}, "text", {"description": "no name"}, {"name": "x", "description": 7}])
+def test_bad_bodies(body: Any) -> None:
+    role = make()
+    assert api.post("/role", body).refused(400, "BadRequestException")
+    assert api.post(f"/role/{role['id']}", body).refused(400, "BadRequestException")
+    too_long = {"name": "x", "description": "d" * 4097}
+    assert api.post("/role", too_long).refused(400, "BadRequestException", "description")
+    assert api.get("/role").json() == {"roles": [role]}
+
+
+def test_what_cannot_be_chosen_is_not() -> None:
+    body = {
+        "id": MISSING,
+        "ident": "oidc~x",
+        "created-at": "1999-01-01T00:00:00Z",
+        "updated-at": "1999-01-01T00:00:00Z",
+        "provider_id": "oidc",
+        "source_id": "x",
+    }
+    made = make("r", **body)
+    assert made["id"] != MISSING
+    assert made["provider-id"] == "lakekeeper"
+    assert "1999" not in str(made)
+    changed = api.post(
+        f"/role/{made['id']}", {"name": "r2", "project-id": "other", "provider-id": "oidc", **body}
+    ).json()
+    kept = ("id", "ident", "project-id", "created-at", "provider-id", "source-id")
+    assert {key: changed[key] for key in kept} == {key: made[key] for key in kept}
+
+
+def test_roles_of_the_system_are_not_touched(everything: Callable[[], Fingerprint]) -> None:
+    role = Role.objects.create(project_id=PROJECT, name="root", name_key="root", provider_id="system", source_id="root")
+    before = everything()
+    target = f"/role/{role.pk}"
+    assert api.post(target, {"name": "mine"}).refused(400, "SystemRoleImmutable")
+    assert api.delete(target).refused(400, "SystemRoleImmutable")
+    body = {"provider-id": "oidc", "source-id": "x"}
+    assert api.put(f"{target}/source-system", body).refused(400, "SystemRoleImmutable")
+    assert everything() == before
+    assert api.get(target).json()["ident"] == "system~root"
+    assert api.post(f"{target}/members", {"members": []}).status == 200
+
+
+# --- projects ------------------------------------------------------------------------------------------------------
+
+
+def test_the_project_is_named_by_header_body_or_query(other_project: Project) -> None:
+    in_header = api.post("/role", {"name": "a"}, **{"x-project-id": "other"}).json()
+    in_body = api.post("/role", {"name": "b", "project-id": "other"}, **{"x-project-id": PROJECT}).json()
+    default = make("c")
+    assert in_header["project-id"] == in_body["project-id"] == "other"
+    for answer in (api.get("/role?projectId=other"), api.get("/role", **{"x-project-id": "other"})):
+        assert answer.json() == {"roles": [in_header, in_body]}
+    assert api.get("/role").json() == {"roles": [default]}
+    found = api.post("/search/role", {"search": "a", "project-id": "other"}).json()["roles"]
+    assert found == [in_header]
+    assert api.post("/search/role", {"search": "a"}).json() == {"roles": []}
+
+
+def every_call_on(role_id: str, **headers: str) -> list[Answer]:
+    """Each operation on one role but its metadata."""
+    target = f"/role/{role_id}"
+    source = {"provider-id": "oidc", "source-id": "x"}
+    return [
+        api.get(target, **headers),
+        api.post(target, {"name": "new"}, **headers),
+        api.delete(target, **headers),
+        api.put(f"{target}/source-system", source, **headers),
+        api.get(f"{target}/members", **headers),
+        api.get(f"{target}/members/transitive", **headers),
+        api.get(f"{target}/member-of", **headers),
+        api.get(f"{target}/member-of/transitive", **headers),
+        api.post(f"{target}/members", {"members": [{"type": "user", "id": "oidc~x"}]}, **headers),
+        api.delete(f"{target}/members/user/oidc~x", **headers),
+    ]
+
+
+def test_a_role_of_another_project_is_not_there(other_project: Project, everything: Callable[[], Fingerprint]) -> None:
+    role = make()
+    before = everything()
+    hostile = ["x", "..%2F" + role["id"], role["id"].replace("-", ""), "%7B" + role["id"] + "%7D", "*", "a" * 10_000]
+    for role_id in [MISSING, *hostile]:
+        for answer in every_call_on(role_id):
+            assert answer.refused(404, "RoleNotFoundInProject", "Role does not exist in project")
+    for answer in every_call_on(role["id"], **{"x-project-id": "other"}):
+        assert answer.refused(404, "RoleNotFoundInProject", role["id"])
+    for answer in every_call_on(role["id"], **{"x-project-id": "missing"}):
+        assert answer.refused(404, "ProjectNotFound")
+    for answer in every_call_on(role["id"], **{"x-project-id": "no such/project"}):
+        assert answer.refused(400, "MalformedProjectID")
+    for role_id in [MISSING, *hostile]:
+        assert api.get(f"/role/{role_id}/metadata").refused(404, "RoleIdNotFound")
+    assert api.get("/role/%00").refused(400, "BadRequestException", "NUL")
+    assert everything() == before
+
+
+def test_metadata_is_told_across_projects(other_project: Project) -> None:
+    role = make()
+    metadata = api.get(f"/role/{role['id']}/metadata", **{"x-project-id": "other"}).json()
+    assert (metadata["project-id"], metadata["name"]) == (PROJECT, "staff")
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_what_hangs_on_a_role_goes_with_it() -> None:
+    above, role, below, bystander = (make(name)["id"] for name in ("above", "role", "below", "bystander"))
+    user = User.objects.create(id="oidc~u", name="U")
+    project = get_project(None)
+    for outer, inner in ((above, role), (role, below), (above, bystander)):
+        members = Members([user.pk], [parse_id(inner) or new_id()])
+        add_role_members(actor=INTERNAL, project=project, role_id=parse_id(outer) or new_id(), members=members)
+    Grant.objects.create(securable_id=f"project:{PROJECT}", role_id=role, privilege="select")
+    Grant.objects.create(securable_id=f"role:{role}", user=user, privilege="ownership")
+    Grant.objects.create(securable_id=f"project:{PROJECT}", role_id=below, privilege="select")
+    assert api.delete(f"/role/{role}").status == 204
+    assert api.get(f"/role/{role}").refused(404, "RoleNotFoundInProject")
+    assert api.delete(f"/role/{role}").refused(404, "RoleNotFoundInProject")
+    assert [str(grant.role_id) for grant in Grant.objects.all()] == [below]
+    assert RoleMember.objects.count() == 2
+    assert [each["id"] for each in api.get(f"/role/{above}/members").json()["members"]] == ["oidc~u", bystander]
+    assert sorted(Securable.objects.filter(type="role").values_list("object_id", flat=True)) == sorted(
+        [above, below, bystander]
+    )
+    make("role")
+
+
+# --- being found ---------------------------------------------------------------------------------------------------
+
+
+def pages_of(target: str) -> list[list[str]]:
+    pages, token = [], ""
+    while True:
+        answer = api.get(f"{target}&pageToken={token}")
+        assert answer.status == 200, answer.body
+        pages.append([role["name"] for role in answer.json()["roles"]])
+        token = answer.json().get("next-page-token")
+        if token is None:
+            return pages
+
+
+def test_roles_are_listed_in_pages_that_insertion_does_not_move(other_project: Project) -> None:
+    ids = [make(f"r{number}")["id"] for number in range(5)]
+    create_role(actor=INTERNAL, project=other_project, name="stranger")
+    first = api.get("/role?pageSize=2").json()
+    make("r5")
+    api.delete(f"/role/{ids[1]}")
+    rest = api.get(f"/role?pageSize=9&pageToken={first['next-page-token']}").json()
+    assert [role["name"] for role in rest["roles"]] == ["r2", "r3", "r4", "r5"]
+    assert pages_of("/role?pageSize=2") == [["r0", "r2"], ["r3", "r4"], ["r5"]]
+
+
+def test_roles_are_filtered_by_repeated_parameters() -> None:
+    ids = {}
+    for provider, source in (("oidc", "a"), ("oidc", "b,c"), ("entra", "a"), ("ldap", "x")):
+        name = f"{provider} {source}"
+        ids[name] = make(name, **{"provider-id": provider, "source-id": source})["id"]
+    for brackets in ("", "[]", "%5B%5D"):
+        assert pages_of(f"/role?sourceIds{brackets}=a") == [["oidc a", "entra a"]]
+        assert pages_of(f"/role?sourceIds{brackets}=a&sourceIds{brackets}=b%2Cc&pageSize=2") == [
+            ["oidc a", "oidc b,c"], ["entra a"],
+        ]  # fmt: skip
+        assert pages_of(f"/role?providerIds{brackets}=ldap&providerIds{brackets}=entra") == [["entra a", "ldap x"]]
+        assert pages_of(f"/role?providerIds{brackets}=oidc&sourceIds{brackets}=a") == [["oidc a"]]
+        wanted = f"/role?roleIds{brackets}={ids['ldap x']}&roleIds{brackets}={ids['oidc a'].upper()}"
+        assert pages_of(wanted) == [["oidc a", "ldap x"]]
+        assert pages_of(f"/role?roleIds{brackets}={MISSING}") == [[]]
+        assert api.get(f"/role?roleIds{brackets}=x").refused(400, "BadRequestException", "roleIds")
+    assert pages_of("/role?roleIds=" + ids["oidc a"] + "&roleIds[]=" + ids["entra a"]) == [["oidc a", "entra a"]]
+    assert pages_of("/role?providerIds=" + "%27%20OR%201=1") == [[]]
+
+
+def test_page_tokens_hold_for_their_listing_alone(other_project: Project) -> None:
+    for number in range(3):
+        make(f"r{number}")
+        create_role(actor=INTERNAL, project=other_project, name=f"r{number}")
+    token = api.get("/role?pageSize=1").json()["next-page-token"]
+    found = api.post("/search/role", {"search": "r", "page-size": 1}).json()["next-page-token"]
+    for target in (
+        f"/role?projectId=other&pageToken={token}",
+        f"/role?providerIds=lakekeeper&pageToken={token}",
+        f"/user?pageToken={token}",
+        f"/role?pageToken={found}",
+        "/role?pageToken=nonsense",
+    ):
+        assert api.get(target).refused(400, "InvalidPaginationToken")
+    for body in (
+        {"search": "r", "page-token": token},
+        {"search": "r", "project-id": "other", "page-token": found},
+        {"search": "r", "provider-ids": ["lakekeeper"], "page-token": found},
+    ):
+        assert api.post("/search/role", body).refused(400, "InvalidPaginationToken")
+
+
+def test_roles_are_found_best_first() -> None:
+    for name in ("Data Engineers", "data", "Big Data", "Dtaa", "Metadata", "ops"):
+        make(name)
+    role = make("Externals", **{"provider-id": "oidc", "source-id": "data"})
+
+    def found(search: str, **more: Any) -> list[str]:
+        answer = api.post("/search/role", {"search": search, **more})
+        assert answer.status == 200, answer.body
+        return [role["name"] for role in answer.json()["roles"]]
+
+    assert found("DATA") == ["data", "Data Engineers", "Big Data", "Metadata"]
+    assert found("data enginers") == ["Data Engineers"]
+    assert len(found("")) == 7
+    assert found("", **{"provider-ids": ["oidc"]}) == ["Externals"]
+    [hit] = api.post("/search/role", {"search": "externals"}).json()["roles"]
+    assert hit == role
+    for number in range(10):
+        make(f"team {number}")
+    assert len(found("team")) == 10
+    assert len(found("a", **{"page-size": 3})) == 3
+    for body in ({}, {"search": None}, {"search": 1}, {"search": "a", "provider-ids": "oidc"}):
+        assert api.post("/search/role", body).refused(400, "BadRequestException")
+    assert api.post("/search/role", {"search": "a", "project-id": "missing"}).refused(404, "ProjectNotFound")
+
+
+# --- which roles somebody has --------------------------------------------------------------------------------------
+
+
+def test_the_roles_of_a_user_are_those_of_membership_and_token_and_what_they_are_in(other_project: Project) -> None:
+    project = get_project(None)
+    user, other = (User.objects.create(id=f"oidc~{name}", name=name) for name in ("u", "other"))
+    roles = {name: create_role(actor=INTERNAL, project=project, name=name) for name in ("a", "b", "c", "d")}
+    token = create_role(actor=INTERNAL, project=project, name="token", provider_id="oidc", source_id="staff")
+    twin = create_role(actor=INTERNAL, project=project, name="twin", provider_id="entra", source_id="staff")
+    elsewhere = create_role(actor=INTERNAL, project=other_project, name="x", provider_id="oidc", source_id="staff")
+    for outer, members in (
+        (roles["a"], Members([user.pk])),
+        (roles["b"], Members([], [roles["a"].pk])),
+        (roles["c"], Members([], [roles["b"].pk, token.pk])),
+        (roles["d"], Members([other.pk], [twin.pk])),
+    ):
+        add_role_members(actor=INTERNAL, project=project, role_id=outer.pk, members=members)
+    add_role_members(actor=INTERNAL, project=other_project, role_id=elsewhere.pk, members=Members([user.pk]))
+
+    def held(user_id: str, *token_roles: tuple[str, str], project_id: str = project.pk) -> set[str]:
+        found = roles_of(user_id=user_id, project_id=project_id, token_roles=token_roles)
+        return {Role.objects.get(pk=role_id).name for role_id in found}
+
+    assert held(user.pk) == {"a", "b", "c"}
+    assert held("oidc~nobody") == set()
+    assert held("oidc~nobody", ("oidc", "staff")) == {"token", "c"}
+    assert held(other.pk, ("entra", "staff"), ("oidc", "missing"), ("oidc", "\x00")) == {"twin", "d"}
+    assert held("oidc~nobody", ("entra", "x"), ("ldap", "staff")) == set()
+    assert held(user.pk, ("oidc", "staff"), project_id="other") == {"x"}
+    assert held(user.pk, project_id="missing") == set()
+
+
+def test_a_cycle_that_came_about_otherwise_does_no_harm() -> None:
+    project = get_project(None)
+    user = User.objects.create(id="oidc~u", name="u")
+    one, two = (create_role(actor=INTERNAL, project=project, name=name) for name in ("one", "two"))
+    RoleMember.objects.create(role=one, member_role=two)
+    RoleMember.objects.create(role=two, member_role=one)
+    RoleMember.objects.create(role=two, user=user)
+    assert roles_of(user_id=user.pk, project_id=project.pk) == {one.pk, two.pk}
+    for role, others in ((one, [two]), (two, [one])):
+        target = f"/role/{role.pk}"
+        above = api.get(f"{target}/member-of/transitive").json()["roles"]
+        assert [each["id"] for each in above] == [str(other.pk) for other in others]
+        below = api.get(f"{target}/members/transitive").json()["members"]
+        assert [each["id"] for each in below] == [*(str(other.pk) for other in others), user.pk]
+    assert len(api.get("/user/oidc~u/roles/transitive").json()["roles"]) == 2
+    third = create_role(actor=INTERNAL, project=project, name="three")
+    body = {"members": [{"type": "role", "id": str(third.pk)}]}
+    assert api.post(f"/role/{one.pk}/members", body).refused(409, "RoleMembershipDepthExceeded")
+
+
+# --- rights --------------------------------------------------------------------------------------------------------
+
+
+def test_rights_are_asked_for(
+    other_project: Project, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = make()["id"]
+    before = everything()
+    asked: list[tuple[Can, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, f"{securable_type.value}:{object_id}"))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+    answers = [
+        api.post("/role", {"name": "new"}),
+        api.get("/role"),
+        api.post("/search/role", {"search": "a"}),
+        api.get(f"/role/{role}/metadata"),
+        *every_call_on(role),
+    ]
+    for answer in answers:
+        assert answer.refused(403, "ForbiddenException")
+    on_project, on_role = f"project:{PROJECT}", f"role:{role}"
+    assert asked == [
+        (Can.CREATE_ROLE, on_project),
+        (Can.LIST_ROLES, on_project),
+        (Can.SEARCH_ROLES, on_project),
+        (Can.READ_METADATA, on_role),
+        (Can.READ, on_role),
+        (Can.UPDATE, on_role),
+        (Can.DELETE, on_role),
+        (Can.UPDATE_SOURCE_SYSTEM, on_role),
+        (Can.READ_ROLE_ASSIGNMENTS, on_role),
+        (Can.LIST_ROLES, on_project),
+        (Can.READ_ROLE_ASSIGNMENTS, on_role),
+        (Can.LIST_ROLES, on_project),
+        (Can.MANAGE_ROLE_ASSIGNMENTS, on_role),
+        (Can.MANAGE_ROLE_ASSIGNMENTS, on_role),
+    ]
+    for answer in every_call_on(role, **{"x-project-id": "other"}):
+        assert answer.status in {403, 404}
+    assert asked[14:] == [(Can.LIST_ROLES, "project:other")] * 2
+    assert everything() == before
+
+
+def test_methods_that_roles_do_not_have() -> None:
+    role = make()["id"]
+    assert api.put(f"/role/{role}", {"name": "x"}).refused(405, "MethodNotAllowedException")
+    assert api.delete("/role").refused(405, "MethodNotAllowedException")
+    assert api.post(f"/role/{role}/source-system", {}).refused(405, "MethodNotAllowedException")
+    assert api.get("/search/role").refused(405, "MethodNotAllowedException")

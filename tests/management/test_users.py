@@ -1,0 +1,493 @@
+"""Users: how they come to be, what is known of them, how they are found, and what is left when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from icekeeper.kernel.clock import now
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
+from tenancy.services.role_members import Members, add_role_members
+from tenancy.services.roles import create_role
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient, NamedCallers
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+
+api = ApiClient("/management/v1")
+
+
+@pytest.fixture
+def alice(callers: NamedCallers) -> CallerClient:
+    callers.person("alice")
+    return CallerClient("/management/v1", "alice")
+
+
+def provision(subject: str, **more: Any) -> Answer:
+    return api.post("/user", {"id": f"oidc~{subject}", "name": subject.title(), "user-type": "human", **more})
+
+
+def address(user_id: str) -> str:
+    return f"/user/{quote(user_id, safe='')}"
+
+
+def untimed(user: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in user.items() if key not in {"created-at", "updated-at"}}
+
+
+# --- coming to be --------------------------------------------------------------------------------------------------
+
+
+def test_people_register_themselves(alice: CallerClient) -> None:
+    made = alice.post("/user", {})
+    assert made.status == 201, made.body
+    assert untimed(made.json()) == {
+        "id": "oidc~alice",
+        "name": "Alice",
+        "email": "alice@example.com",
+        "user-type": "human",
+        "last-updated-with": "create-endpoint",
+    }
+    assert alice.get(address("oidc~alice")).json() == made.json()
+    assert alice.post("/user", {}).refused(409, "UserAlreadyExists", "oidc~alice")
+    assert alice.post("/user", {"id": "oidc~alice"}).refused(409, "UserAlreadyExists")
+    own = {"id": "oidc~alice", "name": "Al", "email": "al@example.com", "user-type": "application"}
+    again = alice.post("/user", {**own, "update-if-exists": True})
+    assert again.status == 200
+    assert untimed(again.json()) == {**own, "last-updated-with": "create-endpoint"}
+    from_token = alice.post("/user", {"update-if-exists": True}).json()
+    assert untimed(from_token) == untimed(made.json())
+
+
+def test_nobody_registers_nobody() -> None:
+    for body in ({}, {"id": None, "name": "X", "user-type": "human"}):
+        assert api.post("/user", body).refused(400, "MissingUserId")
+    assert not User.objects.exists()
+
+
+def test_others_are_provisioned(alice: CallerClient) -> None:
+    body = {"id": "kubernetes~system:serviceaccount:ns:spark", "name": "Spark", "user-type": "application"}
+    made = alice.post("/user", body)
+    assert made.status == 201
+    assert untimed(made.json()) == {**body, "last-updated-with": "create-endpoint"}
+    assert alice.post("/user", body).refused(409, "UserAlreadyExists")
+    changed = alice.post("/user", {**body, "email": "s@example.com", "update-if-exists": True})
+    assert (changed.status, changed.json()["email"]) == (200, "s@example.com")
+    assert User.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "wire_type"),
+    [
+        ({"name": None}, "MissingUserName"),
+        ({"user-type": None}, "MissingUserType"),
+        ({"name": ""}, "EmptyName"),
+        ({"name": " \t"}, "EmptyName"),
+        ({"name": "n" * 256}, "BadRequestException"),
+        ({"name": "n" * 10_000}, "BadRequestException"),
+        ({"name": "a\nb"}, "BadRequestException"),
+        ({"name": "a\x00b"}, "BadRequestException"),
+        ({"name": 7}, "BadRequestException"),
+        ({"name": ["a"]}, "BadRequestException"),
+        ({"email": "e" * 321}, "BadRequestException"),
+        ({"email": "e\r\nBcc: x"}, "BadRequestException"),
+        ({"email": {"a": 1}}, "BadRequestException"),
+        ({"user-type": "robot"}, "BadRequestException"),
+        ({"user-type": 1}, "BadRequestException"),
+        ({"update-if-exists": "true"}, "BadRequestException"),
+        ({"update-if-exists": None}, "BadRequestException"),
+        ({"id": ""}, "EmptyUserIdError"),
+        ({"id": "oidc~"}, "EmptyUserIdError"),
+        ({"id": "oidc~  "}, "EmptyUserIdError"),
+        ({"id": "alice"}, "InvalidUserIdError"),
+        ({"id": "~alice"}, "InvalidUserIdError"),
+        ({"id": "OIDC~alice"}, "InvalidUserIdError"),
+        ({"id": "oi dc~alice"}, "InvalidUserIdError"),
+        ({"id": "p" * 128 + "~alice"}, "InvalidUserIdError"),
+        ({"id": "oidc~al\u2028ice"}, "InvalidUserIdError"),
+        ({"id": "oidc~al\x07ice"}, "InvalidUserIdError"),
+        ({"id": "oidc~" + "x" * 128}, "UserIdTooLongError"),
+        ({"id": "oidc~" + "é" * 64}, "UserIdTooLongError"),
+        ({"id": "oidc~" + "x" * 10_000}, "UserIdTooLongError"),
+        ({"id": 7}, "BadRequestException"),
+    ],
+)
+def test_bad_users_are_refused(everything: Callable[[], Fingerprint], change: dict[str, Any], wire_type: str) -> None:
+    provision("bob")
+    before = everything()
+    body = {"id": "oidc~bob", "name": "Bob", "user-type": "human", "update-if-exists": True} | change
+    assert api.post("/user", body).refused(400, wire_type)
+    if "id" not in change and "update-if-exists" not in change and None not in change.values():
+        assert api.put(address("oidc~bob"), body).refused(400, wire_type)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("body", [[], "text", None, 7, [{"id": "oidc~x"}]])
+def test_bodies_that_are_no_objects(body: Any) -> None:
+    assert api.post("/user", body).refused(400, "BadRequestException")
+    assert not User.objects.exists()
+
+
+def test_what_cannot_be_chosen_is_not(alice: CallerClient) -> None:
+    body = {
+        "last-updated-with": "role-provider",
+        "created-at": "1999-01-01T00:00:00Z",
+        "updated-at": None,
+        "deleted-at": "1999-01-01T00:00:00Z",
+        "is-instance-admin": True,
+        "is_active": False,
+        "password": "secret",
+    }
+    made = alice.post("/user", body).json()
+    assert made["last-updated-with"] == "create-endpoint"
+    assert not made["created-at"].startswith("1999")
+    user = User.objects.get()
+    assert (user.deleted_at, user.is_active, user.has_usable_password()) == (None, True, False)
+
+
+@pytest.mark.parametrize(
+    "subject", ["a/b", "a~b~c", "a b+c", "ü/ß?#%2F", "http://issuer/users/7", "🦉" * 31, "x" * 127, "..", "a.b", "%"]
+)
+def test_ids_of_any_spelling(subject: str) -> None:
+    user_id = f"oidc~{subject}"
+    assert api.post("/user", {"id": user_id, "name": "X", "user-type": "human"}).status == 201
+    assert api.get(address(user_id)).json()["id"] == user_id
+    assert api.put(address(user_id), {"name": "Y", "user-type": "human"}).status == 200
+    assert api.get(address(user_id) + "/roles").json() == {"roles": []}
+    assert api.delete(address(user_id)).status == 204
+    assert api.get(address(user_id)).refused(404, "UserNotFound")
+
+
+def test_ids_that_look_alike_are_different_people() -> None:
+    for user_id in ("oidc~Bob", "oidc~bob", "oidc~\uff42\uff4f\uff42", "oidc~bob ", "kc~bob"):
+        assert api.post("/user", {"id": user_id, "name": "Bob", "user-type": "human"}).status == 201
+    assert len(api.get("/user").json()["users"]) == 5
+    assert api.delete(address("oidc~Bob")).status == 204
+    assert api.get(address("oidc~bob")).status == 200
+
+
+# --- what is known -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_known_of_a_user_is_replaced() -> None:
+    before = provision("bob", email="bob@example.com").json()
+    answer = api.put(address("oidc~bob"), {"name": "Robert", "user-type": "application", "id": "oidc~eve"})
+    assert (answer.status, answer.body) == (200, b"")
+    assert "Content-Type" not in answer.headers
+    after = api.get(address("oidc~bob")).json()
+    assert untimed(after) == {
+        "id": "oidc~bob",
+        "name": "Robert",
+        "user-type": "application",
+        "last-updated-with": "update-endpoint",
+    }
+    assert after["created-at"] == before["created-at"]
+    assert after["updated-at"] > before["updated-at"]
+
+
+@pytest.mark.parametrize("body", [{}, {"name": "X"}, {"user-type": "human"}, {"name": None, "user-type": "human"}])
+def test_name_and_type_are_needed_to_replace(body: dict[str, Any]) -> None:
+    before = provision("bob").json()
+    assert api.put(address("oidc~bob"), body).refused(400, "BadRequestException")
+    assert api.get(address("oidc~bob")).json() == before
+
+
+def test_users_who_are_not_there() -> None:
+    for user_id in ("oidc~nobody", "oidc~' OR 1=1 --", "oidc~*"):
+        target = address(user_id)
+        for answer in (
+            api.get(target),
+            api.put(target, {"name": "X", "user-type": "human"}),
+            api.delete(target),
+            api.get(f"{target}/roles"),
+            api.get(f"{target}/roles/transitive"),
+        ):
+            assert answer.refused(404, "UserNotFound", user_id)
+    for user_id, wire_type in (("nobody", "InvalidUserIdError"), ("oidc~" + "x" * 200, "UserIdTooLongError")):
+        assert api.get(address(user_id)).refused(400, wire_type)
+    assert api.get("/user/oidc~%00").refused(400, "BadRequestException", "NUL")
+    assert api.get("/user/oidc~%ff").refused(400, "BadRequestException")
+    assert not User.objects.exists()
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rights_of_bob(bootstrapped: None) -> None:
+    """Bob is in a role, has a grant and two tokens, one of them revoked long ago; Carol has as much."""
+    project, server = Project.objects.get(), Server.objects.get()
+    role = create_role(actor=INTERNAL, project=project, name="staff")
+    for name in ("bob", "carol"):
+        user_id = provision(name).json()["id"]
+        add_role_members(actor=INTERNAL, project=project, role_id=role.pk, members=Members([user_id]))
+        Grant.objects.create(securable_id=f"server:{server.server_id}", user_id=user_id, privilege="admin")
+        for which, revoked_at in (("new", None), ("old", server.bootstrapped_at)):
+            AccessToken.objects.create(
+                user_id=user_id, name=which, prefix="ik", digest=f"{name} {which}", scopes=[], revoked_at=revoked_at
+            )
+
+
+@pytest.mark.usefixtures("rights_of_bob")
+def test_a_deleted_user_has_no_rights_left() -> None:
+    assert api.delete(address("oidc~bob")).status == 204
+    assert User.objects.get(pk="oidc~bob").deleted_at is not None
+    assert User.objects.get(pk="oidc~bob").name == "Bob", "others name who it was"
+    assert list(RoleMember.objects.values_list("user_id", flat=True)) == ["oidc~carol"]
+    assert list(Grant.objects.values_list("user_id", flat=True)) == ["oidc~carol"]
+    revoked = AccessToken.objects.filter(revoked_at__isnull=False).order_by("digest")
+    assert list(revoked.values_list("digest", flat=True)) == ["bob new", "bob old", "carol old"]
+    long_ago = Server.objects.get().bootstrapped_at
+    assert AccessToken.objects.get(digest="bob old").revoked_at == long_ago
+
+
+@pytest.mark.usefixtures("rights_of_bob")
+def test_a_deleted_user_is_nowhere() -> None:
+    api.delete(address("oidc~bob"))
+    target = address("oidc~bob")
+    for answer in (
+        api.get(target),
+        api.delete(target),
+        api.put(target, {"name": "X", "user-type": "human"}),
+        api.get(f"{target}/roles"),
+    ):
+        assert answer.refused(404, "UserNotFound")
+    assert [user["id"] for user in api.get("/user").json()["users"]] == ["oidc~carol"]
+    assert api.post("/search/user", {"search": "bob"}).json() == {"users": []}
+    [role] = api.get("/role").json()["roles"]
+    body = {"members": [{"type": "user", "id": "oidc~bob"}]}
+    assert api.post(f"/role/{role['id']}/members", body).refused(404, "RoleAssignmentUserNotFound")
+    assert [each["id"] for each in api.get(f"/role/{role['id']}/members").json()["members"]] == ["oidc~carol"]
+
+
+@pytest.mark.usefixtures("rights_of_bob")
+def test_a_deleted_user_who_comes_again_begins_anew() -> None:
+    before = api.get(address("oidc~bob")).json()
+    User.objects.filter(pk="oidc~bob").update(last_login=now())
+    api.delete(address("oidc~bob"))
+    again = provision("bob", name="Bobby")
+    assert again.status == 201, "not 200, nor 409"
+    assert again.json()["name"] == "Bobby"
+    assert again.json()["created-at"] > before["created-at"]
+    assert api.get(address("oidc~bob") + "/roles").json() == {"roles": []}
+    assert not Grant.objects.filter(user_id="oidc~bob").exists()
+    assert not AccessToken.objects.filter(user_id="oidc~bob", revoked_at=None).exists()
+    user = User.objects.get(pk="oidc~bob")
+    assert (user.last_login, user.has_usable_password()) == (None, False)
+
+
+# --- being found ---------------------------------------------------------------------------------------------------
+
+
+def pages_of(target: str, members: str = "users") -> list[list[str]]:
+    """The ids of each page of a listing, to its end."""
+    pages, token = [], ""
+    while True:
+        answer = api.get(f"{target}&pageToken={token}").json()
+        assert answer.keys() <= {members, "next-page-token"}
+        pages.append([each["id"] for each in answer[members]])
+        token = answer.get("next-page-token")
+        if token is None:
+            return pages
+
+
+def test_users_are_listed_in_pages_that_insertion_does_not_move() -> None:
+    for number in range(5):
+        provision(f"u{number}")
+    first = api.get("/user?pageSize=2").json()
+    assert [user["id"] for user in first["users"]] == ["oidc~u0", "oidc~u1"]
+    provision("u00")
+    provision("u9")
+    api.delete(address("oidc~u1"))
+    second = api.get(f"/user?pageSize=2&pageToken={first['next-page-token']}").json()
+    assert [user["id"] for user in second["users"]] == ["oidc~u2", "oidc~u3"]
+    pages = pages_of("/user?pageSize=3")
+    assert pages == [["oidc~u0", "oidc~u00", "oidc~u2"], ["oidc~u3", "oidc~u4", "oidc~u9"]]
+
+
+def test_users_are_listed_by_name() -> None:
+    for name in ("Straße", "STRASSE 2", "100%", "a_b", "axb"):
+        api.post("/user", {"id": f"oidc~{name}", "name": name, "user-type": "human"})
+    assert pages_of("/user?name=stra%C3%9Fe&pageSize=1") == [["oidc~STRASSE 2"], ["oidc~Straße"]]
+    assert pages_of("/user?name=%25") == [["oidc~100%"]]
+    assert pages_of("/user?name=A_B") == [["oidc~a_b"]]
+    assert pages_of("/user?name=nobody") == [[]]
+    assert len(pages_of("/user?name=")[0]) == 5
+
+
+def test_page_tokens_hold_for_their_listing_alone() -> None:
+    for number in range(3):
+        provision(f"u{number}")
+    token = api.get("/user?pageSize=1").json()["next-page-token"]
+    found = api.post("/search/user", {"search": "u", "page-size": 1}).json()["next-page-token"]
+    for target in (f"/user?name=u&pageToken={token}", f"/role?pageToken={token}", f"/user?pageToken={found}"):
+        assert api.get(target).refused(400, "InvalidPaginationToken")
+    for body in (
+        {"search": "u", "page-token": token},
+        {"search": "u1", "page-token": found},
+        {"search": "u", "user-type": "human", "page-token": found},
+        {"search": "u", "page-token": "\U0001f989"},
+        {"search": "u", "page-token": "bm9uc2Vuc2U"},
+    ):
+        assert api.post("/search/user", body).refused(400, "InvalidPaginationToken")
+    for size in ("0", "-1", "x", "1e3", "9" * 12):
+        assert api.get(f"/user?pageSize={size}").refused(400, "BadRequestException", "pageSize")
+
+
+def found(search: str, **more: Any) -> list[str]:
+    answer = api.post("/search/user", {"search": search, **more})
+    assert answer.status == 200, answer.body
+    return [user["id"].removeprefix("oidc~") for user in answer.json()["users"]]
+
+
+@pytest.fixture
+def crowd(bootstrapped: None) -> None:
+    people = {
+        "1": ("Ann", "ann@example.com"),
+        "2": ("Anna Karenina", "tolstoy@example.com"),
+        "3": ("Johanna", ""),
+        "4": ("Jonathan Müller", "jm@example.com"),
+        "5": ("Per Cent 100%", ""),
+        "6": ("X_Y", ""),
+    }
+    for subject, (name, email) in people.items():
+        provision(subject, name=name, email=email, **({"user-type": "application"} if subject == "6" else {}))
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize(
+    ("search", "hits"),
+    [
+        ("ann", ["1", "2", "3"]),
+        ("ANN", ["1", "2", "3"]),
+        ("anna", ["2", "3", "1"]),
+        ("  Anna   ", ["2", "3", "1"]),
+        ("tolstoy@EXAMPLE.com", ["2"]),
+        ("tolstoj@example.com", []),
+        ("Jonahtan", ["4"]),
+        ("jonathan mueller", ["4"]),
+        ("\uff2a\uff4f\uff4e\uff41\uff54\uff48\uff41\uff4e", ["4"]),
+        ("oidc~5", ["5"]),
+        ("100%", ["5"]),
+        ("%", ["5"]),
+        ("x_y", ["6"]),
+        ("' OR 1=1 --", []),
+        ("zzz", []),
+        ("", ["1", "2", "3", "4", "5", "6"]),
+        ("   ", ["1", "2", "3", "4", "5", "6"]),
+        ("anna" + " " * 60 + "nobody", ["2", "3", "1"]),
+        ("\ufdfa" * 10_000, []),
+    ],
+)
+def test_users_are_found_best_first(search: str, hits: list[str]) -> None:
+    assert found(search) == hits
+
+
+@pytest.mark.usefixtures("crowd")
+def test_a_hit_says_who_it_is() -> None:
+    [first, *_] = api.post("/search/user", {"search": "ann"}).json()["users"]
+    assert first == {"id": "oidc~1", "name": "Ann", "email": "ann@example.com", "user-type": "human"}
+    [other] = api.post("/search/user", {"search": "x_y"}).json()["users"]
+    assert other == {"id": "oidc~6", "name": "X_Y", "user-type": "application"}
+    assert found("", **{"user-type": "application"}) == ["6"]
+
+
+def test_ten_are_found_unless_more_are_asked_for() -> None:
+    for number in range(25):
+        provision(f"user{number:02}", name="Same Name" if number % 2 else f"Same Name {number}")
+    assert len(found("same name")) == 10
+    pages, token = [], None
+    while True:
+        answer = api.post("/search/user", {"search": "same name", "page-size": 10, "page-token": token}).json()
+        pages += [user["id"] for user in answer["users"]]
+        token = answer.get("next-page-token")
+        if token is None:
+            break
+    assert len(pages) == len(set(pages)) == 25
+    assert all(int(user_id[-2:]) % 2 for user_id in pages[:12]), "equal names come first"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"search": None}, {"search": 7}, {"search": ["a"]}, {"search": "a\x00"}, [],
+     {"search": "a", "page-size": 0}, {"search": "a", "page-size": "x"}, {"search": "a", "user-type": "robot"}],
+)  # fmt: skip
+def test_searches_that_are_none(body: Any) -> None:
+    assert api.post("/search/user", body).refused(400, "BadRequestException")
+
+
+# --- rights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
+    """What the authorizer was asked; it refuses everything."""
+    asked: list[tuple[Can, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, f"{securable_type.value}:{object_id}"))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+    return asked
+
+
+def test_rights_are_asked_for_others(
+    alice: CallerClient, asked: list[tuple[Can, str]], everything: Callable[[], Fingerprint]
+) -> None:
+    User.objects.create(id="oidc~bob", name="Bob")
+    server = f"server:{Server.objects.get().server_id}"
+    before = everything()
+    for user_id in ("oidc~bob", "oidc~nobody"):
+        target, securable = address(user_id), f"user:{user_id}"
+        body = {"id": user_id, "name": "X", "user-type": "human", "update-if-exists": True}
+        for answer in (
+            alice.get("/user"),
+            alice.post("/user", body),
+            alice.get(target),
+            alice.put(target, body),
+            alice.delete(target),
+            alice.get(f"{target}/roles"),
+            alice.get(f"{target}/roles/transitive"),
+        ):
+            assert answer.refused(403, "ForbiddenException")
+        assert asked == [
+            (Can.LIST_USERS, server),
+            (Can.PROVISION_USERS, server),
+            (Can.READ, securable),
+            (Can.UPDATE, securable),
+            (Can.DELETE, securable),
+            (Can.READ_ROLE_ASSIGNMENTS, securable),
+            (Can.READ_ROLE_ASSIGNMENTS, securable),
+        ]
+        asked.clear()
+    assert everything() == before
+
+
+def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+    assert alice.post("/user", {}).status == 201
+    me = address("oidc~alice")
+    assert alice.post("/user", {"id": "oidc~alice", "update-if-exists": True}).status == 200
+    assert alice.get(me).status == 200
+    assert alice.put(me, {"name": "Al", "user-type": "human"}).status == 200
+    assert alice.get(f"{me}/roles").json() == {"roles": []}
+    assert alice.get(f"{me}/roles/transitive").json() == {"roles": []}
+    assert alice.post("/search/user", {"search": "al"}).json()["users"][0]["id"] == "oidc~alice"
+    assert alice.delete(me).status == 204
+    assert asked == []
+
+
+def test_methods_that_users_do_not_have(warehouse: Warehouse) -> None:
+    assert api.delete("/user").refused(405, "MethodNotAllowedException")
+    assert api.post(address("oidc~x"), {}).refused(405, "MethodNotAllowedException")
+    assert api.get("/search/user").refused(405, "MethodNotAllowedException")
+    assert Securable.objects.filter(type="user").count() == 0

@@ -1,0 +1,77 @@
+"""Callers by name: the token `alice` speaks for `oidc~alice`. Everything behind the verification of tokens is real."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tenancy.authn import providers, requests, verification
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.identity import Identity
+from tests.wsgi_client import Answer, ApiClient, call
+
+
+class NamedCallers(Authenticator):
+    """Takes tokens that were made known to it, and no others."""
+
+    def __init__(self) -> None:
+        self.identities: dict[str, Identity] = {}
+
+    def add(self, token: str, identity: Identity) -> None:
+        """From now on `token` speaks for `identity`."""
+        self.identities[token] = identity
+        verification.verified_tokens.clear()
+
+    def person(self, name: str, *, roles: tuple[str, ...] = ()) -> str:
+        """The id of a person whose token is their name."""
+        identity = Identity(f"oidc~{name}", "oidc", "human", name.title(), f"{name}@example.com", roles)
+        self.add(name, identity)
+        return identity.user_id
+
+    def is_for(self, token: str) -> bool:
+        return True
+
+    def verify(self, token: str) -> Verified:
+        identity = self.identities.get(token)
+        if identity is None:
+            raise AuthenticationFailed("nobody knows this token")
+        return Verified(identity, time.time() + 3600)
+
+
+@pytest.fixture
+def callers(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCallers]:
+    """Authentication is on, with tokens of people whom the test names."""
+    named = NamedCallers()
+    for module in (providers, requests, verification):  # each has the name of its own
+        monkeypatch.setattr(module, "authenticators", lambda: (named,))
+    verification.verified_tokens.clear()
+    yield named
+    verification.verified_tokens.clear()
+
+
+class CallerClient(ApiClient):
+    """Calls below one address, with a token."""
+
+    def __init__(self, base: str, token: str) -> None:
+        super().__init__(base)
+        self.token = token
+
+    def get(self, target: str = "", **headers: str) -> Answer:
+        return super().get(target, **self._with_token(headers))
+
+    def delete(self, target: str = "", **headers: str) -> Answer:
+        return super().delete(target, **self._with_token(headers))
+
+    def post(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+        return super().post(target, body, raw=raw, **self._with_token(headers))
+
+    def put(self, target: str = "", body: object = None, *, raw: bytes | None = None, **headers: str) -> Answer:
+        return super().put(target, body, raw=raw, **self._with_token(headers))
+
+    def head(self, target: str = "") -> Answer:
+        return call("HEAD", self.base + target, headers=self._with_token({}))
+
+    def _with_token(self, headers: dict[str, str]) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}", **headers}
