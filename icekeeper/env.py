@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import (
+    AfterValidator,
     AnyHttpUrl,
     BaseModel,
     BeforeValidator,
@@ -57,6 +58,13 @@ def _list(value: object) -> object:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
+def _user_ids(ids: list[str]) -> list[str]:
+    """Each is `<provider>~<subject>`: one of another form would name nobody."""
+    if any(not all(each.partition("~")[::2]) for each in ids):
+        raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
+    return ids
+
+
 def _database_url(value: object) -> object:
     """A URL that libpq understands. The value is a secret, so no message repeats it."""
     if isinstance(value, str):
@@ -74,6 +82,7 @@ Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
 """At most a hundred years: one that a clock can wait for and dates can be counted back by."""
 StringList = Annotated[list[str], BeforeValidator(_list)]
+UserIdList = Annotated[list[str], BeforeValidator(_list), AfterValidator(_user_ids)]
 
 
 class ServerSettings(BaseModel):
@@ -187,6 +196,9 @@ class Settings(BaseModel):
     authz_backend: Literal["allowall"] = Field(
         "allowall", description="Who decides about rights; this version knows allowall"
     )
+    instance_admins: UserIdList = Field(
+        [], description="Ids of the users who alone may change managed warehouses, such as [oidc~alice]"
+    )
 
     idempotency: IdempotencySettings = Field(
         default_factory=IdempotencySettings, description="Requests that clients send again"
@@ -195,6 +207,28 @@ class Settings(BaseModel):
     role: RoleSettings = Field(default_factory=RoleSettings, description="Groups of users and of each other")
 
     task_poll_interval: Duration = Field(10.0, description="How often a worker that has nothing to do looks for work")
+
+    # --- credentials of warehouses ------------------------------------------------------------------------------
+    pg_encryption_key: Annotated[SecretStr, Field(min_length=1)] | None = Field(
+        None,
+        description="Any long random text, the same on every server: credentials of warehouses are stored encrypted "
+        "with it. PostgreSQL keeps none without it; beside SQLite the signing key serves",
+    )
+    enable_aws_system_credentials: bool = Field(
+        default=False, description="Warehouses may use this server's own AWS identity"
+    )
+    enable_azure_system_credentials: bool = Field(
+        default=False, description="Warehouses may use this server's own Azure identity"
+    )
+    enable_gcp_system_credentials: bool = Field(
+        default=False, description="Warehouses may use this server's own Google Cloud identity"
+    )
+    s3_enable_direct_system_credentials: bool = Field(
+        default=False, description="Warehouses may use the AWS identity without assume-role-arn"
+    )
+    s3_require_external_id_for_system_credentials: bool = Field(
+        default=True, description="Warehouses that use the AWS identity must have an external-id"
+    )
 
     # --- database -----------------------------------------------------------------------------------------------
     pg_database_url_write: DatabaseUrl | None = Field(
@@ -322,7 +356,7 @@ OWN_FIELDS = frozenset(
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
 GUARDS = re.compile(
-    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|INSTANCE_ADMINS|OPENFGA__|TRUSTED_ENGINES__"
+    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|OPENFGA__|TRUSTED_ENGINES__"
     r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
 )
 """Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe."""

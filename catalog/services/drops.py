@@ -61,7 +61,7 @@ def drop_tabular(
     current = target.tabular_for(actor, Can.DROP, kind)
     with write_transaction():
         warehouse = lock_warehouse(warehouse_id)  # its rules as they are now
-        if warehouse is None:
+        if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
         row = _lock_named(current, identifier)
         if row is None:

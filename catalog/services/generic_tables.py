@@ -23,6 +23,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.io.stores import require_served
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -63,7 +64,8 @@ def create_generic_table(
     """Make a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
 
     `schema` and `statistics` are any JSON values and kept as they are. Raises `InvalidName`, `InvalidFormat`,
-    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`.
+    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`, and
+    `Unsupported` where the server could not delete its files.
     """
     identifier = Identifier(levels, _name(name))
     described = GenericTable(
@@ -77,6 +79,7 @@ def create_generic_table(
     namespace_id = target.namespace_for(actor, Can.CREATE_GENERIC_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, KIND, identifier)
+    require_served(target.storage_profile)  # who drops it may want its files deleted
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
     with making(KIND, identifier), write_transaction():

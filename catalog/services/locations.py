@@ -17,7 +17,7 @@ from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
-from storage.profiles.location import location_inside, parents
+from storage.profiles.location import location_inside, new_location_inside, parents
 
 # Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of what
 # lies below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
@@ -83,7 +83,7 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
     """
     if location is None:
         return own_location(target, tabular_uuid)
-    location_inside(location, base=target.warehouse_location)
+    new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage_profile)
     return str(location).rstrip("/")
 
 

@@ -27,7 +27,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
-from storage.profiles.location import location_inside
+from storage.profiles.location import location_inside, new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -107,7 +107,7 @@ def create_namespace(
 def _location(warehouse: Warehouse, chosen: str | None, namespace_id: UUID) -> str:
     if chosen is None:
         return f"{warehouse.location}/{namespace_id}"
-    location = location_inside(chosen, base=warehouse.location)
+    location = new_location_inside(chosen, base=warehouse.location, storage_profile=warehouse.storage_profile)
     location_inside(f"{location}/{namespace_id}", base=warehouse.location)  # tabulars below it must have a place
     require_outside_tabulars(warehouse=warehouse, location=location)
     return location

@@ -27,6 +27,7 @@ from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
 from tenancy.actor import Actor
 
 T = TypeVar("T")
@@ -172,7 +173,9 @@ def _found(actor: Actor, request: RequestKey) -> Any:
 
 
 def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
-    outcome = Outcome.objects.filter(warehouse_id=request.warehouse_id, key=request.key).first()
+    # What was done in a warehouse that is not active any more is told to nobody.
+    active = Warehouse.objects.filter(pk=request.warehouse_id, status=Warehouse.Status.ACTIVE).values("pk")
+    outcome = Outcome.objects.filter(warehouse_id__in=active, key=request.key).first()
     if outcome is None:
         return None
     if bytes(outcome.fingerprint) != request.fingerprint:

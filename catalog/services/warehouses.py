@@ -7,29 +7,27 @@ from uuid import UUID
 from django.db import IntegrityError
 from django.db.models import RestrictedError
 
-from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected, no_such_warehouse
+from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
 from catalog.models import Namespace
 from icekeeper.kernel.write_transaction import write_transaction
-from storage.models import Warehouse
+from storage.services.warehouse_changes import locked_for
+from storage.services.warehouse_storage import keep_credential
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
 from tenancy.authz.securables import remove_securable
 from tenancy.models import Securable
 
 
 def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
-    """Forget an empty warehouse; its files stay.
+    """Forget an empty warehouse with its credential; its files stay.
 
-    Raises `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409), `WarehouseProtected` (409) unless `force`.
+    Raises `NoSuchWarehouse`, `WarehouseManaged` (403), `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409),
+    `WarehouseProtected` (409) unless `force`.
     """
     try:
         with write_transaction():
-            warehouse = Warehouse.objects.select_for_update().filter(pk=warehouse_id).first()
-            if warehouse is None:
-                raise no_such_warehouse(warehouse_id)
-            require(actor, Can.DELETE, Securable.Type.WAREHOUSE, warehouse_id)
+            warehouse = locked_for(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True)
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.filter(warehouse_id=warehouse_id).exists():
@@ -38,6 +36,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 raise WarehouseHasUnfinishedTasks(
                     f"Files of dropped tables are still to be deleted in {warehouse.name}"
                 )
+            keep_credential(warehouse, None)
             warehouse.delete()
             remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
     except (RestrictedError, IntegrityError):

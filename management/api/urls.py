@@ -5,7 +5,13 @@ from __future__ import annotations
 from django.urls import path
 
 from management.api.endpoint_statistics import EndpointStatisticsView
-from management.api.projects import ProjectListView, ProjectView
+from management.api.projects import (
+    ProjectByIdView,
+    ProjectListView,
+    ProjectView,
+    RenameProjectByIdView,
+    RenameProjectView,
+)
 from management.api.protection import (
     GenericTableProtectionView,
     NamespaceProtectionView,
@@ -26,6 +32,17 @@ from management.api.server import BootstrapView, ServerInfoView
 from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
 from management.api.tokens import TokenRotationView, TokensView, TokenView
 from management.api.users import UserSearchView, UsersView, UserView
+from management.api.warehouse_changes import (
+    ActivateWarehouseView,
+    DeactivateWarehouseView,
+    RenameWarehouseView,
+    WarehouseDeleteProfileView,
+    WarehouseFormatVersionPolicyView,
+    WarehouseManagedByView,
+    WarehouseProtectionView,
+    WarehouseStorageCredentialView,
+    WarehouseStorageView,
+)
 from management.api.warehouses import WarehousesView, WarehouseView
 from management.api.whoami import WhoamiView
 
@@ -37,6 +54,9 @@ urlpatterns = [
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
     path("v1/bootstrap", BootstrapView.as_view(), name="bootstrap"),
     path("v1/project", ProjectView.as_view(), name="project"),
+    path("v1/project/rename", RenameProjectView.as_view(), name="rename-project"),
+    path("v1/project/<str:project_id>", ProjectByIdView.as_view(), name="project-by-id"),
+    path("v1/project/<str:project_id>/rename", RenameProjectByIdView.as_view(), name="rename-project-by-id"),
     path("v1/project-list", ProjectListView.as_view(), name="project-list"),
     path("v1/endpoint-statistics", EndpointStatisticsView.as_view(), name="endpoint-statistics"),
     path("v1/service-account", ServiceAccountsView.as_view(), name="service-accounts"),
@@ -46,6 +66,15 @@ urlpatterns = [
     path("v1/token/<str:token_id>/rotate", TokenRotationView.as_view(), name="token-rotation"),
     path("v1/warehouse", WarehousesView.as_view(), name="warehouses"),
     path("v1/warehouse/<str:warehouse_id>", WarehouseView.as_view(), name="warehouse"),
+    path(f"{_WAREHOUSE}/rename", RenameWarehouseView.as_view(), name="rename-warehouse"),
+    path(f"{_WAREHOUSE}/activate", ActivateWarehouseView.as_view(), name="activate-warehouse"),
+    path(f"{_WAREHOUSE}/deactivate", DeactivateWarehouseView.as_view(), name="deactivate-warehouse"),
+    path(f"{_WAREHOUSE}/delete-profile", WarehouseDeleteProfileView.as_view(), name="warehouse-delete-profile"),
+    path(f"{_WAREHOUSE}/format-version-policy", WarehouseFormatVersionPolicyView.as_view(), name="warehouse-formats"),
+    path(f"{_WAREHOUSE}/protection", WarehouseProtectionView.as_view(), name="warehouse-protection"),
+    path(f"{_WAREHOUSE}/managed-by", WarehouseManagedByView.as_view(), name="warehouse-managed-by"),
+    path(f"{_WAREHOUSE}/storage", WarehouseStorageView.as_view(), name="warehouse-storage"),
+    path(f"{_WAREHOUSE}/storage-credential", WarehouseStorageCredentialView.as_view(), name="warehouse-credential"),
     path(f"{_WAREHOUSE}/namespace/{_PROTECTION}", NamespaceProtectionView.as_view(), name="namespace-protection"),
     path(f"{_WAREHOUSE}/table/{_PROTECTION}", TableProtectionView.as_view(), name="table-protection"),
     path(f"{_WAREHOUSE}/view/{_PROTECTION}", ViewProtectionView.as_view(), name="view-protection"),

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key, require_name
-from storage.services.warehouses import LONGEST_EXPIRATION_SECONDS, MAX_NAME_BYTES, SUPPORTED_FORMAT_VERSIONS
+from storage.services.warehouse_rules import LONGEST_EXPIRATION_SECONDS, MAX_NAME_BYTES, SUPPORTED_FORMAT_VERSIONS
 from tenancy.services.bootstrap import LONGEST_EMAIL, require_user_id
 
 MOST_ENTRIES = 1000

@@ -14,14 +14,15 @@ from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
-from storage.profiles.local import read_local_profile
-from storage.services.warehouses import (
-    create_warehouse,
+from storage.profiles.kinds import read_profile, read_profile_alone
+from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
     set_format_version_policy,
     set_warehouse_protection,
 )
+from storage.services.warehouse_storage import read_new_credential
+from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project
@@ -123,10 +124,10 @@ class _Planning:
 
     def _plan_new(self, path: str, entry: DeclaredWarehouse) -> None:
         try:
-            _as_stored(entry.storage_profile)
             credential = resolved(entry.storage_credential, f"{path}.storage-credential")
+            read_profile(entry.storage_profile, read_new_credential(credential))
         except CatalogError as refusal:
-            self.problems.append(f"{path}.storage-profile: {refusal.message.removeprefix('storage-profile: ')}")
+            self.problems.append(f"{path}.{refusal.message}")
             return
         except MissingSecret as missing:
             self.problems.append(str(missing))
@@ -174,14 +175,6 @@ def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None
         set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
 
 
-def _as_stored(profile: dict[str, Any]) -> dict[str, Any]:
-    """The profile as the storage room would keep it. Raises `CatalogError` for one that cannot be used."""
-    if profile["type"] != "local":
-        return profile
-    stored, _ = read_local_profile(profile, root=settings.ICEKEEPER.local_storage_root)
-    return stored
-
-
 def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[str]:
     """Where a warehouse stores is not changed from here: its tables would be left behind."""
     path = f"{path}.storage-profile"
@@ -190,11 +183,11 @@ def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) 
         yield f"{path}.type: the warehouse {warehouse.name!r} is of type {there['type']}, which cannot be changed"
         return
     try:
-        declared = _as_stored(entry.storage_profile)
+        declared = read_profile_alone(entry.storage_profile).as_json()
     except CatalogError as refusal:
-        yield f"{path}: {refusal.message.removeprefix('storage-profile: ')}"
+        yield f"{path.removesuffix('storage-profile')}{refusal.message}"
         return
-    for member in sorted(entry.storage_profile):
+    for member in sorted(entry.storage_profile.keys() & declared.keys()):
         if declared[member] != there.get(member):
             yield f"{path}.{member}: the warehouse {warehouse.name!r} has another one, which is not changed from here"
 

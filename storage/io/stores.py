@@ -8,19 +8,36 @@ from typing import Any
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors import BadRequest, Unsupported
 from storage.io.local import LocalStore
 from storage.io.port import ObjectStore
 
 
 def store_for(storage_profile: dict[str, Any]) -> ObjectStore:
-    """The store of a warehouse with this profile. Raises `BadRequest` when this server cannot serve its kind."""
-    if storage_profile.get("type") != "local":
-        raise BadRequest(f"Storage of type {storage_profile.get('type')!r} is not supported")
+    """The store of a warehouse with this profile.
+
+    Raises `Unsupported` (406) when this server cannot serve its kind, `BadRequest` when local ones are off.
+    """
+    require_served(storage_profile)
     root = settings.ICEKEEPER.local_storage_root
     if root is None:
         raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
     return _local_store(root)
+
+
+def require_served(storage_profile: dict[str, Any]) -> None:
+    """Raises `Unsupported` (406) for a warehouse in which nothing can be that has files, or will leave some."""
+    kind = storage_profile.get("type")
+    if kind != "local":
+        raise Unsupported(
+            f"Warehouses on storage of type {kind} cannot hold tables, views or generic tables in this version yet"
+        )
+
+
+def make_base(storage_profile: dict[str, Any], location: str) -> None:
+    """Make the location usable as the base of a warehouse. Only folders need that."""
+    if storage_profile["type"] == "local":
+        store_for(storage_profile).make_folder(location)
 
 
 @lru_cache(maxsize=8)

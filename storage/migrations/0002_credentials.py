@@ -34,4 +34,12 @@ class Migration(migrations.Migration):
             name='secret_id',
             field=models.UUIDField(null=True),
         ),
+        migrations.AddIndex(
+            model_name='warehouse',
+            index=models.Index(fields=['project', 'id'], name='warehouse_by_project'),
+        ),
+        migrations.AddIndex(
+            model_name='warehouse',
+            index=models.Index(fields=['project', 'status', 'id'], name='warehouse_by_status'),
+        ),
     ]

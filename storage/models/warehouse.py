@@ -43,6 +43,10 @@ class Warehouse(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "name_key"], name="warehouse_name_once_per_project")]
+        indexes = [
+            models.Index(fields=["project", "id"], name="warehouse_by_project"),
+            models.Index(fields=["project", "status", "id"], name="warehouse_by_status"),
+        ]
 
     def __str__(self) -> str:
         return self.name

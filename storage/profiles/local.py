@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, ClassVar, Literal
+
+from django.conf import settings
+from pydantic import AfterValidator, ConfigDict, Field
 
 from icekeeper.kernel.errors import BadRequest, InvalidLocation
-from storage.profiles.options import MAY_HOLD_FILES, VERIFY
+from storage.profiles.profile import Profile
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)
 MAX_LOCATION_BYTES = 2000
@@ -49,23 +52,15 @@ def local_path(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def read_local_profile(profile: dict[str, Any], *, root: Path | None) -> tuple[dict[str, Any], str]:
-    """The profile as it is stored, and the base location of the warehouse.
+def _below_root(path: str) -> str:
+    """The folder with the links above it resolved that the operator may have put into the path of the root.
 
-    Raises `BadRequest` when local warehouses are off (`root` is None) or a field is wrong, `InvalidLocation` when the
-    folder does not lie below `root`.
+    Raises `BadRequest` when local warehouses are off, `InvalidLocation` when the folder does not lie below the root.
     """
+    root = settings.ICEKEEPER.local_storage_root
     if root is None:
         raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
-    unknown = sorted(set(profile) - {"type", "path", VERIFY, MAY_HOLD_FILES})
-    if unknown:
-        raise BadRequest(f"storage-profile: unknown field {unknown[0]!r} for type local")
-    options = {VERIFY: profile.get(VERIFY, True), MAY_HOLD_FILES: profile.get(MAY_HOLD_FILES, False)}
-    for name, value in options.items():
-        if not isinstance(value, bool):
-            raise BadRequest(f"storage-profile: {name} must be true or false")
-    path = profile.get("path")
-    if not isinstance(path, str) or not path.startswith("/"):
+    if not path.startswith("/"):
         raise BadRequest("storage-profile: path must be an absolute path")
     location = normalize_location(f"file://{path}")
     real_root = root.resolve()
@@ -75,6 +70,25 @@ def read_local_profile(profile: dict[str, Any], *, root: Path | None) -> tuple[d
         except ValueError:
             continue
         if below.parts:
-            location = f"file://{real_root / below}"
-            return {"type": "local", "path": str(real_root / below), **options}, location
+            return str(real_root / below)
     raise InvalidLocation(f"storage-profile: path must lie below the folder for local warehouses, {root}")
+
+
+class LocalProfile(Profile):
+    """A folder of the server's machine, below `ICEKEEPER__LOCAL_STORAGE_ROOT`."""
+
+    model_config = ConfigDict(extra="forbid")
+    fixed: ClassVar = ("path",)
+
+    type: Literal["local"]
+    path: Annotated[str, AfterValidator(_below_root)] = Field(description="Absolute path of the folder")
+    verify_metadata_on_load: bool = Field(
+        default=True, description="Answer 404 when the metadata file of a table is gone, instead of what it said"
+    )
+    allow_non_empty_locations: bool = Field(
+        default=False, description="Let a new table be put at a location that holds files already"
+    )
+
+    @property
+    def location(self) -> str:
+        return f"file://{self.path}"

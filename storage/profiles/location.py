@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote
 
 from icekeeper.kernel.errors import InvalidLocation
-from storage.profiles.local import normalize_location
+from storage.profiles.azure import ONELAKE_HOST
+from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
+
+SPELLINGS: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
+"""By the scheme of a warehouse: those that name the same objects. New locations need leave for all but the first."""
+
+_ADDRESS = re.compile(r"([a-z0-9]+)://([^/]+)(/.*)?", re.DOTALL)
 
 
 def location_inside(location: object, *, base: str) -> str:
     """The compared form of a location that a client chose; raises `InvalidLocation` unless it lies below `base`."""
     if not isinstance(location, str):
         raise InvalidLocation("The location must be a string")
-    normalized = normalize_location(location)
+    normalized = normalize(location, base=base)
     if not normalized.startswith(base + "/"):
         raise InvalidLocation(f"Location {location!r} does not lie in the warehouse, {base}")
     return normalized
+
+
+def new_location_inside(location: object, *, base: str, storage_profile: dict[str, Any]) -> str:
+    """As `location_inside`, for something new: other spellings of the scheme must be allowed by the warehouse."""
+    inside = location_inside(location, base=base)
+    if not storage_profile.get("allow-alternative-protocols"):
+        scheme, spelled = (str(each).partition(":")[0] for each in (base, location))
+        if scheme != spelled:
+            raise InvalidLocation(f"Location {location!r} must begin with {scheme}: in this warehouse")
+    return inside
+
+
+def normalize(location: str, *, base: str) -> str:
+    """The compared form of a location of the same kind of store as `base`. Raises `InvalidLocation`."""
+    return normalize_location(location) if base.startswith("file:") else _normalize(location, base)
 
 
 def parents(location: str, *, base: str) -> Iterator[str]:
@@ -24,3 +49,31 @@ def parents(location: str, *, base: str) -> Iterator[str]:
     while (at := location.find("/", at)) != -1:
         yield location[:at]
         at += 1
+
+
+def _normalize(location: str, base: str) -> str:
+    """The compared form of a location in an object store: the base's scheme, no trailing slash, else byte by byte."""
+    scheme = base.partition(":")[0]
+    matched = _ADDRESS.fullmatch(location)
+    if matched is None or matched[1] not in SPELLINGS[scheme]:
+        raise InvalidLocation(f"Location {location[:200]!r} is not a {scheme}: location")
+    if len(location.encode(errors="replace")) > MAX_LOCATION_BYTES:
+        raise InvalidLocation(f"Location is longer than {MAX_LOCATION_BYTES} bytes")
+    if any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in location):
+        raise InvalidLocation(f"Location {location!r} holds a control character")
+    authority, path = matched[2], (matched[3] or "").removesuffix("/")
+    if re.search(r"[?#]|://", path):
+        raise InvalidLocation(f"Location {location!r} holds a character that is not allowed there")
+    segments = path.split("/")[1:]
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise InvalidLocation(f"Location {location!r} has empty or dot segments")
+    if scheme == "abfss":
+        _require_azure_keeps(location, authority, segments)
+    return f"{scheme}://{authority}{path}"
+
+
+def _require_azure_keeps(location: str, authority: str, segments: list[str]) -> None:
+    if any(unquote(segment).strip() in {"", "/", ".", ".."} for segment in segments):
+        raise InvalidLocation(f"Location {location!r} has segments that Azure decodes to nothing, dots or a slash")
+    if authority.endswith(f".{ONELAKE_HOST}") and "%" in "".join(segments):
+        raise InvalidLocation(f"Location {location!r} holds a %, which OneLake would decode")

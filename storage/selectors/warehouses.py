@@ -4,23 +4,47 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from icekeeper.kernel.errors import NoSuchWarehouse
+from icekeeper.kernel.paging import Page, page_of
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import authorizer, require
 from tenancy.models import Project, Securable
+
+
+def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
+    return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
 
 def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """The warehouse, active or not. Raises `NoSuchWarehouse`."""
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     if warehouse is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        raise no_such_warehouse(warehouse_id)
     require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id)
     return warehouse
 
 
-def list_warehouses_for(*, actor: Actor, project: Project, statuses: Sequence[str]) -> list[Warehouse]:
-    """The warehouses of a project in order of creation."""
+def list_warehouses_for(
+    *, actor: Actor, project: Project, statuses: Sequence[str], page: Page
+) -> tuple[list[Warehouse], str | None]:
+    """Those of a project that `actor` may see, in order of creation, and the token of the next page (None: no more).
+
+    A page is filled up for those that are left out: only the last one is short.
+    """
     require(actor, Can.LIST_WAREHOUSES, Securable.Type.PROJECT, project.pk)
-    return list(Warehouse.objects.filter(project=project, status__in=statuses).order_by("id"))
+    warehouses = Warehouse.objects.filter(project=project).order_by("id")
+    if set(statuses) != set(Warehouse.Status.values):
+        warehouses = warehouses.filter(status__in=statuses)
+    after, seen = page.after_id(), list[tuple[object, Warehouse]]()
+    wanted = page.sql_limit
+    while True:
+        found = list(warehouses.filter(pk__gt=after)[:wanted])
+        seen += [(each.pk, each) for each in found if _is_shown(actor, each)]
+        if len(found) < wanted or len(seen) >= wanted:
+            return page_of(seen, page)
+        after = found[-1].pk
+
+
+def _is_shown(actor: Actor, warehouse: Warehouse) -> bool:
+    return authorizer().allows(actor, Can.INCLUDE_IN_LIST, Securable.Type.WAREHOUSE, warehouse.pk)

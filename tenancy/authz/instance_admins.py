@@ -1,10 +1,25 @@
-"""Those whom the deployment itself trusts with everything but data, whatever rights they were given."""
+"""The people of the deployment itself: `LAKEKEEPER__INSTANCE_ADMINS`, read at the start, in no database."""
 
 from __future__ import annotations
 
+from django.conf import settings
+
+from icekeeper.kernel.errors import Forbidden
 from tenancy.actor import Actor
 
 
+class InstanceAdminRequired(Forbidden):
+    wire_type = "InstanceAdminRequired"
+
+
 def is_instance_admin(actor: Actor) -> bool:
-    """Whether `actor` acts as one. No setting names any in this version, so nobody is."""
-    return False
+    """Nobody is one in an assumed role; the server's own commands always are."""
+    if actor.is_internal:
+        return True
+    return actor.assumed_role is None and actor.user_id in settings.ICEKEEPER.instance_admins
+
+
+def require_instance_admin(actor: Actor) -> None:
+    """Raises `InstanceAdminRequired` (403)."""
+    if not is_instance_admin(actor):
+        raise InstanceAdminRequired(f"{actor.name} is no instance admin: LAKEKEEPER__INSTANCE_ADMINS names them")

@@ -5,7 +5,11 @@ import re
 from django.conf import settings
 
 from icekeeper.kernel.errors import BadRequest, NotFound
-from tenancy.models import Project
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import authorizer, require
+from tenancy.models import Project, Securable
+from tenancy.selectors.server import get_server
 
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -22,12 +26,21 @@ class ProjectNotFound(NotFound):
     wire_type = "ProjectNotFound"
 
 
+def require_project_id(text: str) -> str:
+    """Raises `MalformedProjectId` (400) for what cannot be one."""
+    if not _PROJECT_ID.fullmatch(text):
+        raise MalformedProjectId("A project id is made of letters, digits, _ and -, at most 128")
+    return text
+
+
+def no_such_project(project_id: object) -> ProjectNotFound:
+    return ProjectNotFound(f"Project does not exist: {project_id}")
+
+
 def requested_project_id(given: str | None) -> str | None:
     """The project that a request means: `given` by header or body, else the default one; None when there is none."""
     if given:
-        if not _PROJECT_ID.fullmatch(given):
-            raise MalformedProjectId("A project id is made of letters, digits, _ and -, at most 128")
-        return given
+        return require_project_id(given)
     return settings.ICEKEEPER.default_project_id if settings.ICEKEEPER.enable_default_project else None
 
 
@@ -38,9 +51,21 @@ def get_project(given: str | None) -> Project:
         raise ProjectIdMissing("No project: send x-project-id, or enable the default project")
     project = Project.objects.filter(pk=project_id).first()
     if project is None:
-        raise ProjectNotFound(f"Project does not exist: {project_id}")
+        raise no_such_project(project_id)
     return project
 
 
-def list_projects() -> list[Project]:
-    return list(Project.objects.order_by("created_at", "id"))
+def get_project_for(*, actor: Actor, given: str | None) -> Project:
+    """As `get_project`, for who asks about the project itself."""
+    project = get_project(given)
+    require(actor, Can.GET_METADATA, Securable.Type.PROJECT, project.pk)
+    return project
+
+
+def list_projects_for(*, actor: Actor) -> list[Project]:
+    """The projects that `actor` may see, in order of creation."""
+    projects = list(Project.objects.order_by("created_at", "id"))
+    allows = authorizer().allows
+    if allows(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
+        return projects
+    return [each for each in projects if allows(actor, Can.INCLUDE_IN_LIST, Securable.Type.PROJECT, each.pk)]

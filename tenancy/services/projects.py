@@ -1,68 +1,120 @@
-"""Writes of projects."""
+"""Projects: made, renamed, deleted."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.db import IntegrityError
+from django.db.models import RestrictedError
 
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
-from tenancy.authz.securables import add_securable
-from tenancy.models import Project, Securable, Server
-from tenancy.selectors.projects import ProjectNotFound, requested_project_id
+from tenancy.authz.securables import add_securable, remove_securables
+from tenancy.models import Project, Role, Securable
+from tenancy.selectors.projects import no_such_project, require_project_id
+from tenancy.selectors.server import get_server
 
-MAX_NAME_BYTES: Final = 128
+MAX_NAME_BYTES = 128
 
 
-class ProjectExists(Conflict):
+class EmptyProjectName(BadRequest):
+    wire_type = "EmptyProjectName"
+
+
+class ProjectNameTooLong(BadRequest):
+    wire_type = "ProjectNameTooLong"
+
+
+class ProjectIdAlreadyExists(Conflict):
     wire_type = "ProjectIdAlreadyExists"
 
 
-class ProjectNameExists(Conflict):
+class ProjectNameAlreadyExists(Conflict):
     wire_type = "ProjectNameAlreadyExists"
 
 
-def create_project(*, actor: Actor, name: str, project_id: str | None = None) -> Project:
-    """Make a project, with a new UUID as its id unless one is chosen.
+class ProjectNotEmpty(Conflict):
+    wire_type = "ProjectNotEmpty"
 
-    Raises `ProjectExists`, `ProjectNameExists` (409), `MalformedProjectId`, `BadRequest` (400).
+
+def create_project(*, actor: Actor, name: str, project_id: str | None = None) -> Project:
+    """Make a project, by default under a new UUID; its creator is `project_admin` of it.
+
+    Raises `EmptyProjectName`, `ProjectNameTooLong`, `MalformedProjectId` (400), `ProjectIdAlreadyExists`,
+    `ProjectNameAlreadyExists` (409).
     """
-    server = Server.objects.get()
-    require(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server.server_id)
-    name = _checked_name(name)
-    chosen = (requested_project_id(project_id) if project_id else None) or str(new_id())
+    checked = _checked_name(name)
+    wanted = str(new_id()) if project_id is None else require_project_id(project_id)
+    server_id = get_server().server_id
+    require(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
     try:
         with write_transaction():
-            Server.objects.select_for_update().get()
-            if Project.objects.filter(pk=chosen).exists():
-                raise ProjectExists(f"A project with the id {chosen} already exists")
-            project = Project.objects.create(id=chosen, name=name, name_key=name_key(name))
-            add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+            # Looked at first, as the error of a constraint does not tell which one it was.
+            if Project.objects.filter(pk=wanted).exists():
+                raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already")
+            project = Project(id=wanted, name=checked, name_key=name_key(checked))
+            project.save(force_insert=True)
+            add_securable(Securable.Type.PROJECT, wanted, parent=(Securable.Type.SERVER, server_id))
+            grant_creator(actor, PROJECT_ADMIN, (Securable.Type.PROJECT, wanted))
     except IntegrityError:
-        raise ProjectNameExists(f"A project named {name!r} already exists") from None
+        if Project.objects.filter(pk=wanted).exists():
+            raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already") from None
+        if Project.objects.filter(name_key=name_key(checked)).exists():
+            raise _name_taken(checked) from None
+        raise
     return project
 
 
 def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
-    """Raises `ProjectNotFound` (404), `ProjectNameExists` (409), `BadRequest`."""
-    require(actor, Can.RENAME, Securable.Type.PROJECT, project_id)
-    name = _checked_name(new_name)
+    """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
+    checked = _checked_name(new_name)
     try:
         with write_transaction():
-            if not Project.objects.filter(pk=project_id).update(name=name, name_key=name_key(name)):
-                raise ProjectNotFound(f"Project does not exist: {project_id}")
+            project = _locked_for(actor, Can.RENAME, project_id)
+            project.name, project.name_key = checked, name_key(checked)
+            project.save(update_fields=["name", "name_key"])
     except IntegrityError:
-        raise ProjectNameExists(f"A project named {name!r} already exists") from None
+        raise _name_taken(checked) from None
 
 
-def _checked_name(name: object) -> str:
-    checked = require_name(name, "project-name")
-    if len(checked.encode()) > MAX_NAME_BYTES:
-        raise BadRequest(f"project-name: longer than {MAX_NAME_BYTES} bytes")
-    return checked
+def delete_project(*, actor: Actor, project_id: str) -> None:
+    """Forget a project without warehouses, the default one as any other; its roles and their grants go with it.
+
+    Raises `ProjectNotFound`, `ProjectNotEmpty` (409).
+    """
+    not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
+    try:
+        with write_transaction():
+            # From here on nobody can come to refer to it: what they write waits for this row.
+            project = _locked_for(actor, Can.DELETE, project_id)
+            roles = Role.objects.filter(project_id=project_id).values_list("pk", flat=True)
+            gone = [(Securable.Type.ROLE, role_id) for role_id in roles]
+            project.delete()
+            remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
+    except (RestrictedError, IntegrityError):
+        raise not_empty from None
+
+
+def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:
+    project = lock_row(Project, "id = %s", [project_id], mode="UPDATE")
+    if project is None:
+        raise no_such_project(project_id)
+    require(actor, action, Securable.Type.PROJECT, project_id)
+    return project
+
+
+def _checked_name(name: str) -> str:
+    if not name.strip():
+        raise EmptyProjectName("The name of a project must not be empty")
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise ProjectNameTooLong(f"The name of a project must not be longer than {MAX_NAME_BYTES} bytes")
+    return require_name(name, "project name")
+
+
+def _name_taken(name: str) -> ProjectNameAlreadyExists:
+    return ProjectNameAlreadyExists(f"A project named {name!r} already exists")

@@ -19,6 +19,15 @@ from management.api import openapi
 from management.management.commands import openapi as command
 from tests.wsgi_client import call
 
+DONE_WITH_200 = {
+    "rename_project",
+    "rename_project_by_id_deprecated",
+    "update_user",
+    "activate_warehouse",
+    "deactivate_warehouse",
+}
+"""Operations that answer 200 without a body, as the peer does."""
+
 OPERATION_IDS = {
     "getConfig", "listNamespaces", "createNamespace", "loadNamespaceMetadata", "namespaceExists", "dropNamespace",
     "updateProperties", "listTables", "createTable", "registerTable", "loadTable", "tableExists", "updateTable",
@@ -28,9 +37,6 @@ OPERATION_IDS = {
 }  # fmt: skip
 TOKENS = "POST /catalog/v1/oauth/tokens"
 """Has errors of its own form, and is advertised to nobody: who asks for a token has not asked for the configuration."""
-
-WITHOUT_BODY = {"PUT /management/v1/user/{user_id}"}
-"""Operations whose 200 is empty, as the peer's."""
 
 
 @pytest.fixture(params=openapi.APIS, scope="module")
@@ -75,7 +81,7 @@ def test_every_operation_is_described(name: str, document: openapi.Document) -> 
         assert all(parameter["description"] for parameter in operation.get("parameters", [])), where
         has_body = not where.startswith("HEAD")
         for status, response in responses.items():
-            is_empty = status in {"204", "304"} or (status == "200" and where in WITHOUT_BODY)
+            is_empty = status in {"204", "304"} or (status == "200" and operation["operationId"] in DONE_WITH_200)
             assert ("content" in response) == (has_body and not is_empty), (where, status)
             if status >= "4":
                 error = "OAuthError" if where == TOKENS else "ErrorEnvelope"

@@ -10,7 +10,9 @@ from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import write_json
 from management.bootstrap.document import BadDocument, parse_document, read_document
 from management.bootstrap.references import MissingSecret, resolved
-from storage.services.warehouses import WarehouseExists, create_warehouse, set_warehouse_protection
+from storage.services.occupancy import WarehouseExists
+from storage.services.warehouse_changes import set_warehouse_protection
+from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 

@@ -86,7 +86,6 @@ def test_unknown_variables_are_reported_not_refused() -> None:
         ("LAKEKEEPER__OPENID_PROVIDERS__X__URI", "https://idp"),
         ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", "true"),
         ("LAKEKEEPER__OPENFGA__ENDPOINT", "http://fga"),
-        ("ICEBERG_REST__INSTANCE_ADMINS", '["oidc~a"]'),
     ],
 )
 def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str) -> None:

@@ -1,0 +1,40 @@
+"""What a credential is, whatever the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, SecretStr
+
+from storage.documents import Document
+
+Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
+
+
+class Credential(Document):
+    """`type` is the kind of store, `credential_type` the kind of proof. No text form of it says more than these two."""
+
+    type: str
+    credential_type: str
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [("type", self.type), ("credential_type", self.credential_type)]
+
+    def require_permitted(self) -> None:
+        """Raises `InvalidMember` when this server's settings do not allow it."""
+
+    def revealed(self) -> dict[str, Any]:
+        """The document that `read_credential` makes the same credential of. Only for the secret store."""
+        return _members(self)
+
+
+def _members(document: BaseModel) -> dict[str, Any]:
+    fields = type(document).model_fields
+    return {fields[name].alias or name: _value(member) for name, member in document if member is not None}
+
+
+def _value(member: Any) -> Any:
+    if isinstance(member, SecretStr):
+        return member.get_secret_value()
+    return _members(member) if isinstance(member, BaseModel) else member

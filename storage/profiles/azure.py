@@ -1,0 +1,146 @@
+"""The storage profiles `adls`, Azure Data Lake Storage Gen2, and `onelake`, lakehouses of Microsoft Fabric."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from icekeeper.kernel.ids import parse_id
+from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
+from storage.documents import Address, Document, Seconds, folder_up_to, matching
+from storage.profiles.layout import DefaultLayout
+from storage.profiles.profile import ObjectStoreProfile
+
+LONGEST_PREFIX = 512
+USUAL_HOST = "dfs.core.windows.net"
+USUAL_AUTHORITY = "https://login.microsoftonline.com/"
+ONELAKE_HOST = "dfs.fabric.microsoft.com"
+
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
+
+_is_filesystem = matching(
+    r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
+    "must be 3 to 63 lower-case letters, digits and single hyphens, with a letter or digit at both ends",
+)
+_is_account = matching(r"[a-z0-9]{3,24}", "must be 3 to 24 lower-case letters and digits")
+_is_region = matching(r"[a-z][a-z0-9]*", "must be as westus: lower-case letters and digits")
+
+
+def _host(text: str | None) -> str:
+    host = (text or "").strip().lower() or USUAL_HOST
+    if not _HOST.fullmatch(host):
+        raise ValueError("must be the name of a host")
+    return host
+
+
+def _region(text: str) -> str:
+    return _is_region(text.strip().lower())
+
+
+def _uuid(text: str) -> str:
+    parsed = parse_id(text)
+    if parsed is None:
+        raise ValueError("must be a UUID")
+    return str(parsed)
+
+
+def _directory(text: str | None) -> str | None:
+    folder = folder_up_to(LONGEST_PREFIX)(text)
+    if text is not None and folder is None:
+        raise ValueError("must not be empty")
+    if folder is not None and "%" in folder:
+        raise ValueError("must not hold %, which OneLake would decode")
+    return folder
+
+
+KeyPrefix = Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(folder_up_to(LONGEST_PREFIX))]
+Uuid = Annotated[str, Field(max_length=36), AfterValidator(_uuid)]
+
+
+class AdlsProfile(ObjectStoreProfile):
+    """A container of a storage account."""
+
+    fixed: ClassVar = ("filesystem", "account_name", "key_prefix", "host", "authority_host")
+    credentials: ClassVar = (AzureClientCredentials, AzureSharedKey, AzureSystemIdentity)
+    needs_credential: ClassVar = True
+
+    type: Literal["adls"]
+    filesystem: Annotated[str, Field(max_length=256), AfterValidator(_is_filesystem)] = Field(
+        description="The container"
+    )
+    account_name: Annotated[str, Field(max_length=256), AfterValidator(_is_account)]
+    key_prefix: KeyPrefix = Field(None, description="Folder in the container; default: the container itself")
+    host: Annotated[str, Field(max_length=253), AfterValidator(_host)] = Field(
+        USUAL_HOST, description="Of the service, without the account"
+    )
+    authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
+    sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    sas_token_validity_seconds: Annotated[Seconds, Field(ge=1)] = 3600
+    allow_alternative_protocols: bool = Field(
+        default=False, description="Whether new locations may begin with wasbs://"
+    )
+
+    @property
+    def location(self) -> str:
+        base = f"abfss://{self.filesystem}@{self.account_name}.{self.host}"
+        return base + (f"/{self.key_prefix}" if self.key_prefix else "")
+
+
+class DefaultEndpoint(Document):
+    """The address that is the same for everybody."""
+
+    type: Literal["default"]
+
+
+class RegionalEndpoint(Document):
+    """The address in one region."""
+
+    type: Literal["regional"]
+    region: Annotated[str, Field(max_length=64), AfterValidator(_region)]
+
+
+class WorkspaceEndpoint(Document):
+    """The workspace's own address, for a private link to it."""
+
+    type: Literal["workspace-private-link"]
+
+
+EndpointMode = Annotated[DefaultEndpoint | RegionalEndpoint | WorkspaceEndpoint, Field(discriminator="type")]
+
+
+class OneLakeProfile(ObjectStoreProfile):
+    """A folder of a lakehouse."""
+
+    fixed: ClassVar = ("workspace_id", "lakehouse_id", "top_level_folder", "directory_rel_path", "endpoint_mode")
+    credentials: ClassVar = (AzureClientCredentials, AzureSystemIdentity)
+    needs_credential: ClassVar = True
+
+    type: Literal["onelake"]
+    workspace_id: Uuid
+    lakehouse_id: Uuid
+    top_level_folder: Literal["Files", "Tables"] = "Files"
+    directory_rel_path: Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(_directory)] = Field(
+        None, description="Folder below the top-level one; default: that one itself"
+    )
+    endpoint_mode: EndpointMode = DefaultEndpoint.model_construct(type="default")
+    authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
+    sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    sas_token_validity_seconds: Annotated[int, Field(ge=1, le=3600)] = 3600
+    storage_layout: DefaultLayout | None = Field(None, description="OneLake has the default one only")
+
+    @property
+    def location(self) -> str:
+        parts = [self.lakehouse_id, self.top_level_folder, self.directory_rel_path]
+        return f"abfss://{self.workspace_id}@{self._host}/" + "/".join(part for part in parts if part)
+
+    @property
+    def _host(self) -> str:
+        match self.endpoint_mode:
+            case RegionalEndpoint(region=region):
+                return f"{region}-onelake.{ONELAKE_HOST}"
+            case WorkspaceEndpoint():
+                plain_id = self.workspace_id.replace("-", "")
+                return f"{plain_id}.z{plain_id[:2]}.{ONELAKE_HOST}"
+        return f"onelake.{ONELAKE_HOST}"

@@ -1,0 +1,48 @@
+"""Every kind of storage profile, by its type."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from icekeeper.kernel.errors import BadRequest
+from storage.credentials.credential import Credential
+from storage.documents import only_value, read_document
+from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.profiles.gcs import GcsProfile
+from storage.profiles.local import LocalProfile
+from storage.profiles.location import normalize
+from storage.profiles.profile import Profile
+from storage.profiles.s3 import S3Profile, StackitProfile
+
+KINDS: Final[tuple[type[Profile], ...]] = (
+    LocalProfile,
+    S3Profile,
+    StackitProfile,
+    AdlsProfile,
+    OneLakeProfile,
+    GcsProfile,
+)
+TYPES: Final = {only_value(kind, "type"): kind for kind in KINDS}
+CREDENTIAL_TYPES: Final = {
+    name: only_value(kind.credentials[0], "type") for name, kind in TYPES.items() if kind.credentials
+}
+"""The `type` of the credentials that go with a profile, by the profile's."""
+
+
+def read_profile(document: dict[str, Any], credential: Credential | None) -> Profile:
+    """The profile that a request asks for together with `credential`, complete and in the form that is stored.
+
+    `as_json` and `location` of it go into the warehouse's row. Raises `BadRequest` naming the member at fault,
+    `InvalidMember`, `MissingCredential`, `InvalidLocation`.
+    """
+    profile = read_profile_alone(document).settled(credential)
+    normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
+    return profile
+
+
+def read_profile_alone(document: dict[str, Any]) -> Profile:
+    """The profile as far as it does not depend on the credential. Raises `BadRequest`, `InvalidMember`."""
+    kind = document.get("type")
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}")
+    return read_document(TYPES[kind], document, "storage-profile")

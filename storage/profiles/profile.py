@@ -1,0 +1,87 @@
+"""What a storage profile is, whatever the store."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from icekeeper.kernel.errors import BadRequest
+from storage.credentials.credential import Credential
+from storage.documents import Document, InvalidMember
+from storage.profiles.layout import StorageLayout
+
+
+class UpdateError(BadRequest):
+    """A member that says where the files are."""
+
+    wire_type = "UpdateError"
+
+
+class IncompatibleProfiles(BadRequest):
+    wire_type = "IncompatibleProfiles"
+
+
+class MissingCredential(BadRequest):
+    wire_type = "MissingCredentialError"
+
+
+class Profile(Document):
+    """Where the files of a warehouse are, and how clients may get at them.
+
+    `fixed` are the fields that an update must leave as they are, `credentials` the kinds of credential that go with the
+    profile, of which it may need one.
+    """
+
+    fixed: ClassVar[tuple[str, ...]]
+    credentials: ClassVar[tuple[type[Credential], ...]] = ()
+    needs_credential: ClassVar[bool] = False
+
+    type: str
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The base of the warehouse as locations are compared, without a trailing slash."""
+
+    def settled(self, credential: Credential | None) -> Self:
+        """The profile as it is with `credential`, which may bring rules and values of its own.
+
+        Raises `MissingCredential`, or `InvalidMember` for what does not go together.
+        """
+        if credential is None:
+            if self.needs_credential:
+                raise MissingCredential(f"storage-credential: storage of type {self.type} needs one")
+            return self
+        if not isinstance(credential, self.credentials):
+            raise InvalidMember("storage-credential", f"of another type than storage of type {self.type} takes")
+        credential.require_permitted()
+        return self
+
+    def following(self, before: Self) -> Self:
+        """The profile in the place of `before`, from which it takes over what a request may leave out.
+
+        Raises `UpdateError` when the files would have to move.
+        """
+        self._require_fixed(before, self.fixed)
+        return self
+
+    def _require_fixed(self, before: Self, fields: tuple[str, ...]) -> None:
+        for field in fields:
+            if getattr(self, field) != getattr(before, field):
+                raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")
+
+
+class ObjectStoreProfile(Profile):
+    storage_layout: StorageLayout | None = Field(
+        None, description="Kept and checked, not applied in this version. An update without it leaves it as it is"
+    )
+
+    def following(self, before: Self) -> Self:
+        super().following(before)
+        return self if self.storage_layout is not None else self.having(storage_layout=before.storage_layout)
+
+    def having(self, **members: Any) -> Self:
+        """The same with other values of some fields."""
+        return self.model_copy(update=members)

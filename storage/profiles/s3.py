@@ -1,0 +1,184 @@
+"""The storage profiles `s3`, for AWS and what speaks like it, and `stackit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from storage.credentials.credential import Credential
+from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.documents import (
+    Address,
+    InvalidMember,
+    OptionalText,
+    Seconds,
+    folder_up_to,
+    matching,
+    plain,
+)
+from storage.profiles.profile import ObjectStoreProfile
+
+LONGEST_PREFIX = 896
+MOST_TAGS = 50
+
+_is_bucket = matching(
+    r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+    "must be 3 to 63 lower-case letters, digits, dots and hyphens, with a letter or digit at both ends",
+)
+_is_stackit_bucket = matching(
+    r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
+    "must be 3 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends",
+)
+_is_group = matching(
+    r"urn:sgws:identity::[0-9]+:group/[^/\s]+", "must be as urn:sgws:identity::87066461224079950546:group/name"
+)
+
+KeyPrefix = Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterValidator(folder_up_to(LONGEST_PREFIX))]
+
+
+def _flavor(given: Any) -> Any:
+    return "s3-compat" if given == "minio" else given
+
+
+def _tags(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) > MOST_TAGS:
+        raise ValueError(f"must not be more than {MOST_TAGS}")
+    if not all(0 < len(plain(key)) <= 128 and len(plain(value)) <= 256 for key, value in tags.items()):  # noqa: PLR2004
+        raise ValueError("keys must have 1 to 128 characters, values at most 256")
+    return tags
+
+
+def _group(urn: str | None) -> str | None:
+    return None if urn is None else _is_group(urn)
+
+
+def _stripped(given: Any) -> Any:
+    return given.strip() if isinstance(given, str) else given
+
+
+class S3Profile(ObjectStoreProfile):
+    """A bucket of AWS S3 or of a store that speaks like it."""
+
+    fixed: ClassVar = ("bucket", "key_prefix")
+    credentials: ClassVar = (S3AccessKey, S3SystemIdentity, CloudflareR2, AliyunOss)
+    older_names: ClassVar[Mapping[str, str]] = {"s3-url-detection-mode": "remote-signing-url-style"}
+
+    type: Literal["s3"]
+    bucket: Annotated[str, Field(max_length=256), AfterValidator(_is_bucket)]
+    key_prefix: KeyPrefix = Field(None, description="Folder in the bucket; default: the bucket itself")
+    region: Annotated[str, Field(min_length=1, max_length=128), AfterValidator(plain)]
+    endpoint: Address = Field(None, description="Address of the store; default: AWS")
+    flavor: Annotated[Literal["aws", "s3-compat"], BeforeValidator(_flavor)] = "aws"
+    path_style_access: bool | None = Field(None, description="Whether clients put the bucket into the path")
+    sts_enabled: bool = Field(default=False, description="Whether clients get temporary credentials")
+    assume_role_arn: OptionalText = Field(None, description="The role in which the server itself reads and writes")
+    sts_role_arn: OptionalText = Field(None, description="The role that clients get; default: `assume-role-arn`")
+    sts_endpoint: Address = Field(None, description="Where roles are assumed; default: `endpoint`")
+    sts_token_validity_seconds: Seconds = 3600
+    sts_session_tags: Annotated[dict[str, str], AfterValidator(_tags)] = Field({}, description="Sent with the role")
+    remote_signing_enabled: bool = Field(default=True, description="Whether the server signs requests of clients")
+    remote_signing_url_style: Literal["auto", "path", "virtual_host"] = Field(
+        "auto", description="Where the bucket is in addresses that clients want signed"
+    )
+    allow_alternative_protocols: bool | None = Field(
+        None, description="Whether new locations may begin with s3a:// or s3n://; an update without it leaves it"
+    )
+    push_s3_delete_disabled: bool = Field(
+        default=True, description="Whether clients are told not to delete files in a soft-delete warehouse"
+    )
+    aws_kms_key_arn: OptionalText = Field(None, description="The key that objects are encrypted with")
+    legacy_md5_behavior: bool | None = Field(None, description="Send Content-MD5, for old stores")
+
+    @property
+    def location(self) -> str:
+        return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
+
+    def settled(self, credential: Credential | None) -> Self:
+        super().settled(credential)
+        own = self.having(
+            endpoint=_without_bucket(self.endpoint, self.bucket),
+            allow_alternative_protocols=bool(self.allow_alternative_protocols),
+        )
+        match credential:
+            case CloudflareR2():
+                _require_member(own, "endpoint", because="cloudflare-r2")
+                own = own.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
+            case AliyunOss():
+                _require_member(own, "endpoint", because="aliyun-oss")
+                if own.path_style_access:
+                    raise InvalidMember("path-style-access", "must not be true with credential-type aliyun-oss")
+                own = own.having(flavor="s3-compat", sts_enabled=True)
+            case S3SystemIdentity() if not settings.ICEKEEPER.s3_enable_direct_system_credentials:
+                _require_member(own, "assume_role_arn", because="aws-system-identity")
+        needs_role = isinstance(credential, AliyunOss) or (own.sts_enabled and own.flavor == "aws")
+        if needs_role and not (own.sts_role_arn or own.assume_role_arn):
+            raise InvalidMember("sts-role-arn", "required here, or assume-role-arn, for credentials of clients")
+        return own
+
+    def following(self, before: Self) -> Self:
+        following = super().following(before)
+        if self.endpoint is None:
+            self._require_fixed(before, ("region",))
+        if self.allow_alternative_protocols is None:
+            return following.having(allow_alternative_protocols=before.allow_alternative_protocols)
+        return following
+
+
+class StackitProfile(ObjectStoreProfile):
+    """A bucket of STACKIT Object Storage."""
+
+    fixed: ClassVar = ("bucket", "key_prefix", "region", "endpoint")
+    credentials: ClassVar = (StackitAccessKey,)
+
+    type: Literal["stackit"]
+    bucket: Annotated[str, Field(max_length=256), AfterValidator(_is_stackit_bucket)]
+    key_prefix: KeyPrefix = Field(None, description="Folder in the bucket; default: the bucket itself")
+    region: Annotated[
+        str,
+        Field(max_length=128),
+        BeforeValidator(_stripped),
+        AfterValidator(matching("[a-z0-9-]+", "must be lower-case letters, digits and hyphens")),
+    ]
+    endpoint: Address = Field(None, description="Address of the store; default: that of the region")
+    sts_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
+    credentials_group_urn: Annotated[OptionalText, AfterValidator(_group)] = Field(
+        None, description="The group whose credentials clients get; required with `sts-enabled`"
+    )
+    sts_token_validity_seconds: Seconds = 3600
+    remote_signing_enabled: bool = Field(default=True, description="Whether the server signs requests of clients")
+    push_s3_delete_disabled: bool = Field(
+        default=True, description="Whether clients are told not to delete files in a soft-delete warehouse"
+    )
+
+    @property
+    def location(self) -> str:
+        return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
+
+    def settled(self, credential: Credential | None) -> Self:
+        super().settled(credential)
+        if self.sts_enabled and self.credentials_group_urn is None:
+            raise InvalidMember("credentials-group-urn", "required with sts-enabled")
+        if not (self.sts_enabled or self.remote_signing_enabled):
+            raise InvalidMember("remote-signing-enabled", "must not be false together with sts-enabled")
+        endpoint = self.endpoint or f"https://object.storage.{self.region}.onstackit.cloud/"
+        return self.having(endpoint=_without_bucket(endpoint, self.bucket))
+
+
+def _require_member(profile: S3Profile, field: str, *, because: str) -> None:
+    if getattr(profile, field) is None:
+        raise InvalidMember(field.replace("_", "-"), f"required with credential-type {because}")
+
+
+def _without_bucket(endpoint: str | None, bucket: str) -> str | None:
+    """An endpoint of which people took the address of the bucket."""
+    if endpoint is None:
+        return None
+    address = urlsplit(endpoint)
+    path = address.path.rstrip("/").removesuffix(f"/{bucket}")
+    if path:
+        raise InvalidMember("endpoint", "must not have a path")
+    return f"{address.scheme}://{address.netloc}/"

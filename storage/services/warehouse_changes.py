@@ -1,0 +1,131 @@
+"""Changes to warehouses that need to look at nothing but the warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.errors import Forbidden, NotFound
+from icekeeper.kernel.names import name_key
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from storage.selectors.warehouses import no_such_warehouse
+from storage.services.occupancy import name_taken
+from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_name
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
+from tenancy.authz.port import require
+from tenancy.models import Securable
+
+
+class WarehouseManaged(Forbidden):
+    wire_type = "WarehouseManaged"
+
+
+class WarehouseNotActive(NotFound):
+    wire_type = "WarehouseNotActive"
+
+
+def locked_for(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
+    """The row of a warehouse, active or not, locked for the caller's transaction.
+
+    Raises `NoSuchWarehouse`, and `WarehouseManaged` (403) when only instance admins may change it.
+    """
+    warehouse = _lock(warehouse_id, deletes=deletes)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse_id)
+    if warehouse.managed_by == Warehouse.ManagedBy.INSTANCE_ADMIN and not is_instance_admin(actor):
+        raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
+    return warehouse
+
+
+def count_change(warehouse: Warehouse, *fields: str) -> None:
+    """Under the lock of the row: save `fields`, which were changed."""
+    warehouse.version += 1
+    warehouse.save(update_fields=[*fields, "version", "updated_at"])
+
+
+def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
+    """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
+    checked = checked_name(new_name)
+    try:
+        with _changing(actor, Can.RENAME, warehouse_id) as warehouse:
+            if warehouse.status != Warehouse.Status.ACTIVE:
+                raise WarehouseNotActive(f"Warehouse is not active: {warehouse.name}")
+            _set(warehouse, name=checked, name_key=name_key(checked))
+    except IntegrityError:
+        raise name_taken(checked) from None
+    return warehouse
+
+
+def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
+    with _changing(actor, Can.ACTIVATE, warehouse_id) as warehouse:
+        _set(warehouse, status=Warehouse.Status.ACTIVE)
+    return warehouse
+
+
+def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
+    """To every catalog request that begins later it is not there; tasks that were queued are still done."""
+    with _changing(actor, Can.DEACTIVATE, warehouse_id) as warehouse:
+        _set(warehouse, status=Warehouse.Status.INACTIVE)
+    return warehouse
+
+
+def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
+    """It holds for drops that begin later."""
+    checked = checked_delete_profile(delete_profile)
+    with _changing(actor, Can.MODIFY_SOFT_DELETION, warehouse_id) as warehouse:
+        _set(warehouse, delete_profile=checked)
+    return warehouse
+
+
+def set_format_version_policy(
+    *, actor: Actor, warehouse_id: UUID, allowed: list[int], default: int | None
+) -> Warehouse:
+    """It holds for tables that are made or upgraded later. No default: 2 if allowed, else the highest."""
+    versions, checked_default = checked_format_policy(allowed, default)
+    with _changing(actor, Can.SET_FORMAT_VERSION_POLICY, warehouse_id) as warehouse:
+        _set(warehouse, allowed_format_versions=versions, default_format_version=checked_default)
+    return warehouse
+
+
+def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
+    with _changing(actor, Can.SET_PROTECTION, warehouse_id) as warehouse:
+        _set(warehouse, protected=is_protected)
+    return warehouse
+
+
+def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Warehouse:
+    """Raises `InstanceAdminRequired` (403), which no right of the authorizer can replace."""
+    require_instance_admin(actor)
+    with write_transaction():
+        warehouse = _lock(warehouse_id)
+        _set(warehouse, managed_by=managed_by)
+    return warehouse
+
+
+@contextmanager
+def _changing(actor: Actor, action: Can, warehouse_id: UUID) -> Iterator[Warehouse]:
+    with write_transaction():
+        yield locked_for(actor=actor, action=action, warehouse_id=warehouse_id)
+
+
+def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
+    warehouse = lock_row(Warehouse, "id = %s", [warehouse_id], mode="UPDATE" if deletes else "NO KEY UPDATE")
+    if warehouse is None:
+        raise no_such_warehouse(warehouse_id)
+    return warehouse
+
+
+def _set(warehouse: Warehouse, **changes: Any) -> None:
+    """Under the lock of the row; what changes nothing counts for nothing."""
+    changed = [field for field, value in changes.items() if getattr(warehouse, field) != value]
+    if changed:
+        for field in changed:
+            setattr(warehouse, field, changes[field])
+        count_change(warehouse, *changed)

@@ -1,0 +1,87 @@
+"""Changes of where clients and server get at the files of a warehouse. The files themselves never move."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.credentials.credential import Credential
+from storage.credentials.kinds import read_credential
+from storage.models import Warehouse
+from storage.profiles.kinds import read_profile
+from storage.profiles.profile import IncompatibleProfiles, Profile
+from storage.secrets.stores import secret_store
+from storage.services.occupancy import lock_places, require_free_place
+from storage.services.warehouse_changes import count_change, locked_for
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+
+
+def update_storage(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    storage_profile: dict[str, Any],
+    storage_credential: dict[str, Any] | None,
+) -> Warehouse:
+    """Replace the storage profile and the credential; without a credential the warehouse has none from now on.
+
+    A profile without `storage-layout` keeps the one that is there. Raises `IncompatibleProfiles` (400) for another
+    type, `UpdateError` (400) when the files would have to move, and what `create_warehouse` raises of both.
+    """
+    credential = read_new_credential(storage_credential)
+    profile = read_profile(storage_profile, credential)
+    with write_transaction():
+        lock_places()
+        warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        merged = _following(warehouse, profile)
+        require_free_place(warehouse.project_id, merged, but_for=warehouse.pk)
+        _save(warehouse, merged, credential)
+    return warehouse
+
+
+def update_storage_credential(
+    *, actor: Actor, warehouse_id: UUID, storage_credential: dict[str, Any] | None
+) -> Warehouse:
+    """Replace the credential; None: the warehouse has none from now on. Raises as `update_storage`."""
+    credential = read_new_credential(storage_credential)
+    with write_transaction():
+        warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        _save(warehouse, read_profile(warehouse.storage_profile, credential), credential)
+    return warehouse
+
+
+def read_new_credential(document: dict[str, Any] | None) -> Credential | None:
+    """A credential that is to be stored, which can be. Raises as `read_credential`, `SecretStoreNotConfigured`."""
+    if document is None:
+        return None
+    credential = read_credential(document)
+    secret_store().require_ready()
+    return credential
+
+
+def keep_credential(warehouse: Warehouse, credential: Credential | None) -> None:
+    """In the transaction that saves the warehouse: put the new secret, forget the former one."""
+    former = warehouse.secret_id
+    warehouse.credential_type = warehouse.secret_id = None
+    if credential is not None:
+        warehouse.credential_type = credential.credential_type
+        warehouse.secret_id = secret_store().put(credential.revealed())
+    if former is not None:
+        secret_store().delete(former)
+
+
+def _following(warehouse: Warehouse, profile: Profile) -> Profile:
+    before = type(profile)
+    if warehouse.storage_profile["type"] != profile.type:
+        raise IncompatibleProfiles(
+            f"The storage of this warehouse is of type {warehouse.storage_profile['type']}, which cannot be changed"
+        )
+    return profile.following(before.model_validate(warehouse.storage_profile))
+
+
+def _save(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
+    keep_credential(warehouse, credential)
+    warehouse.storage_profile = profile.as_json()
+    count_change(warehouse, "storage_profile", "credential_type", "secret_id")
