@@ -97,13 +97,18 @@ def plain(text: str) -> str:
     return text
 
 
+def trimmed(text: str) -> str:
+    """Without blanks around it; `str.strip` would take control characters for blanks, too."""
+    return text.strip(" \t\r\n")
+
+
 def _trimmed(text: str | None) -> str | None:
-    return None if text is None else plain(text.strip()) or None
+    return None if text is None else plain(trimmed(text)) or None
 
 
 def _relative(text: str | None) -> str | None:
     """A folder in a bucket: without slashes around it, without empty and dot segments; None for the bucket itself."""
-    folder = plain((text or "").strip().strip("/").strip())
+    folder = plain(trimmed(trimmed(text or "").strip("/")))
     if any(segment in {"", ".", ".."} for segment in folder.split("/")) and folder:
         raise ValueError("must not have empty or dot segments")
     if re.search(r"[?#]|://", folder):
@@ -140,7 +145,7 @@ def _address(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        address = AnyHttpUrl(plain(text.strip()))
+        address = AnyHttpUrl(plain(trimmed(text)))
     except ValidationError:
         raise ValueError("must be an http or https address") from None
     if address.username is not None or address.password is not None:

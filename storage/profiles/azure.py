@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from icekeeper.kernel.ids import parse_id
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
-from storage.documents import Address, Document, Seconds, folder_up_to, matching
+from storage.documents import Address, Document, Seconds, folder_up_to, matching, trimmed
 from storage.profiles.layout import DefaultLayout
 from storage.profiles.profile import ObjectStoreProfile
 
@@ -29,14 +29,14 @@ _is_region = matching(r"[a-z][a-z0-9]*", "must be as westus: lower-case letters 
 
 
 def _host(text: str | None) -> str:
-    host = (text or "").strip().lower() or USUAL_HOST
+    host = trimmed(text or "").lower() or USUAL_HOST
     if not _HOST.fullmatch(host):
         raise ValueError("must be the name of a host")
     return host
 
 
 def _region(text: str) -> str:
-    return _is_region(text.strip().lower())
+    return _is_region(trimmed(text).lower())
 
 
 def _uuid(text: str) -> str:

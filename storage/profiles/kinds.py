@@ -11,7 +11,7 @@ from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.local import LocalProfile
 from storage.profiles.location import normalize
-from storage.profiles.profile import Profile
+from storage.profiles.profile import IncompatibleProfiles, Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 
 KINDS: Final[tuple[type[Profile], ...]] = (
@@ -29,20 +29,28 @@ CREDENTIAL_TYPES: Final = {
 """The `type` of the credentials that go with a profile, by the profile's."""
 
 
-def read_profile(document: dict[str, Any], credential: Credential | None) -> Profile:
-    """The profile that a request asks for together with `credential`, complete and in the form that is stored.
+def read_profile(
+    document: dict[str, Any], credential: Credential | None, *, before: dict[str, Any] | None = None
+) -> Profile:
+    """The profile that a request asks for together with `credential`, in the place of `before` if that is given.
 
-    `as_json` and `location` of it go into the warehouse's row. Raises `BadRequest` naming the member at fault,
-    `InvalidMember`, `MissingCredential`, `InvalidLocation`.
+    `as_json` and `location` of it go into the warehouse's row; `before` is what was stored there. Raises `BadRequest`
+    naming the member at fault, `InvalidMember`, `MissingCredential`, `InvalidLocation`; and in the place of another
+    `IncompatibleProfiles` when that is of another type, `UpdateError` when the files would have to move.
     """
-    profile = read_profile_alone(document).settled(credential)
+    profile = read_profile_alone(document)
+    if before is not None:
+        if before["type"] != profile.type:
+            raise IncompatibleProfiles(f"The type of a warehouse's storage, {before['type']}, cannot be changed")
+        profile = profile.following(read_document(TYPES[profile.type], before, "storage-profile"))
+    profile = profile.settled(credential)
     normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
     return profile
 
 
 def read_profile_alone(document: dict[str, Any]) -> Profile:
-    """The profile as far as it does not depend on the credential. Raises `BadRequest`, `InvalidMember`."""
+    """The profile as far as it does not depend on others. Raises `BadRequest`, `InvalidMember`."""
     kind = document.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
         raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}")
-    return read_document(TYPES[kind], document, "storage-profile")
+    return read_document(TYPES[kind], document, "storage-profile").completed()

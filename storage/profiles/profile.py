@@ -45,6 +45,10 @@ class Profile(Document):
     def location(self) -> str:
         """The base of the warehouse as locations are compared, without a trailing slash."""
 
+    def completed(self) -> Self:
+        """The profile with what follows from its own members. Raises `InvalidMember`."""
+        return self
+
     def settled(self, credential: Credential | None) -> Self:
         """The profile as it is with `credential`, which may bring rules and values of its own.
 
@@ -62,7 +66,7 @@ class Profile(Document):
     def following(self, before: Self) -> Self:
         """The profile in the place of `before`, from which it takes over what a request may leave out.
 
-        Raises `UpdateError` when the files would have to move.
+        Both are completed. Raises `UpdateError` when the files would have to move.
         """
         self._require_fixed(before, self.fixed)
         return self

@@ -19,6 +19,7 @@ from storage.documents import (
     folder_up_to,
     matching,
     plain,
+    trimmed,
 )
 from storage.profiles.profile import ObjectStoreProfile
 
@@ -57,7 +58,7 @@ def _group(urn: str | None) -> str | None:
 
 
 def _stripped(given: Any) -> Any:
-    return given.strip() if isinstance(given, str) else given
+    return trimmed(given) if isinstance(given, str) else given
 
 
 class S3Profile(ObjectStoreProfile):
@@ -97,12 +98,12 @@ class S3Profile(ObjectStoreProfile):
     def location(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
+    def completed(self) -> Self:
+        return self.having(endpoint=_without_bucket(self.endpoint, self.bucket))
+
     def settled(self, credential: Credential | None) -> Self:
         super().settled(credential)
-        own = self.having(
-            endpoint=_without_bucket(self.endpoint, self.bucket),
-            allow_alternative_protocols=bool(self.allow_alternative_protocols),
-        )
+        own = self.having(allow_alternative_protocols=bool(self.allow_alternative_protocols))
         match credential:
             case CloudflareR2():
                 _require_member(own, "endpoint", because="cloudflare-r2")
@@ -158,14 +159,17 @@ class StackitProfile(ObjectStoreProfile):
     def location(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
+    def completed(self) -> Self:
+        endpoint = self.endpoint or f"https://object.storage.{self.region}.onstackit.cloud/"
+        return self.having(endpoint=_without_bucket(endpoint, self.bucket))
+
     def settled(self, credential: Credential | None) -> Self:
         super().settled(credential)
         if self.sts_enabled and self.credentials_group_urn is None:
             raise InvalidMember("credentials-group-urn", "required with sts-enabled")
         if not (self.sts_enabled or self.remote_signing_enabled):
             raise InvalidMember("remote-signing-enabled", "must not be false together with sts-enabled")
-        endpoint = self.endpoint or f"https://object.storage.{self.region}.onstackit.cloud/"
-        return self.having(endpoint=_without_bucket(endpoint, self.bucket))
+        return self
 
 
 def _require_member(profile: S3Profile, field: str, *, because: str) -> None:

@@ -10,7 +10,7 @@ from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
-from storage.profiles.profile import IncompatibleProfiles, Profile
+from storage.profiles.profile import Profile
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
 from storage.services.warehouse_changes import count_change, locked_for
@@ -31,13 +31,12 @@ def update_storage(
     type, `UpdateError` (400) when the files would have to move, and what `create_warehouse` raises of both.
     """
     credential = read_new_credential(storage_credential)
-    profile = read_profile(storage_profile, credential)
     with write_transaction():
         lock_places()
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-        merged = _following(warehouse, profile)
-        require_free_place(warehouse.project_id, merged, but_for=warehouse.pk)
-        _save(warehouse, merged, credential)
+        profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
+        require_free_place(warehouse.project_id, profile, but_for=warehouse.pk)
+        _save(warehouse, profile, credential)
     return warehouse
 
 
@@ -70,15 +69,6 @@ def keep_credential(warehouse: Warehouse, credential: Credential | None) -> None
         warehouse.secret_id = secret_store().put(credential.revealed())
     if former is not None:
         secret_store().delete(former)
-
-
-def _following(warehouse: Warehouse, profile: Profile) -> Profile:
-    before = type(profile)
-    if warehouse.storage_profile["type"] != profile.type:
-        raise IncompatibleProfiles(
-            f"The storage of this warehouse is of type {warehouse.storage_profile['type']}, which cannot be changed"
-        )
-    return profile.following(before.model_validate(warehouse.storage_profile))
 
 
 def _save(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:

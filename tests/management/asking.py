@@ -1,0 +1,76 @@
+"""What tests of warehouses send: storage of each kind, and who sends it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+from django.db import connections
+from pydantic import SecretStr
+
+from tenancy.actor import Actor
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.identity import Identity
+from tests.wsgi_client import Answer
+
+S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": "eu-1", "sts-enabled": False}
+KEY: dict[str, Any] = {
+    "type": "s3", "credential-type": "access-key", "access-key-id": "an-id", "secret-access-key": "a-secret",
+}  # fmt: skip
+NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+
+
+def use_settings(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
+
+
+def keep_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, pg_encryption_key=SecretStr("a long random text"))
+
+
+def call_as(monkeypatch: pytest.MonkeyPatch, user_id: str, *, assumed_role: UUID | None = None) -> Actor:
+    """From now on every request of the test comes from this user."""
+    identity = Identity(user_id, user_id.partition("~")[0], "human", name="Alice", email="alice@example.com")
+    actor = Actor(user_id=user_id, identity=identity, assumed_role=assumed_role)
+    monkeypatch.setattr("management.api.base.admit", lambda request, *, is_reading: actor)
+    return actor
+
+
+class Refusing(port.AllowAll):
+    """Refuses everything but `granted`, and keeps what it was asked."""
+
+    def __init__(self, *granted: Can) -> None:
+        self.granted = granted
+        self.asked: list[tuple[Can, str]] = []
+
+    def allows(self, actor: Actor, action: Can, securable_type: Any, object_id: object) -> bool:
+        self.asked.append((action, str(securable_type.value)))
+        return action in self.granted
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
+    refusing = Refusing(*granted)
+    for module in ("tenancy.authz.port", "tenancy.selectors.projects", "storage.selectors.warehouses"):
+        monkeypatch.setattr(f"{module}.authorizer", lambda: refusing)
+    return refusing
+
+
+def at_once(*acts: Callable[[], Answer]) -> list[Answer]:
+    """The answers to requests that are sent in one moment, each from a thread of its own."""
+    start = threading.Barrier(len(acts))
+
+    def act(do: Callable[[], Answer]) -> Answer:
+        start.wait(30)
+        try:
+            return do()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(act, acts))

@@ -1,0 +1,110 @@
+"""Locations in object stores: compared byte by byte, in the warehouse or refused; and warehouses beside each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from icekeeper.kernel.errors import InvalidLocation
+from storage.profiles.location import location_inside, new_location_inside, parents
+from storage.profiles.overlap import common_start, overlap
+
+S3 = "s3://bucket/wh"
+ADLS = "abfss://files@account1.dfs.core.windows.net/wh"
+ONELAKE = "abfss://w@onelake.dfs.fabric.microsoft.com/l/Files"
+GS = "gs://bucket/wh"
+
+
+@pytest.mark.parametrize(
+    ("base", "spelled", "compared"),
+    [
+        (S3, f"{S3}/a", f"{S3}/a"),
+        (S3, f"{S3}/a/", f"{S3}/a"),
+        (S3, "s3a://bucket/wh/a", f"{S3}/a"),
+        (S3, "s3n://bucket/wh/a", f"{S3}/a"),
+        (S3, f"{S3}/A%2Fb c+ü", f"{S3}/A%2Fb c+ü"),
+        ("s3://bucket", "s3://bucket/a", "s3://bucket/a"),
+        (ADLS, f"{ADLS}/a%41", f"{ADLS}/a%41"),
+        (ADLS, ADLS.replace("abfss", "wasbs") + "/a", f"{ADLS}/a"),
+        (ONELAKE, f"{ONELAKE}/a", f"{ONELAKE}/a"),
+        (GS, f"{GS}/a", f"{GS}/a"),
+    ],
+)
+def test_compared_forms(base: str, spelled: str, compared: str) -> None:
+    assert location_inside(spelled, base=base) == compared
+
+
+@pytest.mark.parametrize(
+    ("base", "spelled"),
+    [
+        *((S3, f"{S3}{rest}") for rest in ("", "/", "2/a", "//a", "/a//", "/a//b", "/../x", "/./x", "/a?b", "/a#b")),
+        *((S3, f"{S3}/{rest}") for rest in ("a\x00", "a\x1f", "a\u200e", "s3://x", "x" * 2000, "a\ud800")),
+        *((S3, text) for text in ("s3://other/wh/a", "S3://bucket/wh/a", "s3:/bucket/wh/a", "file:///bucket/wh/a", "")),
+        *((S3, text) for text in ("gs://bucket/wh/a", "s3://bucket", "s3://", "s3:///wh/a", "a")),
+        *((S3, thing) for thing in (None, 7, ["s3://bucket/wh/a"])),
+        *((ADLS, f"{ADLS}/{rest}") for rest in ("%2F", "%2e", "a/%2E%2e/b", "a/ /b", "%20", "a/%09")),
+        (ADLS, ADLS.replace("account1", "account2") + "/a"),
+        (ONELAKE, f"{ONELAKE}/a%41"),
+        (GS, "s3://bucket/wh/a"),
+        ("file:///srv/wh", "s3://srv/wh/a"),
+    ],
+)
+def test_what_does_not_lie_in_the_warehouse(base: str, spelled: Any) -> None:
+    with pytest.raises(InvalidLocation):
+        location_inside(spelled, base=base)
+
+
+@pytest.mark.parametrize("spelled", ["s3a://bucket/wh/a", "s3n://bucket/wh/a"])
+def test_other_spellings_of_the_scheme_need_leave_for_something_new(spelled: str) -> None:
+    for profile in ({}, {"allow-alternative-protocols": False}, {"allow-alternative-protocols": None}):
+        with pytest.raises(InvalidLocation, match="must begin with s3:"):
+            new_location_inside(spelled, base=S3, storage_profile=profile)
+    allowed = {"allow-alternative-protocols": True}
+    assert new_location_inside(spelled, base=S3, storage_profile=allowed) == f"{S3}/a"
+    assert new_location_inside(f"{S3}/a", base=S3, storage_profile={}) == f"{S3}/a"
+
+
+def test_parents_of_a_location_in_a_whole_bucket() -> None:
+    assert list(parents("s3://bucket/a/b/c", base="s3://bucket")) == ["s3://bucket/a", "s3://bucket/a/b"]
+
+
+def s3(location: str, **members: Any) -> tuple[dict[str, Any], str]:
+    bucket = location.split("/")[2]
+    return {"type": "s3", "bucket": bucket, "region": "eu-1", "endpoint": None, **members}, location
+
+
+AWS = "https://s3.eu-1.amazonaws.com/"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (s3("s3://b/a"), s3("s3://b/a"), True),
+        (s3("s3://b/a"), s3("s3://b/a/b"), True),
+        (s3("s3://b"), s3("s3://b/a/b"), True),
+        (s3("s3://b/a"), s3("s3://b/ab"), False),
+        (s3("s3://b/a"), s3("s3://c/a"), False),
+        (s3("s3://b"), s3("s3://bb"), False),
+        (s3("s3://b/a"), s3("s3://b/a", region="eu-2"), False),
+        (s3("s3://b/a"), s3("s3://b/a", endpoint="http://minio/"), False),
+        (s3("s3://b/a"), s3("s3://b/a", endpoint=AWS), True),
+        (s3("s3://b/a", endpoint="http://m/"), s3("s3://b/a", endpoint="http://m/", type="stackit"), True),
+        (({"type": "gcs", "bucket": "b"}, "gs://b/a"), ({"type": "gcs", "bucket": "b"}, "gs://b"), True),
+        (({"type": "gcs", "bucket": "b"}, "gs://b/a"), s3("s3://b/a"), False),
+        (({"type": "local"}, "file:///a/b"), ({"type": "local"}, "file:///a"), True),
+        (({"type": "local"}, "file:///a/b"), ({"type": "local"}, "file:///a/bc"), False),
+    ],
+)
+def test_overlaps(one: Any, other: Any, expected: bool) -> None:
+    assert overlap(one, other) is overlap(other, one) is expected
+    if expected:
+        assert other[1].startswith(common_start(*one))
+
+
+def test_one_lakehouse_under_two_addresses() -> None:
+    profile = {"type": "onelake", "workspace-id": "w"}
+    one, other = (profile, "abfss://w@onelake.h/l/Files"), (profile, "abfss://w@westus-onelake.h/l/Files/a")
+    assert overlap(one, other)
+    assert other[1].startswith(common_start(*one))
+    assert not overlap(one, (profile, "abfss://w@onelake.h/l/Tables"))
