@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -19,12 +19,43 @@ LONGEST_TEXT = 2048
 """Characters of a text that has no bound of its own."""
 
 
+MEMBERS_WITH_RULES: Final = (
+    "account-name",
+    "assume-role-arn",
+    "authority-host",
+    "aws-kms-key-arn",
+    "bucket",
+    "credential-type",
+    "credentials-group-urn",
+    "directory-rel-path",
+    "endpoint",
+    "external-id",
+    "filesystem",
+    "host",
+    "key-prefix",
+    "lakehouse-id",
+    "path-style-access",
+    "region",
+    "remote-signing-enabled",
+    "storage-credential",
+    "sts-endpoint",
+    "sts-role-arn",
+    "sts-session-tags",
+    "workspace-id",
+)
+
+
 class InvalidMember(BadRequest):
-    """A member that has the right type and a wrong value; the error's type ends in its name, as with the peer."""
+    """One of `MEMBERS_WITH_RULES` that has the right type and a wrong value.
+
+    The error's type is `Invalid` and the name of the member, as with the peer.
+    """
+
+    wire_types: ClassVar = {member: f"Invalid{member}" for member in MEMBERS_WITH_RULES}
 
     def __init__(self, member: str, message: str) -> None:
         super().__init__(f"{member}: {message}")
-        self.wire_type = f"Invalid{member}"  # type: ignore[misc]  # of the member, not of a class
+        self.wire_type = self.wire_types[member]  # type: ignore[misc]  # of the member, not of a class
 
 
 class Document(BaseModel):
@@ -86,7 +117,7 @@ def _refusal(error: ValidationError, what: str) -> BadRequest:
     message = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "union_tag_invalid":
         message = f"must be one of {item['ctx']['expected_tags']}"
-    if item["type"] == "value_error" and len(item["loc"]) == 1:
+    if item["type"] == "value_error" and path in MEMBERS_WITH_RULES:
         return InvalidMember(path, message)
     return BadRequest(f"{what}.{path}: {message}" if path else f"{what}: {message}")
 

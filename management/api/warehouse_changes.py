@@ -22,7 +22,16 @@ from management.api.warehouse_shapes import (
     WarehouseResponse,
     warehouse_json,
 )
-from management.api.warehouses import BAD_NAME, BAD_POLICY, BAD_STORAGE, MANAGED, NAME_TAKEN, NO_SECRETS, TAGS
+from management.api.warehouses import (
+    BAD_CREDENTIAL,
+    BAD_NAME,
+    BAD_POLICY,
+    BAD_STORAGE,
+    MANAGED,
+    NAME_TAKEN,
+    NO_SECRETS,
+    TAGS,
+)
 from storage.services.warehouse_changes import (
     activate_warehouse,
     deactivate_warehouse,
@@ -164,7 +173,7 @@ class WarehouseStorageCredentialView(ManagementView):
         "update_storage_credential",
         "Replace the credential, or take it away",
         request=UpdateStorageCredentialRequest,
-        refusals={400: BAD_STORAGE, 412: NO_SECRETS},
+        refusals={400: BAD_CREDENTIAL, 412: NO_SECRETS},
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         body = self.body(UpdateStorageCredentialRequest)

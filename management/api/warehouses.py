@@ -26,16 +26,16 @@ from management.api.warehouse_shapes import (
     WarehouseResponse,
     warehouse_json,
 )
+from storage.documents import InvalidMember
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_for, list_warehouses_for
 from storage.services.warehouses import create_warehouse
 
 TAGS = ["warehouse"]
 LISTING = "warehouses"
-BAD_STORAGE = (
-    "`InvalidLocation`, `MissingCredentialError`, `CreateWarehouseStorageProfileOverlap`, `Invalid` and the name of "
-    "a member whose value cannot be"
-)
+INVALID_MEMBERS = ", ".join(f"`{wire_type}`" for wire_type in InvalidMember.wire_types.values())
+BAD_CREDENTIAL = f"`MissingCredentialError`, {INVALID_MEMBERS}"
+BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {BAD_CREDENTIAL}"
 BAD_NAME = "`EmptyWarehouseName`, `WarehouseNameTooLong`"
 BAD_POLICY = "`EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`"
 NO_SECRETS = "`SecretStoreNotConfigured`: this server keeps no credentials"

@@ -17,6 +17,7 @@ import yaml
 from schemathesis.schemas import APIOperation, BaseSchema
 
 from icekeeper.kernel.errors import CatalogError
+from storage.documents import InvalidMember
 
 HERE: Final = Path(__file__).parent
 OWN: Final = HERE.parents[1] / "docs" / "openapi"
@@ -49,7 +50,8 @@ def _members(error: type[CatalogError]) -> set[type[CatalogError]]:
 @cache
 def wire_types() -> set[tuple[int, str]]:
     """Every status with every type that the error tree knows for it."""
-    return {(error.status, error.wire_type) for error in _members(CatalogError)}
+    of_members = {(InvalidMember.status, wire_type) for wire_type in InvalidMember.wire_types.values()}
+    return of_members | {(error.status, error.wire_type) for error in _members(CatalogError)}
 
 
 @cache
@@ -60,12 +62,12 @@ def _refusals() -> dict[tuple[str, str], dict[int, set[str]]]:
         for path, methods in json.loads((OWN / f"{name}.json").read_text())["paths"].items():
             for method, operation in methods.items():
                 types = {
-                    int(status): set(re.findall(r"`(\w+)`", answer["description"]))
+                    int(status): set(re.findall(r"`([\w-]+)`", answer["description"]))
                     for status, answer in operation["responses"].items()
                     if status.isdigit() and status >= "400"
                 }
                 for parameter in operation.get("parameters", []):
-                    types[400] |= set(re.findall(r"`(\w+)`", parameter.get("description", "")))
+                    types[400] |= set(re.findall(r"`([\w-]+)`", parameter.get("description", "")))
                 found[method.upper(), path] = types
     return found
 

@@ -1,0 +1,296 @@
+"""Storage profiles and credentials of warehouses that are there: replaced whole, and never a word of a secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from icekeeper.logs import JsonFormatter
+from storage.models import Secret, Warehouse
+from storage.secrets.stores import secret_store
+from tests.fingerprint import Fingerprint
+from tests.management.asking import KEY, S3, at_once, keep_secrets, use_settings
+from tests.storage.test_credentials import ALL
+from tests.storage.test_profiles_azure import ADLS, ONELAKE
+from tests.storage.test_profiles_gcs import GCS
+from tests.storage.test_profiles_s3 import GROUP, STACKIT
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+api = ApiClient("/management/v1")
+CANARY = "canary-7f3a"
+NEW_KEY = KEY | {"secret-access-key": "another-secret"}
+
+
+@pytest.fixture
+def own(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
+    """A client at the address of a warehouse on S3 that has a key."""
+    keep_secrets(monkeypatch)
+    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY})
+    assert made.status == 201, made.body
+    return ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+
+
+def credential() -> dict[str, Any] | None:
+    """What the one warehouse has; no other secret is there."""
+    secret_id = Warehouse.objects.get().secret_id
+    assert [row.pk for row in Secret.objects.all()] == ([] if secret_id is None else [secret_id])
+    return None if secret_id is None else secret_store().get(secret_id)
+
+
+def credential_type(own: ApiClient) -> Any:
+    return own.get().json()["storage-credential-type"]
+
+
+def test_a_credential_is_replaced_and_taken_away(own: ApiClient) -> None:
+    before = own.get().json()
+    assert credential() == KEY
+    answer = own.post("/storage-credential", {"new-storage-credential": NEW_KEY})
+    assert (answer.status, answer.json()) == (200, own.get().json())
+    assert credential() == NEW_KEY
+    assert Warehouse.objects.get().version == 2
+    r2 = KEY | {"credential-type": "cloudflare-r2", "token": "t", "account-id": "i"}
+    assert own.post("/storage-credential", {"new-storage-credential": r2}).refused(400, "Invalidendpoint")
+    assert credential() == NEW_KEY
+    for body in ({}, {"new-storage-credential": None}):
+        assert own.post("/storage-credential", body).json()["storage-credential-type"] is None
+        assert credential() is None
+    assert own.get().json()["storage-profile"] == before["storage-profile"]
+
+
+def test_a_profile_is_replaced_with_its_credential(own: ApiClient) -> None:
+    layout = {"type": "full-hierarchy", "namespace": "{name}", "tabular": "{uuid}"}
+    first = S3 | {"storage-layout": layout, "path-style-access": True}
+    body = {"storage-profile": first, "storage-credential": NEW_KEY}
+    answer = own.post("/storage", body)
+    assert (answer.status, answer.json()) == (200, own.get().json())
+    assert first.items() <= answer.json()["storage-profile"].items()
+    assert credential() == NEW_KEY
+    without = own.post("/storage", {"storage-profile": S3 | {"endpoint": "http://minio:9000", "region": "eu-2"}}).json()
+    assert credential() is None
+    assert without["storage-credential-type"] is None
+    profile = without["storage-profile"]
+    assert (profile["storage-layout"], profile["path-style-access"]) == (layout, None)
+    assert (profile["endpoint"], profile["region"]) == ("http://minio:9000/", "eu-2")
+    assert Warehouse.objects.get().version == 3
+
+
+@pytest.mark.parametrize(
+    ("profile", "wire_type"),
+    [
+        (S3 | {"bucket": "other-bucket"}, "UpdateError"),
+        (S3 | {"key-prefix": "other"}, "UpdateError"),
+        (S3 | {"region": "eu-2"}, "UpdateError"),
+        (S3 | {"bucket": "x"}, "Invalidbucket"),
+        (S3 | {"sts-enabled": True}, "Invalidsts-role-arn"),
+        (S3 | {"type": "stackit"}, "IncompatibleProfiles"),
+        ({"type": "gcs", "bucket": "my-bucket"}, "IncompatibleProfiles"),
+        ({"type": "local", "path": "/x"}, "InvalidLocation"),
+        ({"type": "nothing"}, "BadRequestException"),
+        ({}, "BadRequestException"),
+    ],
+)
+def test_storage_that_is_refused(
+    own: ApiClient, everything: Callable[[], Fingerprint], profile: dict[str, Any], wire_type: str
+) -> None:
+    before = everything()
+    answer = own.post("/storage", {"storage-profile": profile, "storage-credential": NEW_KEY})
+    assert answer.refused(400, wire_type)
+    assert everything() == before
+
+
+def test_an_update_may_not_come_upon_another_warehouse(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
+    at_minio = S3 | {"endpoint": "http://minio:9000"}
+    assert api.post("/warehouse", {"warehouse-name": "other", "storage-profile": at_minio}).status == 201
+    before = everything()
+    assert own.post("/storage", {"storage-profile": at_minio}).refused(400, "CreateWarehouseStorageProfileOverlap")
+    assert everything() == before
+
+
+def test_storage_of_a_local_warehouse(warehouse: Warehouse, everything: Callable[[], Fingerprint]) -> None:
+    own = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+    profile = warehouse.storage_profile
+    changed = own.post("/storage", {"storage-profile": profile | {"verify-metadata-on-load": False}}).json()
+    assert changed["storage-profile"] == profile | {"verify-metadata-on-load": False}
+    before = everything()
+    elsewhere = profile | {"path": str(Path(profile["path"]).with_name("other"))}
+    assert own.post("/storage", {"storage-profile": elsewhere}).refused(400, "UpdateError", "path")
+    body = {"storage-profile": profile, "storage-credential": KEY}
+    assert own.post("/storage", {"storage-profile": S3}).refused(400, "IncompatibleProfiles", "local")
+    if connection.vendor == "sqlite":
+        assert own.post("/storage", body).refused(400, "Invalidstorage-credential")
+    assert own.post("/storage", {"storage-profile": profile | {"more": 1}}).refused(400, "BadRequestException", "more")
+    assert everything() == before
+
+
+def test_azure_and_google_keep_a_credential(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    fitting = [(ADLS, "shared-access-key"), (ONELAKE, "client-credentials"), (GCS, "service-account-key")]
+    for profile, kind in fitting:
+        [given] = [each for each in ALL if each["credential-type"] == kind]
+        body = {"warehouse-name": kind, "storage-profile": profile, "storage-credential": given}
+        assert api.post("/warehouse", body | {"storage-credential": None}).refused(400, "MissingCredentialError")
+        made = api.post("/warehouse", body).json()
+        assert made["storage-credential-type"] == {"type": given["type"], "credential-type": kind}
+        own = ApiClient(f"/management/v1/warehouse/{made['id']}")
+        assert own.post("/storage-credential", {}).refused(400, "MissingCredentialError")
+        assert credential_type(own) == made["storage-credential-type"]
+
+
+def test_the_secret_goes_with_the_warehouse(own: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the server cannot read it any more."""
+    use_settings(monkeypatch, pg_encryption_key=None)
+    assert own.delete().status == 204
+    assert not Secret.objects.exists()
+
+
+def test_a_refused_warehouse_leaves_no_secret(own: ApiClient, everything: Callable[[], Fingerprint]) -> None:
+    before = everything()
+    body = {"warehouse-name": "other", "storage-profile": S3, "storage-credential": NEW_KEY}
+    assert api.post("/warehouse", body).refused(400, "CreateWarehouseStorageProfileOverlap")
+    elsewhere = S3 | {"key-prefix": "other"}
+    assert api.post("/warehouse", body | {"warehouse-name": "WH", "storage-profile": elsewhere}).refused(
+        409, "WarehouseAlreadyExists"
+    )
+    assert everything() == before
+
+
+def test_without_a_key_nothing_is_kept_on_postgresql(
+    bootstrapped: None, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, pg_encryption_key=None)
+    body = {"warehouse-name": "wh", "storage-profile": S3}
+    before = everything()
+    with_key = api.post("/warehouse", body | {"storage-credential": KEY})
+    if connection.vendor == "sqlite":
+        assert with_key.status == 201
+        assert credential() == KEY
+        return
+    assert with_key.refused(412, "SecretStoreNotConfigured", "LAKEKEEPER__PG_ENCRYPTION_KEY")
+    assert everything() == before
+    own = ApiClient(f"/management/v1/warehouse/{api.post('/warehouse', body).json()['id']}")
+    before = everything()
+    for answer in (
+        own.post("/storage-credential", {"new-storage-credential": KEY}),
+        own.post("/storage", {"storage-profile": S3, "storage-credential": KEY}),
+    ):
+        assert answer.refused(412, "SecretStoreNotConfigured")
+    assert everything() == before
+
+
+@in_threads
+def test_credentials_at_once_leave_one_secret(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    made = api.post("/warehouse", {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY}).json()
+    own = ApiClient(f"/management/v1/warehouse/{made['id']}")
+    for number in range(6):
+        keys = [KEY | {"secret-access-key": f"{number}-{which}"} for which in "abc"]
+        answers = at_once(
+            lambda: own.post("/storage-credential", {"new-storage-credential": keys[0]}),  # noqa: B023
+            lambda: own.post("/storage-credential", {"new-storage-credential": keys[1]}),  # noqa: B023
+            lambda: own.post("/storage", {"storage-profile": S3, "storage-credential": keys[2]}),  # noqa: B023
+        )
+        assert [answer.status for answer in answers] == [200] * 3
+        assert credential() in keys
+    assert Warehouse.objects.get().version == 19
+
+
+class Kept(logging.Handler):
+    """Every log line as the server writes it."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.DEBUG)
+        self.setFormatter(JsonFormatter())
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record) + repr(vars(record)))
+
+
+def with_canaries(document: dict[str, Any]) -> dict[str, Any]:
+    """The credential with a secret in each member but those that say of which kind it is."""
+    kinds = {"type", "credential-type"}
+    return {
+        member: value if member in kinds else dict.fromkeys(value, CANARY) if isinstance(value, dict) else CANARY
+        for member, value in document.items()
+    }
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "s3": S3 | {"endpoint": "http://minio:9000", "assume-role-arn": "arn:x"},
+    "stackit": STACKIT | {"credentials-group-urn": GROUP},
+    "az": ADLS,
+    "gcs": GCS,
+}
+
+
+@pytest.mark.parametrize("given", ALL)
+def test_a_secret_is_in_no_answer_no_log_line_and_no_row(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(
+        monkeypatch,
+        enable_aws_system_credentials=True,
+        enable_azure_system_credentials=True,
+        enable_gcp_system_credentials=True,
+    )
+    secret, kept = with_canaries(given), Kept()
+    loggers = [logging.getLogger(), logging.getLogger("django.db.backends")]
+    for logger in loggers:
+        logger.addHandler(kept)
+        monkeypatch.setattr(logger, "level", logging.DEBUG)
+    logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
+    body = {"warehouse-name": "wh", "storage-profile": PROFILES[given["type"]], "storage-credential": secret}
+    try:
+        answers = [api.post("/warehouse", body), *hostile_requests(body, secret)]
+    finally:
+        for logger in loggers:
+            logger.removeHandler(kept)
+        logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
+    assert answers[0].status == 201, answers[0].body
+    assert {answer.status for answer in answers} <= {200, 201, 400, 409}
+    told = b"".join(answer.body + repr(answer.headers).encode() for answer in answers)
+    assert CANARY.encode() not in told
+    assert kept.lines
+    assert CANARY not in "".join(kept.lines)
+    assert CANARY.encode() not in rows()
+    assert Warehouse.objects.get().secret_id is not None
+
+
+def hostile_requests(body: dict[str, Any], secret: dict[str, Any]) -> list[Answer]:
+    """Requests that bring the secret in good, wrong and broken forms."""
+    own = ApiClient(f"/management/v1/warehouse/{Warehouse.objects.get().pk}")
+    answers = [api.get("/warehouse"), own.get(), own.post("/storage-credential", {"new-storage-credential": secret})]
+    answers.append(own.post("/storage", {"storage-profile": body["storage-profile"], "storage-credential": secret}))
+    wrong: list[Any] = [CANARY, [CANARY], {CANARY: CANARY}, {"type": CANARY}, {"type": [CANARY]}]
+    for member in secret:
+        wrong.extend(secret | {member: each} for each in ([CANARY], {CANARY: CANARY}, None, f"{CANARY}\x00", 7))
+    wrong += [secret | {"aws-access-key-id": CANARY, "aws-secret-access-key": CANARY}]
+    for each in wrong:
+        answers.append(api.post("/warehouse", body | {"warehouse-name": "other", "storage-credential": each}))
+        answers.append(own.post("/storage-credential", {"new-storage-credential": each}))
+    broken = json.dumps({"new-storage-credential": secret})
+    malformed = (broken[:-1], broken[:-2] + f',"type":"{CANARY}"}}}}', broken.replace("{", "{{", 1))
+    answers += [own.post("/storage-credential", raw=raw.encode()) for raw in malformed]
+    answers.append(own.post("/storage-credential", {"new-storage-credential": secret}))
+    return answers
+
+
+def rows() -> bytes:
+    """Everything that stands in the database."""
+    cells: list[Any] = []
+    with connection.cursor() as cursor:
+        for model in apps.get_models():
+            cursor.execute(f'SELECT * FROM "{model._meta.db_table}"')  # noqa: S608 - a name of our own
+            cells += [cell for row in cursor.fetchall() for cell in row]
+    return b"\n".join(bytes(cell) if isinstance(cell, bytes | memoryview) else repr(cell).encode() for cell in cells)
