@@ -19,6 +19,7 @@ from catalog.api.operations.refusals import (
     BAD_LOCATION,
     BAD_PAGE,
     NO_NAMESPACE,
+    NOT_SERVED,
     PROTECTED,
     STORE_FAILED,
     TOO_LARGE,
@@ -81,7 +82,13 @@ def creation(
         request=request,
         responses=answers_below_prefix(
             {200: response},
-            {404: NO_NAMESPACE, 409: f"{kind.taken}; `LocationAlreadyTaken`", 413: TOO_LARGE, **refusals},
+            {
+                404: NO_NAMESPACE,
+                406: NOT_SERVED,
+                409: f"{kind.taken}; `LocationAlreadyTaken`",
+                413: TOO_LARGE,
+                **refusals,
+            },
         ),
     )
 
@@ -98,6 +105,7 @@ def registration(operation_id: str, kind: Kind, request: Shape, response: Shape,
             {
                 400: BAD_LOCATION,
                 404: f"{NO_NAMESPACE}, `NotFoundException`: no such file",
+                406: NOT_SERVED,
                 409: conflicts,
                 413: TOO_LARGE,
                 503: STORE_FAILED,
@@ -129,7 +137,15 @@ def commit(
         request=request,
         responses=answers_below_prefix(
             {200: response},
-            {400: illegal, 404: kind.missing, 409: conflicts, 413: TOO_LARGE, 503: STORE_FAILED, 500: UNKNOWN_STATE},
+            {
+                400: illegal,
+                404: kind.missing,
+                406: NOT_SERVED,
+                409: conflicts,
+                413: TOO_LARGE,
+                503: STORE_FAILED,
+                500: UNKNOWN_STATE,
+            },
         ),
     )
 
