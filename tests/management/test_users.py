@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
@@ -491,3 +492,15 @@ def test_methods_that_users_do_not_have(warehouse: Warehouse) -> None:
     assert api.post(address("oidc~x"), {}).refused(405, "MethodNotAllowedException")
     assert api.get("/search/user").refused(405, "MethodNotAllowedException")
     assert Securable.objects.filter(type="user").count() == 0
+
+
+def test_maintenance_stops_what_changes_something(alice: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice.post("/user", {})
+    quiet = settings.ICEKEEPER.model_copy(update={"maintenance_mode": "read-only"})
+    monkeypatch.setattr(settings, "ICEKEEPER", quiet)
+    me, body = address("oidc~alice"), {"name": "Al", "user-type": "human"}
+    for answer in (alice.post("/user", {}), alice.put(me, body), alice.delete(me), alice.post("/role", body)):
+        assert answer.refused(503, "MaintenanceModeError")
+    for kind in ("user", "role"):
+        assert alice.post(f"/search/{kind}", {"search": "al"}).status == 200
+    assert alice.get("/whoami").json()["name"] == "Alice"
