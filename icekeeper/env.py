@@ -9,80 +9,40 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-from pydantic import (
-    AfterValidator,
-    AnyHttpUrl,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
-from icekeeper.kernel.durations import read_duration
+from icekeeper.authentication_settings import (
+    PRIMARY,
+    Address,
+    AuthenticationSettings,
+    Claim,
+    Claims,
+    ClaimSettings,
+    KubernetesSettings,
+    ProviderSettings,
+    Template,
+    check_providers,
+)
+from icekeeper.setting_values import (
+    DAY,
+    BoundedDuration,
+    DatabaseUrl,
+    Duration,
+    ShortDuration,
+    StringList,
+    UserIdList,
+)
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
-
-DAY = 86400.0
-
-
-def _duration(value: object) -> object:
-    return read_duration(value) if isinstance(value, str) else value
-
-
-def _list(value: object) -> object:
-    """A list from TOML inline form (`["a", "b"]`), from the same without quotes (`[a, b]`), or from `a,b`."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if text.startswith("["):
-        if not text.endswith("]"):
-            raise ValueError("a list such as [a,b] or a,b")
-        try:
-            return tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            text = text[1:-1]
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _user_ids(ids: list[str]) -> list[str]:
-    """Each is `<provider>~<subject>`: one of another form would name nobody."""
-    if any(not all(each.partition("~")[::2]) for each in ids):
-        raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
-    return ids
-
-
-def _database_url(value: object) -> object:
-    """A URL that libpq understands. The value is a secret, so no message repeats it."""
-    if isinstance(value, str):
-        try:
-            conninfo_to_dict(value)
-        except psycopg.Error:
-            value = ""
-        if not value.startswith(("postgres://", "postgresql://")):
-            raise ValueError("a URL such as postgresql://user:password@host:5432/database")
-    return value
-
-
-DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
-Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
-BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
-"""At most a hundred years: one that a clock can wait for and dates can be counted back by."""
-StringList = Annotated[list[str], BeforeValidator(_list)]
-UserIdList = Annotated[list[str], BeforeValidator(_list), AfterValidator(_user_ids)]
 
 
 class ServerSettings(BaseModel):
@@ -200,6 +160,40 @@ class Settings(BaseModel):
         [], description="Ids of the users who alone may change managed warehouses, such as [oidc~alice]"
     )
 
+    # --- authentication -----------------------------------------------------------------------------------------
+    openid_provider_uri: Address | None = Field(
+        None, description="Identity provider; its /.well-known/openid-configuration is read. Turns authentication on"
+    )
+    openid_audience: StringList = Field(
+        [], description="Audiences, one of which a token must be for; unset, it may be for anybody"
+    )
+    openid_additional_issuers: StringList = Field(
+        [], description="Issuers that are accepted beside the one that the provider names"
+    )
+    openid_scope: Claim | None = Field(None, description="Scope that a token must have")
+    openid_subject_claim: Claims = Field(
+        ["oid", "sub"], description="Claims that hold who the user is; the first that a token has counts"
+    )
+    openid_roles_claim: Claim | None = Field(
+        None, description="Claim (dotted path) that holds the names of the user's roles, a list or one"
+    )
+    openid_display_name_template: Template | None = Field(
+        None, description="Name of users whose token has none, such as `{given} {ext.team}`"
+    )
+    openid_providers: dict[str, ProviderSettings] = Field({}, description="Further identity providers")
+    enable_kubernetes_authentication: bool = Field(
+        default=False, description="Accept tokens of Kubernetes service accounts. Turns authentication on"
+    )
+    kubernetes_authentication_audience: StringList = Field(
+        [], description="Audiences of such tokens, `https://kubernetes.default.svc` for most; unset, any"
+    )
+    kubernetes_authentication_accept_legacy_serviceaccount: bool = Field(
+        default=False, description="Accept the old tokens that have no audience and never expire"
+    )
+    kubernetes_authentication_subject_source: Literal["uid", "username"] = Field(
+        "uid", description="A service account is `kubernetes~<uid>`, new when it is made anew, or goes by its name"
+    )
+
     idempotency: IdempotencySettings = Field(
         default_factory=IdempotencySettings, description="Requests that clients send again"
     )
@@ -310,10 +304,15 @@ class Settings(BaseModel):
         90 * DAY, description="How long a token lives that was made without saying so; never longer than the longest"
     )
     access_token_max_lifetime: BoundedDuration = Field(365 * DAY, description="Longest life of a token")
-    oauth_token_lifetime: Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)] = Field(
+    oauth_token_lifetime: ShortDuration = Field(
         3600.0, description="How long a token works that /catalog/v1/oauth/tokens gives out; at most a day"
     )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
+    authentication: AuthenticationSettings = Field(
+        default_factory=AuthenticationSettings, description="What holds for every identity provider"
+    )
+    openid_claims: dict[str, ClaimSettings] = Field({}, description="Where a provider's tokens hold names")
+    kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings, description="The Kubernetes API")
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -325,7 +324,28 @@ class Settings(BaseModel):
             raise ValueError("PG_HOST_R needs PG_HOST_W beside it")
         if self.pg_host_w and not self.pg_database:
             raise ValueError("PG_HOST_W needs PG_DATABASE beside it")
+        for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
+            if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
+                raise ValueError(f"OPENID_{name.upper()} needs OPENID_PROVIDER_URI beside it")
+        check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         return self
+
+    @property
+    def identity_providers(self) -> dict[str, ProviderSettings]:
+        """By their ids, in the order in which they are asked: that of `OPENID_PROVIDER_URI` first."""
+        others = dict(sorted(self.openid_providers.items()))
+        if self.openid_provider_uri is None:
+            return others
+        primary = ProviderSettings(
+            uri=self.openid_provider_uri,
+            audience=self.openid_audience,
+            additional_issuers=self.openid_additional_issuers,
+            scope=self.openid_scope,
+            subject_claims=self.openid_subject_claim,
+            roles_claim=self.openid_roles_claim,
+            display_name_template=self.openid_display_name_template,
+        )
+        return {PRIMARY: primary, **others}
 
     @classmethod
     def describe(cls) -> list[Description]:
@@ -351,16 +371,21 @@ OWN_FIELDS = frozenset(
         "access_token_max_lifetime",
         "oauth_token_lifetime",
         "server",
+        "authentication",
+        "openid_claims",
+        "kubernetes",
     }
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
 GUARDS = re.compile(
-    r"(OPENID_|ENABLE_KUBERNETES_AUTHENTICATION|OPENFGA__|TRUSTED_ENGINES__"
+    r"(OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA__|TRUSTED_ENGINES__"
     r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
 )
-"""Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe."""
+"""Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe.
 
+Those that it knows are honoured and never come here: what is left of `OPENID_*` is misspelt, or newer.
+"""
 
 OFF = frozenset({"", "false", "off", "0", "[]", "postgres"})
 """Values of guarding variables that guard nothing (`postgres` is the default secret backend)."""
@@ -393,7 +418,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             continue
         path = variable.upper().removeprefix(prefix).lower().split("__")
         own = prefix == OWN
-        if path[0] in Settings.model_fields and (path[0] in OWN_FIELDS) == own and _place(values, path, text):
+        if (path[0] in OWN_FIELDS) == own and _place(values, path, text, Settings):
             continue
         if not own and GUARDS.match(variable.upper().removeprefix(prefix)) and text.strip().lower() not in OFF:
             guards.append(f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it")
@@ -407,18 +432,37 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
 
 
-def _place(values: dict[str, Any], path: list[str], text: str) -> bool:
+def _place(values: dict[str, Any], path: list[str], text: str, model: type[BaseModel]) -> bool:
     """Put `text` where `path` points; False when there is no such setting."""
-    field = Settings.model_fields[path[0]].annotation
-    if isinstance(field, type) and issubclass(field, BaseModel):
-        if len(path) != 2 or path[1] not in field.model_fields:  # noqa: PLR2004
-            return False
-        values.setdefault(path[0], {})[path[1]] = text
-        return True
-    if len(path) != 1:
+    field = model.model_fields.get(path[0])
+    if field is None:
         return False
-    values[path[0]] = text
+    group, is_keyed = _group(field)
+    if group is None:
+        if len(path) == 1:
+            values[path[0]] = text
+        return len(path) == 1
+    above, below = path[: 1 + is_keyed], path[1 + is_keyed :]
+    placed: dict[str, Any] = {}
+    if not below or not _place(placed, below, text, group):
+        return False
+    for name in above:
+        values = values.setdefault(name, {})
+    values.update(placed)
     return True
+
+
+def _group(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
+    """The settings that a field holds, and whether it holds them under ids of the operator's choice."""
+    annotation: Any = field.annotation
+    is_keyed = get_origin(annotation) is dict
+    if is_keyed:
+        annotation = get_args(annotation)[1]
+    is_group = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return (annotation if is_group else None), is_keyed
+
+
+_USERINFO = re.compile(r"//[^/@\s]*@")
 
 
 def _problem(item: Any) -> str:
@@ -427,17 +471,20 @@ def _problem(item: Any) -> str:
     if not path:
         return takes
     field = Settings.model_fields[path[0]]
-    is_group = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    name = variable_name(path[:2] if is_group else path[:1])
-    got = "a secret value" if "SecretStr" in str(field.annotation) else repr(item["input"])
+    group, is_keyed = _group(field)
+    name = variable_name(path[: 1 + is_keyed + (group is not None)])
+    if item["type"] == "missing":
+        return f"{name} is missing beside the others of its name"
+    got = "a secret value" if "SecretStr" in str(field.annotation) else _USERINFO.sub("//", repr(item["input"]))
     return f"{name} got {got}; it takes: {takes}"
 
 
 def _descriptions(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Description]:
     for name, field in model.model_fields.items():
         path = (*above, name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _descriptions(field.annotation, path)
+        group, is_keyed = _group(field)
+        if group is not None:
+            yield from _descriptions(group, (*path, "<id>") if is_keyed else path)
         else:
             yield Description(variable_name(path), _takes(field), _default(field), field.description or "")
 
@@ -462,6 +509,8 @@ def _takes(field: FieldInfo) -> str:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
+    if get_origin(annotation) is list:
+        annotation = list[str]
     # A setting of a new type must be given a name here.
     return str(_TAKES[annotation])
 
@@ -470,8 +519,10 @@ def _default(field: FieldInfo) -> str:
     value = field.default
     if field.default_factory is not None:
         return "number of cores"
-    if value is None or value == []:
+    if value is None or value == [] or value is PydanticUndefined:
         return ""
+    if isinstance(value, list):
+        return f"`{','.join(value)}`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, float):

@@ -3,3 +3,6 @@ from django.apps import AppConfig
 
 class TenancyConfig(AppConfig):
     name = "tenancy"
+
+    def ready(self) -> None:
+        from tenancy import checks  # noqa: F401 - registers them

@@ -25,6 +25,7 @@ from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.migrations import missing_migrations
 from icekeeper.kernel.statement_deadline import restore_statement_limits
 from tenancy import maintenance
+from tenancy.authn.providers import authenticators
 
 logger = logging.getLogger("icekeeper.health")
 
@@ -136,6 +137,7 @@ def _described(services: list[ServiceHealth]) -> dict[str, Any]:
         "health": next((service.status for service in services if service.status != "ok"), "ok"),
         "services": {"catalog": databases, "secrets": databases, "auth": []},
         "maintenance_mode": maintenance.mode(),
+        "authentication": "on" if authenticators() else "off",
     }
 
 

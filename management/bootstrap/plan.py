@@ -218,9 +218,7 @@ def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[s
         yield (
             "set-format-version-policy",
             f"set the format versions to {allowed}, default {default or 'none'}",
-            partial(
-                set_format_version_policy, **about, allowed=allowed, default=default
-            ),
+            partial(set_format_version_policy, **about, allowed=allowed, default=default),
         )
     if entry.protected is not None and entry.protected != warehouse.protected:
         yield (

@@ -30,6 +30,8 @@ class Accepted:
 
 
 class AccessTokens(Authenticator):
+    name = "access tokens"
+
     def is_for(self, token: str) -> bool:
         return token.startswith(PREFIXES)
 

@@ -13,12 +13,20 @@ class AuthenticationFailed(Unauthorized):
     """Why is said in the log only."""
 
     wire_type = "AuthenticationFailed"
+    challenge = 'Bearer error="invalid_token"'
 
 
 class ProviderUnavailable(CatalogError):
-    """The keys of the provider that a token names cannot be had, so nothing is known of the token."""
+    """The keys of the provider that a token names cannot be had, so nothing is known of the token.
+
+    `reason` is for the log.
+    """
 
     status, wire_type, retry_after = 503, "IdentityProviderUnavailable", 5
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("An identity provider cannot be asked now, so the token could not be verified; try again")
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,11 @@ class Verified:
 class Authenticator(ABC):
     """`verify` is asked for tokens that `is_for` takes, in the order of the deployment, until one accepts the token."""
 
+    name: str
+    """For the log."""
+    is_required: bool = True
+    """Whether the server may only start when `connect` succeeds."""
+
     @abstractmethod
     def is_for(self, token: str) -> bool:
         """Whether the token claims to be one of this provider's; decided without any verification."""
@@ -43,3 +56,11 @@ class Authenticator(ABC):
     @abstractmethod
     def verify(self, token: str) -> Verified:
         """Raises `AuthenticationFailed` with the reason for the log, or `ProviderUnavailable`."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can tell which tokens are its own. One that is not is asked after those that are."""
+        return True
+
+    def connect(self) -> None:  # noqa: B027 - most have nobody to look at
+        """Look at the provider before there is any token. Raises `ProviderUnavailable`."""

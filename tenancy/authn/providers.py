@@ -2,19 +2,102 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from functools import cache
 
 from django.conf import settings
 
+from tenancy.authn.acceptance import Expected
 from tenancy.authn.access_tokens import AccessTokens
-from tenancy.authn.authenticator import Authenticator
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
+from tenancy.authn.claims import ClaimRules
+from tenancy.authn.fetching import Fetcher
+from tenancy.authn.kubernetes import (
+    LEGACY_ISSUERS,
+    Cluster,
+    KubernetesKeysAuthenticator,
+    ReviewingAuthenticator,
+)
+from tenancy.authn.name_template import parse_template
+from tenancy.authn.oidc import OidcAuthenticator
+
+logger = logging.getLogger("icekeeper.authn")
+
+
+class ProvidersUnreachable(Exception):
+    """The server may not start without them; says which and why."""
 
 
 @cache
 def authenticators() -> tuple[Authenticator, ...]:
     """In the order in which they are asked. Empty: authentication is off, and everybody is anonymous."""
-    providers: tuple[Authenticator, ...] = ()
+    providers: tuple[Authenticator, ...] = (*_openid_providers(), *_kubernetes())
     takes_own = settings.ICEKEEPER.access_tokens
     if takes_own or (takes_own is None and providers):
         providers = (*providers, AccessTokens())
     return providers
+
+
+def connect_providers() -> None:
+    """Look at every provider before the server serves. Raises `ProvidersUnreachable`."""
+    missing = []
+    for authenticator in authenticators():
+        try:
+            authenticator.connect()
+        except ProviderUnavailable as failure:
+            if authenticator.is_required:
+                missing.append(failure.reason)
+            else:
+                logger.warning("%s; it is asked again when its tokens come", failure.reason)
+    if missing:
+        raise ProvidersUnreachable("; ".join(missing))
+
+
+def _openid_providers() -> Iterator[Authenticator]:
+    own = settings.ICEKEEPER
+    rules = own.authentication
+    for provider_id, provider in own.identity_providers.items():
+        template, claims = provider.display_name_template, own.openid_claims.get(provider_id)
+        yield OidcAuthenticator(
+            ClaimRules(
+                provider_id=provider_id,
+                subject=tuple(provider.subject_claims),
+                roles=provider.roles_claim,
+                name=tuple(claims.name) if claims is not None else (),
+                email=tuple(claims.email) if claims is not None else (),
+                template=parse_template(template) if template is not None else None,
+            ),
+            str(provider.uri),
+            expected=Expected(frozenset(provider.audience), provider.scope, rules.leeway),
+            issuers=frozenset(provider.additional_issuers),
+            algorithms=frozenset(rules.algorithms),
+            fetcher=Fetcher(rules.timeout, rules.ca_file),
+            is_required=provider.require_connected_on_startup,
+        )
+
+
+def _kubernetes() -> Iterator[Authenticator]:
+    """Tokens for our audience, then those of old that have none; the latter only the API server can judge."""
+    own = settings.ICEKEEPER
+    if not own.enable_kubernetes_authentication:
+        return
+    rules, api, source = own.authentication, own.kubernetes, own.kubernetes_authentication_subject_source
+    address = str(api.api_url).rstrip("/")
+    ca_file = api.ca_file if address.startswith("https://") else None
+    cluster = Cluster(address, Fetcher(rules.timeout, ca_file, through_proxy=False), api.token_file)
+    audiences = frozenset(own.kubernetes_authentication_audience)
+    if api.method == "jwks":
+        expected = Expected(audiences, leeway=rules.leeway)
+        yield KubernetesKeysAuthenticator(
+            "Kubernetes", cluster, expected=expected, source=source, algorithms=frozenset(rules.algorithms)
+        )
+    else:
+        yield ReviewingAuthenticator(
+            "Kubernetes", cluster, audiences=audiences, issuers=frozenset(), source=source, leeway=rules.leeway
+        )
+    if own.kubernetes_authentication_accept_legacy_serviceaccount:
+        yield ReviewingAuthenticator(
+            "Kubernetes (legacy)", cluster, audiences=frozenset(), issuers=LEGACY_ISSUERS, source=source,
+            leeway=rules.leeway,
+        )  # fmt: skip

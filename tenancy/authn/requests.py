@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from icekeeper.kernel.errors import CatalogError, Unauthorized
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
+from tenancy.authn.assumed_roles import assume_role
 from tenancy.authn.providers import authenticators
 from tenancy.authn.scopes import require_scope
 from tenancy.authn.verification import identify
@@ -26,22 +27,29 @@ class MissingAuthorizationHeader(Unauthorized):
 def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
 
-    Raises `UnderMaintenance` (503) for a change in maintenance mode, and where authentication is on
-    `MissingAuthorizationHeader`, `AuthenticationFailed` (401), `InsufficientScope` (403) or
-    `ProviderUnavailable` (503).
+    Raises `UnderMaintenance` (503) for a change in maintenance mode. Where authentication is on, it raises
+    `MissingAuthorizationHeader` or `AuthenticationFailed` (401), `InsufficientScope` (403), `ProviderUnavailable`
+    (503), `BadRequest` for a user id that is none, and what `assume_role` raises for the header `x-assume-role`.
     """
     if not is_reading and maintenance.is_read_only():
         raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
     if not authenticators():
         return ANONYMOUS
-    identity = identify(_bearer_token(request.META.get("HTTP_AUTHORIZATION")))
-    request.META["icekeeper.user"] = identity.user_id
-    require_scope(identity, request.META["icekeeper.path"], is_reading=is_reading)
-    return Actor(user_id=identity.user_id, identity=identity)
+    meta = request.META
+    identity = identify(_bearer_token(meta.get("HTTP_AUTHORIZATION")))
+    actor = Actor(user_id=identity.user_id, identity=identity)
+    meta["icekeeper.user"] = identity.user_id
+    require_scope(identity, meta["icekeeper.path"], is_reading=is_reading)
+    wanted_role = meta.get("HTTP_X_ASSUME_ROLE")
+    if wanted_role is not None:
+        actor = assume_role(actor, wanted_role)
+        meta["icekeeper.user"] = actor.name
+    return actor
 
 
 def _bearer_token(header: str | None) -> str:
     scheme, _, token = (header or "").strip().partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
+    token = token.strip()
+    if not token or scheme.lower() != "bearer":
         raise MissingAuthorizationHeader("This server wants a token: Authorization: Bearer ...")
-    return token.strip()
+    return token

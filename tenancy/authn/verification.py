@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from dataclasses import replace
 from hashlib import sha256
@@ -14,6 +15,7 @@ from cachetools import LRUCache
 from tenancy.authn.authenticator import AuthenticationFailed, ProviderUnavailable, Verified
 from tenancy.authn.providers import authenticators
 from tenancy.authn.revocations import revocations
+from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
@@ -21,6 +23,8 @@ logger = logging.getLogger("icekeeper.authn")
 REMEMBERED_SECONDS: Final = 60.0
 MOST_REMEMBERED: Final = 10_000
 LONGEST_TOKEN: Final = 16_384
+_BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""RFC 6750 §2.1."""
 
 
 class VerifiedTokens:
@@ -58,20 +62,22 @@ verified_tokens = VerifiedTokens()
 def identify(token: str) -> Identity:
     """Whom `token` speaks for.
 
-    Every provider that the token claims to be from is asked until one accepts it. Raises `AuthenticationFailed` (401)
-    when none does, `ProviderUnavailable` (503) when that may only be for want of a provider's keys.
+    Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
+    are asked last, so that they hold up nobody else's tokens. Raises `AuthenticationFailed` (401) when none does,
+    `ProviderUnavailable` (503) when that may only be for want of a provider's keys.
     """
     if len(token) > LONGEST_TOKEN:
-        raise AuthenticationFailed(f"The token is longer than {LONGEST_TOKEN} characters")
+        raise _refusal(f"it is longer than {LONGEST_TOKEN} characters")
     digest = sha256(token.encode(errors="surrogatepass")).digest()
     known = verified_tokens.get(digest)
     if known is not None:
         return known
+    if not _BEARER.fullmatch(token):
+        raise _refusal("it holds characters that no token has; was the Authorization header sent twice?")
     unavailable: ProviderUnavailable | None = None
     reasons = []
-    for authenticator in authenticators():
-        if not authenticator.is_for(token):
-            continue
+    takers = [authenticator for authenticator in authenticators() if authenticator.is_for(token)]
+    for authenticator in sorted(takers, key=lambda taker: not taker.is_ready):
         try:
             verified = authenticator.verify(token)
         except AuthenticationFailed as failure:
@@ -83,5 +89,17 @@ def identify(token: str) -> Identity:
             return verified.identity
     if unavailable is not None:
         raise unavailable
-    logger.info("a token was refused: %s", "; ".join(reasons) or "it names no provider of this server")
-    raise AuthenticationFailed("The token was not accepted")
+    raise _refusal("; ".join(reasons) or f"no provider of this server takes it ({_described(token)})")
+
+
+def _refusal(reason: str) -> AuthenticationFailed:
+    """The caller learns nothing that the log does not keep for itself."""
+    logger.info("a token was refused: %s", reason)
+    return AuthenticationFailed("The token was not accepted")
+
+
+def _described(token: str) -> str:
+    try:
+        return str(read_token(token))
+    except NoToken as reason:
+        return f"as a JWT: {reason}"

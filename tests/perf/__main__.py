@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.parts.postgres import Postgres
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
 from tests.perf import cpu, floors, load, report, rows, wrk
+from tests.perf.authenticated_server import authenticated
 from tests.perf.connection import Connection
 from tests.perf.contents import HOT, HOT_TABLE, Contents
 from tests.perf.floor_server import FloorServer
@@ -54,6 +56,8 @@ class Bench:
             contents.add_other_snapshots()
             contents.add_many_tables()
             self._measure_reads(rows.late_reads(contents))
+        if self._is_chosen("token"):
+            self._measure_token(contents)
         if self._is_chosen("layers"):
             self.layers = self._measure_layers(contents.table_path(HOT, HOT_TABLE))
         for write in rows.writes(contents):
@@ -111,6 +115,24 @@ class Bench:
                 beside[name] = self._slice(same, clients, floor_server, seconds)
             row.add_round(measured, beside)
         return row
+
+    def _measure_token(self, contents: Contents) -> None:
+        """A load with a verified token from a server with authentication, in turns with one from that without."""
+        load_table = next(read for read in rows.reads(contents) if read.key == "load")
+        storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
+        home = self.catalog.home / "authenticated"
+        home.mkdir()
+        with authenticated(home, self.postgres.url, WORKERS, THREADS, storage) as (server, token):
+            with_token = replace(load_table, headers={"Authorization": f"Bearer {token}"})
+            for clients in (1, 8):
+                plain = Row("token", "loadTable, nobody is asked who they are", clients, Measured())
+                known = Row("token", "loadTable with a verified token", clients, Measured())
+                for _ in range(ROUNDS):
+                    seconds = self.options.seconds / ROUNDS
+                    plain.add_round(self._slice(with_token, clients, self.catalog, seconds), {})
+                    known.add_round(self._slice(with_token, clients, server, seconds), {})
+                self._note(plain)
+                self._note(known)
 
     def _slice(self, read: Read, clients: int, server: CatalogServer | FloorServer, seconds: float) -> Measured:
         trees = {"server": server.pid, "database": self.postgres.pid}

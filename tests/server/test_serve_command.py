@@ -106,6 +106,7 @@ def test_start_and_stop(bare: BareServer) -> None:
             assert health.status == 200
             assert health.json["health"] == "ok"
             assert health.json["maintenance_mode"] == "off"
+            assert health.json["authentication"] == "off"
             [service] = health.json["services"]["catalog"]
             assert service["status"] == "ok"
             assert abs(service["lastCheck"] / 1000 - time.time()) < 60

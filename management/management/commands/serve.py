@@ -15,6 +15,7 @@ from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from icekeeper.server.run import run_server
 from tenancy import maintenance
+from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 
 logger = logging.getLogger("icekeeper.server")
 
@@ -24,10 +25,10 @@ class Command(BaseCommand):
         "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
         "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT; processes, threads and limits: "
         "ICEKEEPER__SERVER__*. Refuses to start on a database that cannot be reached or is not migrated to exactly "
-        "this version (manage.py migrate), and without accepted terms of use. Log lines are JSON on stderr, one a "
-        "request. On SQLite it also runs and supervises a worker (manage.py worker --help); on PostgreSQL workers are "
-        "processes of their own, unless asked for here. In maintenance mode it answers reads only; when the setting "
-        "says so it runs no worker."
+        "this version (manage.py migrate), without accepted terms of use, and without the identity providers it needs. "
+        "Log lines are JSON on stderr, one a request. On SQLite it also runs and supervises a worker (manage.py worker "
+        "--help); on PostgreSQL workers are processes of their own, unless asked for here. In maintenance mode it "
+        "answers reads only; when the setting says so it runs no worker."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -53,7 +54,7 @@ class Command(BaseCommand):
                 "variables that nothing reads: %s", ", ".join(settings.UNREAD_VARIABLES),
                 extra={"variables": settings.UNREAD_VARIABLES},
             )  # fmt: skip
-        logger.warning("authentication is OFF: whoever reaches this port may do anything")
+        self._connect_providers()
         conf = settings.ICEKEEPER
         has_worker = connection.vendor == "sqlite" if options["worker"] is None else options["worker"]
         if maintenance.is_set_read_only():
@@ -67,6 +68,16 @@ class Command(BaseCommand):
                 f"cannot listen on {conf.bind_ip}:{conf.listen_port}: {reason}. "
                 "Free it, or choose another with LAKEKEEPER__LISTEN_PORT and LAKEKEEPER__BIND_IP"
             ) from error
+
+    def _connect_providers(self) -> None:
+        if not authenticators():
+            logger.warning("authentication is OFF: whoever reaches this port may do anything")
+            return
+        try:
+            connect_providers()
+        except ProvidersUnreachable as refusal:
+            raise CommandError(f"nobody could be let in: {refusal}") from refusal
+        logger.info("authentication is on: %s", ", ".join(each.name for each in authenticators()))
 
     def _announce(self) -> None:
         conf = settings.ICEKEEPER

@@ -82,9 +82,6 @@ def test_unknown_variables_are_reported_not_refused() -> None:
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("LAKEKEEPER__OPENID_PROVIDER_URI", "https://idp"),
-        ("LAKEKEEPER__OPENID_PROVIDERS__X__URI", "https://idp"),
-        ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", "true"),
         ("LAKEKEEPER__OPENFGA__ENDPOINT", "http://fga"),
     ],
 )

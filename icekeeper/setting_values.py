@@ -1,0 +1,63 @@
+"""How the values of settings are written: durations, lists, addresses."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Annotated
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from icekeeper.kernel.durations import read_duration
+
+DAY = 86400.0
+
+
+def _duration(value: object) -> object:
+    return read_duration(value) if isinstance(value, str) else value
+
+
+def read_list(value: object) -> object:
+    """A list from TOML inline form (`["a", "b"]`), from the same without quotes (`[a, b]`), or from `a,b`."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text.startswith("["):
+        if not text.endswith("]"):
+            raise ValueError("a list such as [a,b] or a,b")
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            text = text[1:-1]
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _user_ids(ids: list[str]) -> list[str]:
+    """Each is `<provider>~<subject>`: one of another form would name nobody."""
+    if any(not all(each.partition("~")[::2]) for each in ids):
+        raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
+    return ids
+
+
+def _database_url(value: object) -> object:
+    """A URL that libpq understands. The value is a secret, so no message repeats it."""
+    if isinstance(value, str):
+        try:
+            conninfo_to_dict(value)
+        except psycopg.Error:
+            value = ""
+        if not value.startswith(("postgres://", "postgresql://")):
+            raise ValueError("a URL such as postgresql://user:password@host:5432/database")
+    return value
+
+
+DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
+Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
+BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
+"""At most a hundred years: one that a clock can wait for and dates can be counted back by."""
+Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
+ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
+"""Of a second to a day."""
+StringList = Annotated[list[str], BeforeValidator(read_list)]
+UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]

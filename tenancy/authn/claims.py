@@ -1,0 +1,134 @@
+"""From the claims of a verified token to whom it speaks for. Pure functions."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from icekeeper.kernel.errors import BadRequest
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.claim_paths import claim_at
+from tenancy.authn.name_template import NameTemplate
+from tenancy.identity import Identity
+
+LONGEST_SUBJECT: Final = 127
+"""Bytes of UTF-8."""
+LONGEST_NAME: Final = 255
+LONGEST_EMAIL: Final = 320
+LONGEST_ROLE: Final = 255
+
+
+class EmptyUserId(BadRequest):
+    wire_type = "EmptyUserIdError"
+
+
+class UserIdTooLong(BadRequest):
+    wire_type = "UserIdTooLongError"
+
+
+class InvalidUserId(BadRequest):
+    wire_type = "InvalidUserIdError"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    """Where a provider's tokens hold what; names are those of claims, or dotted paths."""
+
+    provider_id: str
+    subject: tuple[str, ...] = ("oid", "sub")
+    roles: str | None = None
+    name: tuple[str, ...] = ()
+    email: tuple[str, ...] = ()
+    template: NameTemplate | None = None
+
+
+def identity_of(claims: Mapping[str, Any], rules: ClaimRules) -> Identity:
+    """Raises `AuthenticationFailed` for a token without subject, `BadRequest` for a subject that is no user id."""
+    subject = next((value for path in rules.subject if isinstance(value := claim_at(claims, path), str)), None)
+    if subject is None:
+        raise AuthenticationFailed(f"none of the claims {', '.join(rules.subject)} names a subject")
+    return Identity(
+        user_id=user_id(rules.provider_id, subject),
+        provider_id=rules.provider_id,
+        user_type=_user_type(claims, rules),
+        name=_name(claims, rules),
+        email=_email(claims, rules),
+        roles=_roles(claims, rules.roles),
+    )
+
+
+def user_id(provider_id: str, subject: str) -> str:
+    """`<provider id>~<subject>`. Raises `EmptyUserId`, `UserIdTooLong` or `InvalidUserId` (400)."""
+    if not subject:
+        raise EmptyUserId("The subject of the token is empty")
+    if len(subject.encode(errors="surrogatepass")) > LONGEST_SUBJECT:
+        raise UserIdTooLong(f"The subject of the token is longer than {LONGEST_SUBJECT} bytes")
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in subject):
+        raise InvalidUserId("The subject of the token holds control characters")
+    return f"{provider_id}~{subject}"
+
+
+def _own_name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
+    """The name of a person: whole, or made of given and family name."""
+    whole = _first_text(claims, (*rules.name, "name"), LONGEST_NAME)
+    if whole is not None:
+        return whole
+    given = _first_text(claims, ("given_name", "first_name"), LONGEST_NAME)
+    family = _first_text(claims, ("family_name", "last_name"), LONGEST_NAME)
+    return " ".join(part for part in (given, family) if part)[:LONGEST_NAME] or None
+
+
+def _name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
+    name = _own_name(claims, rules) or _first_text(claims, ("app_displayname", "preferred_username"), LONGEST_NAME)
+    if name is None and rules.template is not None:
+        filled = rules.template.fill(claims)
+        name = filled and _shown(filled, LONGEST_NAME)
+    return name or None
+
+
+def _email(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
+    for path in (*rules.email, "email", "upn", "preferred_username"):
+        address = _first_text(claims, (path,), LONGEST_EMAIL + 1)
+        if address and len(address) <= LONGEST_EMAIL and (path == "email" or "@" in address):
+            return address
+    return None
+
+
+def _user_type(claims: Mapping[str, Any], rules: ClaimRules) -> Literal["human", "application"]:
+    """`idtyp` says it (Entra); else who has the name of a person is one."""
+    match claims.get("idtyp"):
+        case "user":
+            return "human"
+        case "app" | "device":
+            return "application"
+        case _:
+            return "human" if _own_name(claims, rules) else "application"
+
+
+def _roles(claims: Mapping[str, Any], path: str | None) -> tuple[str, ...]:
+    """Each once. What cannot be the name of a role is left out."""
+    value = claim_at(claims, path) if path is not None else None
+    names = value if isinstance(value, list) else [value]
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and _can_be_role(name)))
+
+
+def _can_be_role(name: str) -> bool:
+    has_control = any(unicodedata.category(character) == "Cc" for character in name)
+    return 0 < len(name) <= LONGEST_ROLE and not has_control
+
+
+def _first_text(claims: Mapping[str, Any], paths: Iterable[str], longest: int) -> str | None:
+    for path in paths:
+        value = claim_at(claims, path)
+        text = _shown(value, longest) if isinstance(value, str) else ""
+        if text:
+            return text
+    return None
+
+
+def _shown(text: str, longest: int) -> str:
+    """On one line, without control characters, cut."""
+    visible = "".join(" " if unicodedata.category(each) in {"Cc", "Zl", "Zp"} else each for each in text)
+    return " ".join(visible.split())[:longest]

@@ -1,0 +1,130 @@
+"""A provider's public keys (RFC 7517), of which only those are taken that may verify a signature."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+from joserfc.util import urlsafe_b64decode
+
+logger = logging.getLogger("icekeeper.authn")
+
+MOST_KEYS: Final = 100
+LONGEST_KEY_ID: Final = 1024
+LONGEST_MEMBER: Final = 4096
+"""Characters of a number in a key."""
+RSA_BITS: Final = range(2048, 8193)
+EXPONENTS: Final = range(3, 2**32, 2)
+CURVES: Final = {"EC": {"P-256", "P-384", "P-521"}, "OKP": {"Ed25519", "Ed448"}}
+ALGORITHMS_OF: Final = {
+    "RSA": {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"},
+    "P-256": {"ES256"},
+    "P-384": {"ES384"},
+    "P-521": {"ES512"},
+    "Ed25519": {"EdDSA", "Ed25519"},
+    "Ed448": {"EdDSA", "Ed448"},
+}
+
+PublicKey = RSAKey | ECKey | OKPKey
+
+
+class UnusableKey(ValueError):
+    """Why is for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyingKey:
+    """`algorithms` are those that a token may have which it verifies."""
+
+    key: PublicKey
+    algorithms: frozenset[str]
+
+
+Keys = Mapping[str, tuple[VerifyingKey, ...]]
+"""By key id; a few providers use one id for several keys of different kinds."""
+
+
+def read_key_set(document: Mapping[str, Any], algorithms: frozenset[str], owner: str) -> Keys:
+    """The usable keys of a JWK set; the log names those that are not. Raises `UnusableKey` for what is no set."""
+    listed = document.get("keys")
+    if not isinstance(listed, list):
+        raise UnusableKey("there is no list of keys in it")
+    if len(listed) > MOST_KEYS:
+        raise UnusableKey(f"there are more than {MOST_KEYS} keys in it")
+    found: dict[str, tuple[VerifyingKey, ...]] = {}
+    for position, jwk in enumerate(listed):
+        try:
+            key_id, key = _read_key(jwk, algorithms)
+        except UnusableKey as reason:
+            logger.info("%s: its key %d is left out: %s", owner, position, reason)
+            continue
+        found[key_id] = (*found.get(key_id, ()), key)
+    return found
+
+
+def _read_key(jwk: Any, algorithms: frozenset[str]) -> tuple[str, VerifyingKey]:
+    if not isinstance(jwk, dict):
+        raise UnusableKey("it is no object")
+    key_id, kind = jwk.get("kid"), jwk.get("kty")
+    if not isinstance(key_id, str) or not 0 < len(key_id) <= LONGEST_KEY_ID:
+        raise UnusableKey("it has no usable kid")
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise UnusableKey("its kty is not RSA, EC or OKP")
+    if "d" in jwk:
+        raise UnusableKey("it is a private key, which is nobody's to publish")
+    if jwk.get("use", "sig") != "sig":
+        raise UnusableKey("it is not for signatures")
+    operations = jwk.get("key_ops", ["verify"])
+    if not isinstance(operations, list) or "verify" not in operations:
+        raise UnusableKey("it is not for verifying")
+    try:
+        key, fitting = _READERS[kind](jwk)
+    except UnusableKey:
+        raise
+    except Exception as error:  # noqa: BLE001 - what a library makes of hostile numbers is not ours to list
+        raise UnusableKey(f"it cannot be read ({type(error).__name__})") from None
+    allowed = algorithms & fitting
+    if "alg" in jwk:
+        allowed &= {jwk["alg"]} if isinstance(jwk["alg"], str) else set()
+    if not allowed:
+        raise UnusableKey("its algorithm is not accepted here")
+    return key_id, VerifyingKey(key, frozenset(allowed))
+
+
+def _read_rsa(jwk: dict[str, Any]) -> tuple[PublicKey, set[str]]:
+    modulus, exponent = _number(jwk, "n"), _number(jwk, "e")
+    if modulus.bit_length() not in RSA_BITS:
+        raise UnusableKey(f"its modulus has {modulus.bit_length()} bits")
+    if exponent not in EXPONENTS:
+        raise UnusableKey("its exponent is out of bounds")
+    return RSAKey.import_key({name: jwk[name] for name in ("n", "e")} | {"kty": "RSA"}), ALGORITHMS_OF["RSA"]
+
+
+def _read_curve(jwk: dict[str, Any]) -> tuple[PublicKey, set[str]]:
+    kind, curve = jwk["kty"], jwk.get("crv")
+    if not isinstance(curve, str) or curve not in CURVES[kind]:
+        raise UnusableKey("its curve is not accepted here")
+    members = ("x", "y") if kind == "EC" else ("x",)
+    plain = {name: _text(jwk, name) for name in members} | {"kty": kind, "crv": curve}
+    return (ECKey if kind == "EC" else OKPKey).import_key(plain), ALGORITHMS_OF[curve]
+
+
+_READERS: Final[dict[str, Callable[[dict[str, Any]], tuple[PublicKey, set[str]]]]] = {
+    "RSA": _read_rsa,
+    "EC": _read_curve,
+    "OKP": _read_curve,
+}
+
+
+def _number(jwk: dict[str, Any], name: str) -> int:
+    return int.from_bytes(urlsafe_b64decode(_text(jwk, name).encode()), "big")
+
+
+def _text(jwk: dict[str, Any], name: str) -> str:
+    value = jwk.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_MEMBER:
+        raise UnusableKey(f"its {name} is not a number in base64url")
+    return value

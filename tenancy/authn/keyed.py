@@ -1,0 +1,91 @@
+"""Providers whose tokens are verified here, with the public keys that they publish."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tenancy.authn.acceptance import Expected
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
+from tenancy.authn.jwks import Keys
+from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.signatures import signing_key_id, verify_signature
+from tenancy.authn.unverified import NoToken, read_token
+from tenancy.identity import Identity
+
+logger = logging.getLogger("icekeeper.authn")
+
+KEYS_LIFETIME: Final = 3600.0
+"""Seconds after which a provider's keys are looked at anew."""
+LOOKS_PAUSE: Final = 10.0
+"""Seconds between two looks at a provider, however many tokens name keys that nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a provider says of itself: the issuer that its tokens name, and its keys and where they are."""
+
+    issuer: str
+    keys_address: str
+    keys: Keys = field(repr=False)
+
+
+class KeyedAuthenticator(Authenticator):
+    """`expected` is what a token must be like; `issuers` are accepted beside the one that the provider names."""
+
+    def __init__(
+        self, name: str, *, expected: Expected, issuers: frozenset[str], algorithms: frozenset[str], patience: float
+    ) -> None:
+        self.name = name
+        self._expected, self._issuers, self._algorithms = expected, issuers, algorithms
+        self._published = Refreshed(name, self.fetch, lifetime=KEYS_LIFETIME, pause=LOOKS_PAUSE, patience=patience)
+
+    @abstractmethod
+    def fetch(self, before: Published | None) -> Published:
+        """What the provider publishes now; `before` is what it did last. Raises `FetchFailed`."""
+
+    @abstractmethod
+    def identity(self, claims: Mapping[str, Any]) -> Identity:
+        """Whom verified claims speak for. Raises `AuthenticationFailed`, or `BadRequest` for an impossible user id."""
+
+    def is_for(self, token: str) -> bool:
+        try:
+            unverified = read_token(token)
+        except NoToken:
+            return False
+        wanted, published = self._expected.audiences, self._published.known
+        if not unverified.issuers or (wanted and wanted.isdisjoint(unverified.audiences)):
+            return False
+        return published is None or not self._issuers_of(published).isdisjoint(unverified.issuers)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._published.known is not None
+
+    def connect(self) -> None:
+        self._published.get()
+
+    def verify(self, token: str) -> Verified:
+        try:
+            return self._verify(token)
+        except (NoToken, AuthenticationFailed) as failure:
+            raise AuthenticationFailed(f"{self.name}: {failure}") from None
+        except ProviderUnavailable as failure:
+            logger.info("a token of %s could not be verified: %s", self.name, failure.reason)
+            raise
+
+    def _verify(self, token: str) -> Verified:
+        unverified = read_token(token)
+        key_id, algorithm = signing_key_id(unverified, self._algorithms)
+        published = self._published.get(lambda newest: key_id in newest.keys)
+        verify_signature(token, published.keys.get(key_id, ()), algorithm)
+        claims = unverified.claims  # from here on they are the provider's word
+        expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
+        return Verified(self.identity(claims), expires_at)
+
+    def _issuers_of(self, published: Published) -> frozenset[str]:
+        return self._issuers | {published.issuer}

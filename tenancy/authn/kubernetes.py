@@ -1,0 +1,181 @@
+"""Tokens of Kubernetes service accounts: the API server is asked about each, or its keys verify them here."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any, Final, Literal
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.thread_lending import waiting_for_others
+from tenancy.authn.acceptance import Expected
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
+from tenancy.authn.claim_paths import texts
+from tenancy.authn.claims import user_id
+from tenancy.authn.fetching import Fetcher, FetchFailed
+from tenancy.authn.jwks import UnusableKey, read_key_set
+from tenancy.authn.keyed import KeyedAuthenticator, Published
+from tenancy.authn.unverified import NoToken, read_token
+from tenancy.identity import Identity
+
+logger = logging.getLogger("icekeeper.authn")
+
+PROVIDER_ID: Final = "kubernetes"
+LEGACY_ISSUERS: Final = frozenset({"kubernetes/serviceaccount", "https://kubernetes.default.svc.cluster.local"})
+MOST_REVIEWS: Final = 8
+"""Reviews that one process asks for at once; others wait."""
+LONGEST_NAME: Final = 255
+
+SubjectSource = Literal["uid", "username"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The API server; `token_file` holds the token that this server shows there, and changes from time to time."""
+
+    address: str
+    fetcher: Fetcher
+    token_file: Path
+
+    def authorized(self) -> Fetcher:
+        """With the token as it is now. Raises `FetchFailed`."""
+        try:
+            token = self.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FetchFailed(f"{self.token_file} cannot be read: {type(error).__name__}") from None
+        return replace(self.fetcher, bearer=token)
+
+
+class ReviewingAuthenticator(Authenticator):
+    """Asks the API server about each token (TokenReview), so it also knows which accounts have been deleted.
+
+    `audiences` empty: it is asked about every token, of `issuers` only when there are any.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        cluster: Cluster,
+        *,
+        audiences: frozenset[str],
+        issuers: frozenset[str],
+        source: SubjectSource,
+        leeway: float,
+    ) -> None:
+        self.name = name
+        self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
+        self._leeway = leeway
+        self._reviews = BoundedSemaphore(MOST_REVIEWS)
+
+    def connect(self) -> None:
+        """The API server itself is asked with the first token only: what may be wrong by settings is the files."""
+        try:
+            self._cluster.authorized()
+            if self._cluster.fetcher.ca_file is not None:
+                self._cluster.fetcher.ca_file.read_bytes()
+        except (FetchFailed, OSError) as error:
+            raise ProviderUnavailable(f"{self.name}: {error}") from None
+
+    def is_for(self, token: str) -> bool:
+        try:
+            unverified = read_token(token)
+        except NoToken:
+            return False
+        if self._issuers and self._issuers.isdisjoint(unverified.issuers):
+            return False
+        return not self._audiences or not self._audiences.isdisjoint(unverified.audiences)
+
+    def verify(self, token: str) -> Verified:
+        expires_at = self._expiry(token)
+        status = self._review(token).get("status")
+        if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
+            raise AuthenticationFailed(f"{self.name}: the API server does not accept it")
+        if self._audiences and self._audiences.isdisjoint(texts(status.get("audiences"))):
+            raise AuthenticationFailed(f"{self.name}: it is for another audience")
+        user = status.get("user")
+        user = user if isinstance(user, dict) else {}
+        return Verified(_identity(user.get("uid"), user.get("username"), self._source, self.name), expires_at)
+
+    def _expiry(self, token: str) -> float:
+        """When what the API server says has lapsed at the latest; it need not be asked about what has expired."""
+        try:
+            claims = read_token(token).claims
+        except NoToken as reason:
+            raise AuthenticationFailed(f"{self.name}: {reason}") from None
+        expiry = claims.get("exp")
+        if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+            return math.inf
+        if time.time() >= expiry + self._leeway:
+            raise AuthenticationFailed(f"{self.name}: it has expired")
+        return float(expiry)
+
+    def _review(self, token: str) -> dict[str, Any]:
+        """The answer echoes the token, so nothing of it is ever logged."""
+        spec: dict[str, Any] = {"token": token}
+        if self._audiences:
+            spec["audiences"] = sorted(self._audiences)
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        patience, left = self._cluster.fetcher.timeout, deadline.remaining()
+        with waiting_for_others():
+            if not self._reviews.acquire(timeout=patience if left is None else min(patience, left)):
+                raise ProviderUnavailable(f"{self.name}: too many tokens wait for the API server")
+            try:
+                address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
+                return self._cluster.authorized().post(address, review)
+            except FetchFailed as reason:
+                logger.warning("%s cannot be asked about a token: %s", self.name, reason)
+                raise ProviderUnavailable(f"{self.name}: {reason}") from None
+            finally:
+                self._reviews.release()
+
+
+class KubernetesKeysAuthenticator(KeyedAuthenticator):
+    """Verifies tokens with the cluster's public keys: quicker, but it knows no deleted accounts before `exp`."""
+
+    def __init__(
+        self, name: str, cluster: Cluster, *, expected: Expected, source: SubjectSource, algorithms: frozenset[str]
+    ) -> None:
+        super().__init__(
+            name,
+            expected=expected,
+            issuers=frozenset(),
+            algorithms=algorithms,
+            patience=2 * cluster.fetcher.timeout,
+        )
+        self._cluster, self._source = cluster, source
+
+    def identity(self, claims: Mapping[str, Any]) -> Identity:
+        return _identity(_account(claims).get("uid"), claims.get("sub"), self._source, self.name)
+
+    def fetch(self, before: Published | None) -> Published:
+        """The keys at the API server itself, wherever its discovery document says that others find them."""
+        fetcher, address = self._cluster.authorized(), f"{self._cluster.address}/openid/v1/jwks"
+        issuer = fetcher.get(f"{self._cluster.address}/.well-known/openid-configuration").get("issuer")
+        if not isinstance(issuer, str) or not issuer:
+            raise FetchFailed("the API server names no issuer")
+        try:
+            return Published(issuer, address, read_key_set(fetcher.get(address), self._algorithms, self.name))
+        except UnusableKey as reason:
+            raise FetchFailed(f"{address}: {reason}") from None
+
+
+def _account(claims: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The service account in the private claim `kubernetes.io`, whose name holds a dot."""
+    private = claims.get("kubernetes.io")
+    account = private.get("serviceaccount") if isinstance(private, dict) else None
+    return account if isinstance(account, dict) else {}
+
+
+def _identity(uid: Any, username: Any, source: SubjectSource, name: str) -> Identity:
+    subject = uid if source == "uid" else username
+    if not isinstance(subject, str) or not subject:
+        raise AuthenticationFailed(f"{name}: it says no {source}")
+    shown = username[:LONGEST_NAME] if isinstance(username, str) and username.isprintable() else None
+    return Identity(
+        user_id=user_id(PROVIDER_ID, subject), provider_id=PROVIDER_ID, user_type="application", name=shown or None
+    )

@@ -1,0 +1,133 @@
+"""A document of somebody else's that is kept and looked at anew from time to time, whoever goes away meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.thread_lending import waiting_for_others
+from tenancy.authn.authenticator import ProviderUnavailable
+from tenancy.authn.fetching import FetchFailed
+
+logger = logging.getLogger("icekeeper.authn")
+
+T = TypeVar("T")
+
+MOST_HANGING: Final = 2
+"""Fetches that were given up and have not ended yet, beyond which no other is begun."""
+
+
+class _Flight:
+    """One fetch in a thread of its own: what hangs in the network holds up no request longer than it waits."""
+
+    def __init__(self, name: str, fly: Callable[[_Flight], None], *, patience: float) -> None:
+        self.ends_at = time.monotonic() + patience
+        self.landed = threading.Event()
+        self._thread = threading.Thread(target=fly, args=(self,), name=f"keys of {name}", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is still under way; in a process that was forked meanwhile it is not."""
+        return self._thread.is_alive()
+
+
+class Refreshed(Generic[T]):
+    """The newest outcome of `fetch`, which is given the one before and raises `FetchFailed`.
+
+    It is fetched when somebody asks: the first time, when it is older than `lifetime`, and when it does not suffice
+    the asker (an unknown key); at most once in `pause`, by one thread at a time, and waited for `patience` at most.
+    What is there is used on while a newer one cannot be had. All times in seconds.
+    """
+
+    def __init__(
+        self, name: str, fetch: Callable[[T | None], T], *, lifetime: float, pause: float, patience: float
+    ) -> None:
+        self.name = name
+        self._fetch, self._lifetime, self._pause, self._patience = fetch, lifetime, pause, patience
+        self._lock = threading.Lock()
+        self._known: T | None = None
+        self._known_at = self._tried_at = float("-inf")
+        self._failure: str | None = None
+        self._flight: _Flight | None = None
+        self._hanging: list[_Flight] = []
+
+    @property
+    def known(self) -> T | None:
+        """What is there, whatever its age, without looking anywhere."""
+        return self._known
+
+    def get(self, suffices: Callable[[T], bool] = lambda _: True) -> T:
+        """The newest that can be had; it may not suffice all the same.
+
+        Raises `ProviderUnavailable` when there is none, or none that suffices and nobody knows whether there is one.
+        """
+        with self._lock:
+            known, age = self._known, time.monotonic() - self._known_at
+            serves = known is not None and suffices(known)
+            if known is not None and serves and age < self._lifetime:
+                return known
+            flight = self._current_flight()
+        if known is not None and serves and age < 2 * self._lifetime:
+            return known  # whoever asks next finds the newer one
+        has_landed = flight is None or self._wait_for(flight)
+        with self._lock:
+            known, failure = self._known, self._failure
+        if known is not None and (suffices(known) or (has_landed and failure is None)):
+            return known
+        raise ProviderUnavailable(f"{self.name}: {failure or 'it did not answer in time'}")
+
+    def _current_flight(self) -> _Flight | None:
+        """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""
+        now = time.monotonic()
+        if self._flight is not None and now >= self._flight.ends_at:
+            self._hanging.append(self._flight)
+            self._flight = None
+            self._fail("it did not answer in time")
+        if self._flight is None and now - self._tried_at >= self._pause:
+            self._hanging = [flight for flight in self._hanging if flight.hangs]
+            self._tried_at = now
+            if len(self._hanging) >= MOST_HANGING:
+                self._fail("earlier attempts to reach it still hang")
+                return None
+            self._flight = _Flight(self.name, self._fly, patience=self._patience)
+            self._flight.begin()
+        return self._flight
+
+    def _fly(self, flight: _Flight) -> None:
+        found: T | None = None
+        failure: str | None = None
+        try:
+            found = self._fetch(self._known)
+        except FetchFailed as refusal:
+            failure = str(refusal)
+        except Exception as error:
+            logger.exception("%s: its answer could not be read", self.name)
+            failure = type(error).__name__
+        with self._lock:
+            flight.landed.set()
+            if self._flight is not flight:
+                return  # it was given up
+            self._flight = None
+            if found is None:
+                self._fail(failure or "it sent nothing")
+            else:
+                self._known, self._known_at, self._failure = found, time.monotonic(), None
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        logger.warning(
+            "%s cannot be asked for its keys%s: %s",
+            self.name, "; those that are known go on" if self._known is not None else "", reason,
+        )  # fmt: skip
+
+    def _wait_for(self, flight: _Flight) -> bool:
+        left, request = flight.ends_at - time.monotonic(), deadline.remaining()
+        with waiting_for_others():
+            return flight.landed.wait(max(0.0, left if request is None else min(left, request)))

@@ -1,0 +1,70 @@
+"""What `manage.py check --deploy` says of the ways into this server."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, register
+
+from tenancy.authn.providers import authenticators
+
+NO_AUTHENTICATION = "icekeeper.E001"
+PLAIN_HTTP = "icekeeper.W001"
+ANY_AUDIENCE = "icekeeper.W002"
+
+
+@register(Tags.security, deploy=True)
+def check_authentication(**_: Any) -> list[CheckMessage]:
+    if not authenticators():
+        return [
+            Error(
+                "Authentication is off: whoever reaches the port may do anything",
+                hint="Set LAKEKEEPER__OPENID_PROVIDER_URI, or see docs/authentication.md",
+                id=NO_AUTHENTICATION,
+            )
+        ]
+    return [*_plain_addresses(), *_open_audiences()]
+
+
+def _plain_addresses() -> Iterator[CheckMessage]:
+    own = settings.ICEKEEPER
+    asked = {f"The identity provider {each}": provider.uri for each, provider in own.identity_providers.items()}
+    if own.enable_kubernetes_authentication:
+        asked["The Kubernetes API"] = own.kubernetes.api_url
+    for name, address in asked.items():
+        parts = urlsplit(str(address))
+        if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+            yield checks.Warning(
+                f"{name} is asked over plain HTTP: whoever is on the way can let anybody in",
+                hint="Give its https address",
+                id=PLAIN_HTTP,
+            )
+
+
+def _open_audiences() -> Iterator[CheckMessage]:
+    own = settings.ICEKEEPER
+    for provider_id, provider in own.identity_providers.items():
+        if not provider.audience:
+            yield checks.Warning(
+                f"Tokens of the identity provider {provider_id} are accepted whomever they were issued for",
+                hint="Set its AUDIENCE to what its tokens for this server have as aud",
+                id=ANY_AUDIENCE,
+            )
+    if own.enable_kubernetes_authentication and not own.kubernetes_authentication_audience:
+        yield checks.Warning(
+            "Tokens of Kubernetes service accounts are accepted whomever they were issued for",
+            hint="Set LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE",
+            id=ANY_AUDIENCE,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

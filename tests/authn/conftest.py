@@ -1,0 +1,97 @@
+"""Authentication switched on in this process, against real identity providers on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.conf import settings
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from icekeeper.env import read_settings
+from tenancy.authn.authenticator import Authenticator
+from tenancy.authn.providers import authenticators
+from tenancy.authn.verification import verified_tokens
+from tests.identity_provider import IdentityProvider, running
+from tests.wsgi_client import Answer, call
+
+KINDS = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
+"""Settings of authentication begin so; those that a test does not name have their defaults."""
+INFO = "/management/v1/info"
+
+SwitchOn = Callable[..., tuple[Authenticator, ...]]
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture(scope="session")
+def rsa_key() -> RSAKey:
+    return RSAKey.generate_key(2048)
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    yield from running()
+
+
+@pytest.fixture
+def other_provider() -> Iterator[IdentityProvider]:
+    yield from running()
+
+
+@pytest.fixture
+def key_of_every_kind(rsa_key: RSAKey) -> list[RSAKey | ECKey | OKPKey]:
+    curves = [ECKey.generate_key(curve) for curve in ("P-256", "P-384", "P-521")]
+    return [rsa_key, *curves, OKPKey.generate_key("Ed25519"), OKPKey.generate_key("Ed448")]
+
+
+@pytest.fixture
+def switch_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchOn]:
+    """Called with variables of the product, it makes them hold for this test; those who verify tokens come back."""
+
+    def switch(**variables: str) -> tuple[Authenticator, ...]:
+        wanted, unread = read_settings(variables)
+        assert unread == []
+        names = wanted.model_fields_set | {name for name in type(wanted).model_fields if name.startswith(KINDS)}
+        changed = {name: getattr(wanted, name) for name in names}
+        monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
+        forget()
+        return authenticators()
+
+    yield switch
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    authenticators.cache_clear()
+    verified_tokens.clear()
+
+
+@pytest.fixture
+def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, ...]:
+    """Authentication by `provider`, whose tokens must be for `icekeeper`."""
+    return switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_AUDIENCE="icekeeper",
+        ICEKEEPER__AUTHENTICATION__TIMEOUT="500ms",
+    )
+
+
+@pytest.fixture
+def ask(bootstrapped: None) -> Ask:
+    """GET something that everybody may see who is known, with a token."""
+
+    def send(token: str | None = None, **headers: str) -> Answer:
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        return call("GET", INFO, headers=headers)
+
+    return send
+
+
+def refused(answer: Answer) -> bool:
+    """The one refusal of a token: it tells nothing."""
+    assert answer.refused(401, "AuthenticationFailed")
+    assert answer.error["message"] == "The token was not accepted"
+    assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+    return True

@@ -1,0 +1,121 @@
+"""`x-assume-role`: whose role it may be, what a wrong one gets, and that nothing is asked without it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tenancy.actor import Actor
+from tenancy.authn.requests import admit
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.models import Role, Securable
+from tenancy.selectors.projects import get_project
+from tests.authn.conftest import Ask
+from tests.identity_provider import IdentityProvider
+from tests.wsgi_client import ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+UNKNOWN = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
+
+
+@pytest.fixture
+def role(bootstrapped: None) -> Role:
+    return Role.objects.create(project=get_project(None), name="analysts", name_key="analysts", source_id="a")
+
+
+class _Request:
+    """What `admit` reads of a request."""
+
+    def __init__(self, **headers: str) -> None:
+        self.META = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+
+
+def admitted(provider: IdentityProvider, **headers: str) -> Actor:
+    request: Any = _Request(authorization=f"Bearer {provider.token()}", **headers)
+    return admit(request, is_reading=True)
+
+
+def test_a_caller_in_a_role(
+    on: Any, provider: IdentityProvider, role: Role, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for text in (str(role.pk), str(role.pk).upper(), f" {role.pk} "):
+        assert ask(provider.token(), x_assume_role=text).status == 200
+    users = [record.__dict__["user"] for record in caplog.records if record.name == "icekeeper.access"]
+    assert users == [f"role {role.pk} assumed by oidc~anna"] * 3
+    actor = admitted(provider, x_assume_role=str(role.pk))
+    assert (actor.user_id, actor.assumed_role) == ("oidc~anna", role.pk)
+    assert actor.identity is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "analysts", "7", UNKNOWN[:-1], f"{UNKNOWN}0", f"{{{UNKNOWN}}}", f"urn:uuid:{UNKNOWN}",
+        UNKNOWN.replace("-", ""), f"{UNKNOWN},{UNKNOWN}", f"{UNKNOWN}, {UNKNOWN}", "null", "\u00e4" * 36, "a" * 10_000,
+        "'; DROP TABLE tenancy_role; --",
+    ],
+)  # fmt: skip
+def test_what_is_no_id(on: Any, text: str, provider: IdentityProvider, ask: Ask) -> None:
+    assert ask(provider.token(), x_assume_role=text).refused(400, "InvalidRoleIdError")
+
+
+def test_a_role_that_is_not_there(on: Any, provider: IdentityProvider, ask: Ask, role: Role) -> None:
+    assert ask(provider.token(), x_assume_role=UNKNOWN).refused(400, "InvalidAssumeRoleId")
+    assert ask(provider.token(), x_assume_role=str(role.project_id)).refused(400, "InvalidAssumeRoleId")
+
+
+def test_a_role_that_the_caller_may_not_assume(
+    on: Any, provider: IdentityProvider, role: Role, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, Can, Securable.Type, object]] = []
+
+    class Nobody(port.Authorizer):
+        def allows(self, actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
+            asked.append((actor.name, action, securable_type, object_id))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Nobody)
+    assert ask(provider.token(), x_assume_role=str(role.pk)).refused(403, "AssumeRoleForbidden")
+    assert asked == [("oidc~anna", Can.ASSUME, Securable.Type.ROLE, role.pk)]  # as themselves, not as the role
+
+
+def test_without_a_good_token_no_role_is_looked_for(on: Any, role: Role, provider: IdentityProvider) -> None:
+    info = ApiClient("/management/v1/info")
+    with CaptureQueriesContext(connection) as queries:
+        assert info.get(x_assume_role=str(role.pk)).refused(401, "MissingAuthorizationHeader")
+        assert info.get(Authorization="Bearer x", x_assume_role="x").refused(401, "AuthenticationFailed")
+    assert len(queries) == 0
+
+
+def test_where_authentication_is_off_the_header_means_nothing(role: Role) -> None:
+    for text in (str(role.pk), "nonsense"):
+        assert call("GET", "/management/v1/info", headers={"x-assume-role": text}).status == 200
+
+
+def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: IdentityProvider, role: Role) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        assert admitted(provider) == Actor(user_id="oidc~anna")
+    assert len(queries) == 0
+    with CaptureQueriesContext(connection) as queries:
+        admitted(provider, x_assume_role=str(role.pk))
+    assert len(queries) == 1
+
+
+def test_one_idempotency_key_is_another_in_a_role(
+    on: Any, provider: IdentityProvider, role: Role, catalog: ApiClient
+) -> None:
+    key = str(UUID(int=7))
+    token = {"Authorization": f"Bearer {provider.token()}", "Idempotency_Key": key}
+    body = {"namespace": ["ns"], "properties": {}}
+    assert catalog.post("/namespaces", body, **token).status == 200
+    assert catalog.post("/namespaces", body, **token).status == 200
+    in_role = catalog.post("/namespaces", body, **token, x_assume_role=str(role.pk))
+    assert in_role.refused(400, "IdempotencyKeyReused")

@@ -1,0 +1,409 @@
+"""Keys of a provider that change, go away, hang or lie: known users go on, and nobody asks too often or too long."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from tenancy.authn import keyed
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
+from tenancy.authn.providers import ProvidersUnreachable, connect_providers
+from tenancy.authn.refreshed import MOST_HANGING
+from tenancy.authn.verification import identify, verified_tokens
+from tests.authn.conftest import Ask, SwitchOn, forget, refused
+from tests.identity_provider import (
+    DISCOVERY,
+    KEYS,
+    IdentityProvider,
+    Misbehaviour,
+    answers,
+    encoded,
+    hangs,
+    sends_without_end,
+    trickles_body,
+    trickles_head,
+)
+
+pytestmark = pytest.mark.django_db
+
+On = tuple[Authenticator, ...]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Providers may be looked at again at once; to be asked for before `on`."""
+    monkeypatch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+
+
+@pytest.fixture
+def ages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are too old as soon as they are there."""
+    monkeypatch.setattr(keyed, "KEYS_LIFETIME", 0.0)
+
+
+def anew(provider: IdentityProvider, **claims: Any) -> str:
+    """A token that nobody remembers."""
+    verified_tokens.clear()
+    return provider.token(**claims)
+
+
+# --- rotation -----------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_fetched_once_for_many_tokens(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    for number in range(20):
+        assert ask(provider.token(sub=f"user-{number}")).status == 200
+    assert provider.asked == {DISCOVERY: 1, KEYS: 1}
+
+
+def test_a_new_key_is_found_as_soon_as_a_token_names_it(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    before = provider.token()
+    assert ask(before).status == 200
+    provider.rotate()
+    assert ask(provider.token()).status == 200
+    assert provider.asked == {DISCOVERY: 2, KEYS: 2}
+    verified_tokens.clear()
+    assert refused(ask(before))  # its key is withdrawn
+
+
+def test_both_keys_hold_while_both_are_published(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+    before = provider.token()
+    assert ask(before).status == 200
+    provider.rotate(keeps_old=True)
+    assert ask(provider.token()).status == 200
+    verified_tokens.clear()
+    assert ask(before).status == 200
+    assert provider.asked[KEYS] == 2
+
+
+def test_keys_that_moved(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+    assert ask(provider.token()).status == 200
+    provider.rotate()
+    moved = provider.documents()[KEYS]
+    provider.misbehave[KEYS] = answers(404)
+    provider.published[DISCOVERY] = {"jwks_uri": f"{provider.address}/new-keys"}
+    provider.misbehave["/new-keys"] = answers(200, _json(moved))
+    assert ask(provider.token()).status == 200
+
+
+def test_withdrawn_keys_are_forgotten_when_keys_grow_old(
+    eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    before = provider.token()
+    assert ask(before).status == 200
+    provider.rotate()
+    verified_tokens.clear()
+    assert refused(ask(before))
+
+
+# --- a flood of unknown keys --------------------------------------------------------------------------------------
+
+
+def test_a_flood_of_unknown_keys_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    connect_providers()
+    assert provider.asked[KEYS] == 1
+    for number in range(100):
+        assert refused(ask(provider.sign({"kid": f"unknown-{number}"}, provider.claims())))
+    assert provider.asked[KEYS] == 1  # within the pause after the first look
+    assert ask(provider.token()).status == 200
+
+
+def test_many_at_once_share_one_look(provider: IdentityProvider, on: On) -> None:
+    gate = threading.Event()
+
+    def slowly(handler: Any) -> None:
+        gate.wait(10)
+        del provider.misbehave[KEYS]
+        answers(200, _json(provider.documents()[KEYS]))(handler)
+
+    provider.misbehave[KEYS] = slowly
+    tokens = [provider.token(sub=f"user-{number}") for number in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        asked = [pool.submit(identify, token) for token in tokens]
+        gate.set()
+        assert {done.result().user_id for done in asked} == {f"oidc~user-{number}" for number in range(20)}
+    assert provider.asked == {DISCOVERY: 1, KEYS: 1}
+
+
+def test_failures_are_not_tried_again_at_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    provider.is_down = True
+    for _ in range(20):
+        assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert provider.asked.total() <= 1
+    assert ask(provider.token()).headers["Retry-After"] == "5"
+
+
+# --- a provider that is away --------------------------------------------------------------------------------------
+
+
+def test_known_keys_go_on_when_the_provider_is_away(
+    eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert ask(provider.token()).status == 200
+    provider.is_down = True
+    assert ask(anew(provider)).status == 200
+    said = [record.getMessage() for record in caplog.records]
+    assert any("cannot be asked for its keys; those that are known go on" in line for line in said)
+    unknown = provider.sign({"kid": "new"}, provider.claims())
+    assert ask(unknown).refused(503, "IdentityProviderUnavailable")  # nobody knows whether there is such a key
+    provider.is_down = False
+    assert ask(anew(provider)).status == 200
+    assert refused(ask(unknown))
+
+
+def test_keys_go_on_when_only_the_discovery_document_is_away(
+    eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    assert ask(provider.token()).status == 200
+    provider.misbehave[DISCOVERY] = answers(500)
+    provider.rotate()
+    assert ask(anew(provider)).status == 200
+
+
+LIES: dict[str, Any] = {
+    "an error": lambda _: answers(500),
+    "nothing": lambda _: answers(200),
+    "no JSON": lambda _: answers(200, b"<html>"),
+    "a list": lambda _: answers(200, b"[]"),
+    "keys that are none": lambda _: answers(200, b'{"keys":{}}'),
+    "too many keys": lambda _: answers(200, _json({"keys": [{}] * 101})),
+    "deep": lambda _: answers(200, b'{"keys":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "not UTF-8": lambda _: answers(200, b'{"keys":["\xff"]}'),
+    "compressed": lambda _: answers(200, b"x", Content_Encoding="gzip"),
+    "without end": lambda _: sends_without_end,
+    "hanging": hangs,
+    "trickling head": trickles_head,
+    "trickling body": trickles_body,
+}
+
+
+@pytest.mark.parametrize("path", [DISCOVERY, KEYS])
+@pytest.mark.parametrize("name", LIES)
+def test_a_provider_that_misbehaves_at_first(
+    name: str, path: str, eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    lie: Misbehaviour = LIES[name](provider)
+    provider.misbehave[path] = lie
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    provider.misbehave.clear()
+    assert ask(provider.token()).status == 200
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_provider_that_misbehaves_later(
+    name: str, eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    assert ask(provider.token()).status == 200
+    provider.misbehave[KEYS] = LIES[name](provider)
+    assert ask(anew(provider)).status == 200
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(
+    status: int, provider: IdentityProvider, other_provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    other_provider.private_keys = provider.private_keys
+    provider.misbehave[KEYS] = answers(status, Location=other_provider.address + KEYS)
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert other_provider.asked.total() == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [None, 7, "", "keys", "/keys", "file:///etc/passwd", "ftp://127.0.0.1/keys", "http://", "http://[", "gopher://x"],
+)
+def test_addresses_of_keys_that_are_none(address: Any, provider: IdentityProvider, on: On, ask: Ask) -> None:
+    provider.published[DISCOVERY] = {"jwks_uri": address}
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert provider.asked == {DISCOVERY: 1}
+
+
+@pytest.mark.parametrize("issuer", [None, "", 7, ["http://x"]])
+def test_issuers_that_are_none(issuer: Any, provider: IdentityProvider, on: On, ask: Ask) -> None:
+    provider.published[DISCOVERY] = {"issuer": issuer}
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+
+
+def test_a_provider_that_hangs_again_and_again_is_left_alone(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    provider.misbehave[DISCOVERY] = trickles_head(provider)
+    for _ in range(6):
+        assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert provider.asked[DISCOVERY] == MOST_HANGING
+    hanging = [thread for thread in threading.enumerate() if thread.name.startswith("keys of")]
+    assert len(hanging) <= MOST_HANGING
+
+
+# --- keys that are not taken --------------------------------------------------------------------------------------
+
+
+def test_odd_keys_are_left_out_and_the_others_taken(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    good = provider.documents()[KEYS]["keys"][0]
+    odd_rsa = {"kty": "RSA", "kid": "odd", "e": "AQAB"}
+    odd: list[Any] = [
+        None, 7, "key", [], {}, {"kty": "RSA"}, {"kid": "odd"}, {"kty": "RSA", "kid": "odd"}, {**good, "kid": None},
+        {**good, "kid": 7}, {**good, "kid": ""}, {**good, "kid": "k" * 1025}, {**good, "kty": ["EC"]},
+        {**good, "kid": "odd", "use": "enc"}, {**good, "kid": "odd", "use": ["sig"]},
+        {**good, "kid": "odd", "key_ops": ["sign"]}, {**good, "kid": "odd", "key_ops": "verify"},
+        {**good, "kid": "odd", "alg": "HS256"}, {**good, "kid": "odd", "alg": ["ES256"]},
+        {**good, "kid": "odd", "alg": "RS256"}, {**good, "kid": "odd", "crv": "P-192"},
+        {**good, "kid": "odd", "crv": "secp256k1"}, {**good, "kid": "odd", "crv": {}},
+        {**good, "kid": "odd", "x": "AAAA"}, {**good, "kid": "odd", "x": 7}, {**good, "kid": "odd", "x": "\u00e4"},
+        {**good, "kid": "odd", "x": "A" * 100_000}, {"kty": "oct", "kid": "odd", "k": encoded(b"s" * 32)},
+        {"kty": "OKP", "kid": "odd", "crv": "X25519", "x": encoded(b"x" * 32)},
+        {"kty": "OKP", "kid": "odd", "crv": "Ed25519", "x": encoded(b"x" * 31)},
+        {**odd_rsa, "n": encoded(b"\xff" * 128)}, {**odd_rsa, "n": encoded(b"\xff" * 1025)}, {**odd_rsa, "n": "!!"},
+        {**odd_rsa, "n": encoded(b"\xff" * 256), "e": encoded(b"\x01")},
+        {**odd_rsa, "n": encoded(b"\xff" * 256), "e": encoded(b"\x04")},
+        {**odd_rsa, "n": encoded(b"\xff" * 256), "e": encoded(b"\xff" * 200)},
+    ]  # fmt: skip
+    assert len(odd) < 100
+    provider.published[KEYS] = {"keys": [*odd, good]}
+    assert ask(provider.token()).status == 200
+    assert refused(ask(provider.sign({"kid": "odd"}, provider.claims())))
+
+
+def test_a_small_key_is_not_taken(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    raw = rsa.generate_private_key(65537, 1024)  # noqa: S505
+    numbers = raw.public_key().public_numbers()
+    small = {"kty": "RSA", "kid": "small", "n": encoded(numbers.n.to_bytes(128, "big")), "e": "AQAB"}
+    provider.published[KEYS] = {"keys": [*provider.documents()[KEYS]["keys"], small]}
+    token = provider.sign({"kid": "small", "alg": "RS256"}, provider.claims(), key=RSAKey(raw, raw))
+    assert refused(ask(token))
+
+
+def test_a_private_key_that_was_published_is_not_taken(
+    provider: IdentityProvider, on: On, ask: Ask, rsa_key: RSAKey
+) -> None:
+    keys: list[RSAKey | ECKey | OKPKey] = [rsa_key, ECKey.generate_key("P-256"), OKPKey.generate_key("Ed25519")]
+    for key in keys:
+        forget()
+        provider.published[KEYS] = {"keys": [key.as_dict(private=True, kid="leaked")]}
+        assert refused(ask(provider.sign({"kid": "leaked"}, provider.claims(), key=key)))
+
+
+def test_several_keys_under_one_id(provider: IdentityProvider, on: On, ask: Ask, rsa_key: RSAKey) -> None:
+    first, second = ECKey.generate_key("P-256"), ECKey.generate_key("P-256")
+    provider.published[KEYS] = {"keys": [key.as_dict(private=False, kid="same") for key in (rsa_key, first, second)]}
+    for key in (rsa_key, first, second):
+        assert ask(provider.sign({"kid": "same"}, provider.claims(), key=key)).status == 200
+    assert refused(ask(provider.sign({"kid": "same"}, provider.claims(), key=ECKey.generate_key("P-256"))))
+
+
+# --- starting -----------------------------------------------------------------------------------------------------
+
+
+def test_the_start_fails_without_a_required_provider(provider: IdentityProvider, on: On) -> None:
+    provider.is_down = True
+    with pytest.raises(ProvidersUnreachable, match=r"the identity provider oidc: http://127\.0\.0\.1:\d+/.well-known"):
+        connect_providers()
+
+
+def test_the_start_waits_for_nobody_who_is_not_required(
+    eager: None,
+    provider: IdentityProvider,
+    other_provider: IdentityProvider,
+    switch_on: SwitchOn,
+    ask: Ask,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    other_provider.is_down = True
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDERS__BETA__URI=provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__ALPHA__URI=other_provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__ALPHA__REQUIRE_CONNECTED_ON_STARTUP="false",
+    )
+    connect_providers()
+    assert any("the identity provider alpha" in line.getMessage() for line in caplog.records)
+    asked = other_provider.asked.total()
+    assert ask(provider.token()).status == 200
+    assert other_provider.asked.total() == asked  # who has not been reached holds up nobody else
+    assert ask(other_provider.token()).refused(503, "IdentityProviderUnavailable")
+    other_provider.is_down = False
+    assert identify(other_provider.token()).user_id == "alpha~anna"
+
+
+def test_a_provider_that_hangs_does_not_block_the_tokens_of_another(
+    eager: None, ages: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address,
+        ICEKEEPER__AUTHENTICATION__TIMEOUT="30s",
+    )
+    assert identify(provider.token()).user_id == "oidc~anna"
+    provider.misbehave[DISCOVERY] = hangs(provider)
+    for number in range(5):
+        assert identify(other_provider.token(sub=f"user-{number}")).user_id == f"x~user-{number}"
+    assert provider.asked[DISCOVERY] == 1
+
+
+def test_a_token_of_one_provider_is_not_one_of_another(
+    eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address, LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address
+    )
+    assert identify(provider.token()).user_id == "oidc~anna"
+    assert identify(other_provider.token()).user_id == "x~anna"
+    forged = provider.sign({}, other_provider.claims())
+    crossed = other_provider.sign({}, provider.claims())
+    both = provider.token(iss=[provider.issuer, other_provider.issuer])
+    for token in (forged, crossed, both):
+        with pytest.raises(AuthenticationFailed):
+            identify(token)
+
+
+def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
+    )
+    assert identify(provider.token(scope="people")).user_id == "oidc~anna"
+    assert identify(provider.token(scope="machines")).user_id == "machines~anna"
+    assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
+    with pytest.raises(AuthenticationFailed):
+        identify(provider.token(scope="others"))
+
+
+def test_additional_issuers(provider: IdentityProvider, switch_on: SwitchOn) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_ADDITIONAL_ISSUERS="https://inside,https://outside",
+    )
+    for issuer in (provider.issuer, "https://inside", "https://outside"):
+        assert identify(provider.token(iss=issuer)).user_id == "oidc~anna"
+    with pytest.raises(AuthenticationFailed):
+        identify(provider.token(iss="https://inside/"))
+
+
+def test_the_address_may_be_that_of_the_document(provider: IdentityProvider, switch_on: SwitchOn) -> None:
+    switch_on(LAKEKEEPER__OPENID_PROVIDER_URI=f"{provider.address}{DISCOVERY}")
+    assert identify(provider.token()).user_id == "oidc~anna"
+
+
+def test_nobody_is_asked_for_what_is_no_token(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    for text in ("opaque", "a.b.c", "Bearer", "x" * 20_000):
+        with pytest.raises(AuthenticationFailed):
+            identify(text)
+    assert provider.asked.total() == 0
+    provider.is_down = True
+    with pytest.raises(ProviderUnavailable):
+        identify(provider.token())
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()

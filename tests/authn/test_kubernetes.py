@@ -1,0 +1,368 @@
+"""Tokens of Kubernetes service accounts.
+
+`FakeKubernetesApi` answers as the API server's documentation says. It cannot prove that a real one does: which
+audiences it gives back, what RBAC wants of us, how it names the issuer, and what it says of deleted accounts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from joserfc.jwk import ECKey
+
+from tenancy.authn import keyed
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
+from tenancy.authn.providers import ProvidersUnreachable, connect_providers
+from tenancy.authn.verification import identify, verified_tokens
+from tests.authn.conftest import Ask, SwitchOn, refused
+from tests.identity_provider import IdentityProvider, sign
+
+pytestmark = pytest.mark.django_db
+
+AUDIENCE = "https://kubernetes.default.svc"
+UID, USERNAME = "8f7a2c1e-5b7e-4d0e-9a43-1f4b7f6f0f10", "system:serviceaccount:engines:spark"
+REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """They hung up on us: a certificate that they do not trust."""
+
+
+class FakeKubernetesApi:
+    """Reviews tokens and publishes keys, as far as this server asks; `status` is what it says of a token.
+
+    `shown` are the tokens that were shown to it, `reviewed` the specs that it was asked about.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.key = ECKey.generate_key("P-256")
+        self.token_file, self.ca_file = home / "token", home / "ca.crt"
+        self.token_file.write_text("pod-token-1\n")
+        self.shown: list[str | None] = []
+        self.reviewed: list[dict[str, Any]] = []
+        self.http_status = 201
+        self.hangs = False
+        self.stopping = threading.Event()
+        self.status: dict[str, Any] = {
+            "authenticated": True,
+            "audiences": [AUDIENCE],
+            "user": {"uid": UID, "username": USERNAME, "groups": ["system:serviceaccounts"], "extra": {}},
+        }
+        self._server = _Server(("127.0.0.1", 0), _handler_of(self))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self._make_certificate(home))
+        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"https://127.0.0.1:{self._server.server_address[1]}"
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def variables(self, **more: str) -> dict[str, str]:
+        return {
+            "LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "true",
+            "LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE": AUDIENCE,
+            "ICEKEEPER__KUBERNETES__API_URL": self.address,
+            "ICEKEEPER__KUBERNETES__CA_FILE": str(self.ca_file),
+            "ICEKEEPER__KUBERNETES__TOKEN_FILE": str(self.token_file),
+            "ICEKEEPER__AUTHENTICATION__TIMEOUT": "1s",
+        } | more
+
+    def token(self, **changed: Any) -> str:
+        """Of a service account, as a pod has it mounted; a claim that is None is left out."""
+        now = int(time.time())
+        account = {"namespace": "engines", "serviceaccount": {"name": "spark", "uid": UID}}
+        usual = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": USERNAME, "iat": now, "exp": now + 600}
+        claims = usual | {"kubernetes.io": account} | changed
+        return sign('{"alg":"ES256","kid":"cluster"}', {n: v for n, v in claims.items() if v is not None}, self.key)
+
+    def answer(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        if path == REVIEWS:
+            review = json.loads(body)
+            self.reviewed.append(review["spec"])
+            return self.http_status, review | {"status": self.status}
+        if path == "/.well-known/openid-configuration":
+            return 200, {"issuer": AUDIENCE, "jwks_uri": "https://192.0.2.1/openid/v1/jwks"}
+        if path == "/openid/v1/jwks":
+            return 200, {"keys": [self.key.as_dict(private=False, kid="cluster", use="sig", alg="ES256")]}
+        return 404, {}
+
+    def _make_certificate(self, home: Path) -> Path:
+        """Signed by itself, for 127.0.0.1; the key and it in one file."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+        now = dt.datetime.now(dt.UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(1)
+            .not_valid_before(now - dt.timedelta(days=1))
+            .not_valid_after(now + dt.timedelta(days=1))
+            .add_extension(
+                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+            )
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        self.ca_file.write_bytes(pem)
+        both = home / "server.pem"
+        both.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+            + pem
+        )
+        return both
+
+
+def _handler_of(api: FakeKubernetesApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(b"")
+
+        def do_POST(self) -> None:
+            self._answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def _answer(self, body: bytes) -> None:
+            api.shown.append(self.headers["Authorization"])
+            if api.hangs:
+                api.stopping.wait()
+                return
+            status, document = api.answer(self.path, body)
+            text = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[FakeKubernetesApi]:
+    home = tmp_path / "kubernetes"
+    home.mkdir()
+    fake = FakeKubernetesApi(home)
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def reviewing(switch_on: SwitchOn, api: FakeKubernetesApi) -> tuple[Authenticator, ...]:
+    return switch_on(**api.variables())
+
+
+# --- asking about each token --------------------------------------------------------------------------------------
+
+
+def test_a_service_account(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    token = api.token()
+    assert ask(token).status == 200
+    identity = identify(token)
+    assert (identity.user_id, identity.name, identity.user_type) == (f"kubernetes~{UID}", USERNAME, "application")
+    assert api.reviewed == [{"token": token, "audiences": [AUDIENCE]}]  # asked once, then remembered
+    assert api.shown == ["Bearer pod-token-1"]
+
+
+def test_our_own_token_is_read_again(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    assert ask(api.token()).status == 200
+    api.token_file.write_text("pod-token-2\n")
+    verified_tokens.clear()
+    assert ask(api.token()).status == 200
+    assert api.shown == ["Bearer pod-token-1", "Bearer pod-token-2"]
+
+
+def test_accounts_by_their_names(switch_on: SwitchOn, api: FakeKubernetesApi) -> None:
+    switch_on(**api.variables(LAKEKEEPER__KUBERNETES_AUTHENTICATION_SUBJECT_SOURCE="username"))
+    assert identify(api.token()).user_id == f"kubernetes~{USERNAME}"
+
+
+STATUSES: list[Any] = [
+    None, {}, "yes", {"authenticated": False}, {"authenticated": "true"}, {"authenticated": 1},
+    {"authenticated": True, "error": "expired"}, {"authenticated": True, "audiences": ["others"]},
+    {"authenticated": True, "audiences": []}, {"authenticated": True}, {"authenticated": True, "audiences": "x"},
+    {"authenticated": True, "audiences": [AUDIENCE]}, {"authenticated": True, "audiences": [AUDIENCE], "user": {}},
+    {"authenticated": True, "audiences": [AUDIENCE], "user": {"uid": "", "username": USERNAME}},
+    {"authenticated": True, "audiences": [AUDIENCE], "user": {"uid": 7, "username": USERNAME}},
+    {"authenticated": True, "audiences": [AUDIENCE], "user": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", STATUSES, ids=str)
+def test_what_the_api_does_not_accept(status: Any, reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    api.status = status
+    assert refused(ask(api.token()))
+    assert len(api.reviewed) == 1
+
+
+def test_the_api_is_not_asked_in_vain(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    expired, others = api.token(exp=int(time.time()) - 120), api.token(aud=["others"])
+    for token in (expired, others, "opaque", "a.b.c", "x" * 20_000):
+        assert refused(ask(token))
+    assert api.reviewed == []
+
+
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 500])
+def test_an_api_that_does_not_answer_so(
+    status: int, reviewing: Any, api: FakeKubernetesApi, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    api.http_status = status
+    token = api.token()
+    assert ask(token).refused(503, "IdentityProviderUnavailable")
+    said = "\n".join(str(record.__dict__) for record in caplog.records)
+    assert "Kubernetes cannot be asked about a token" in said
+    for secret in (*token.split("."), "pod-token-1"):
+        assert secret not in said
+    api.http_status = 201
+    assert ask(token).status == 200
+
+
+def test_an_api_that_hangs(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    api.hangs = True
+    assert ask(api.token()).refused(503, "IdentityProviderUnavailable")
+
+
+def test_the_certificate_is_checked(switch_on: SwitchOn, api: FakeKubernetesApi, tmp_path: Path, ask: Ask) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    impostor = FakeKubernetesApi(elsewhere)
+    switch_on(**api.variables(ICEKEEPER__KUBERNETES__CA_FILE=str(impostor.ca_file)))
+    assert ask(api.token()).refused(503, "IdentityProviderUnavailable")
+    assert api.shown == []  # our token went to nobody
+    impostor.stop()
+
+
+def test_without_an_audience_every_token_is_asked_about(switch_on: SwitchOn, api: FakeKubernetesApi) -> None:
+    switch_on(**api.variables(LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE=""))
+    token = api.token(aud=["others"])
+    assert identify(token).user_id == f"kubernetes~{UID}"
+    assert api.reviewed == [{"token": token}]
+
+
+def test_old_tokens_without_audience_and_end(switch_on: SwitchOn, api: FakeKubernetesApi) -> None:
+    old = api.token(iss="kubernetes/serviceaccount", aud=None, exp=None, iat=None)
+    switch_on(**api.variables())
+    with pytest.raises(AuthenticationFailed):
+        identify(old)
+    switch_on(**api.variables(LAKEKEEPER__KUBERNETES_AUTHENTICATION_ACCEPT_LEGACY_SERVICEACCOUNT="true"))
+    assert identify(old).user_id == f"kubernetes~{UID}"
+    assert api.reviewed == [{"token": old}]
+    with pytest.raises(AuthenticationFailed):
+        identify(api.token(iss="https://elsewhere", aud=None))
+
+
+def test_the_start_fails_without_the_files_of_a_pod(
+    switch_on: SwitchOn, api: FakeKubernetesApi, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "missing")
+    for variable in ("ICEKEEPER__KUBERNETES__TOKEN_FILE", "ICEKEEPER__KUBERNETES__CA_FILE"):
+        switch_on(**api.variables(**{variable: missing}))
+        with pytest.raises(ProvidersUnreachable, match=r"Kubernetes: .*missing"):
+            connect_providers()
+
+
+# --- with the cluster's keys --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys(switch_on: SwitchOn, api: FakeKubernetesApi, monkeypatch: pytest.MonkeyPatch) -> tuple[Authenticator, ...]:
+    monkeypatch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+    return switch_on(**api.variables(ICEKEEPER__KUBERNETES__METHOD="jwks"))
+
+
+def test_a_service_account_verified_here(keys: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    connect_providers()
+    for number in range(5):
+        assert ask(api.token(jti=str(number))).status == 200
+    assert api.reviewed == []
+    assert len(api.shown) == 2
+    identity = identify(api.token())
+    assert (identity.user_id, identity.name, identity.user_type) == (f"kubernetes~{UID}", USERNAME, "application")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": None}, {"exp": 1}, {"aud": ["others"]}, {"aud": None}, {"iss": "https://elsewhere"},
+        {"kubernetes.io": None}, {"kubernetes.io": []}, {"kubernetes.io": {"serviceaccount": {}}},
+        {"kubernetes.io": {"serviceaccount": {"uid": 7}}}, {"kubernetes.io": {"serviceaccount": {"uid": ""}}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_tokens_that_are_not_accepted_here(claims: dict[str, Any], keys: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    assert refused(ask(api.token(**claims)))
+    assert api.reviewed == []
+
+
+def test_a_forged_service_account(keys: Any, api: FakeKubernetesApi, ask: Ask) -> None:
+    good = api.token()
+    api.key, published = ECKey.generate_key("P-256"), api.key
+    forged = api.token()
+    api.key = published
+    assert refused(ask(forged))
+    assert ask(good).status == 200
+
+
+# --- beside others ------------------------------------------------------------------------------------------------
+
+
+def test_a_provider_and_kubernetes_at_once(
+    switch_on: SwitchOn, api: FakeKubernetesApi, provider: IdentityProvider
+) -> None:
+    found = switch_on(
+        **api.variables(
+            LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+            LAKEKEEPER__OPENID_PROVIDERS__ZETA__URI="https://zeta.example",
+            LAKEKEEPER__OPENID_PROVIDERS__ALPHA__URI="https://alpha.example",
+            LAKEKEEPER__KUBERNETES_AUTHENTICATION_ACCEPT_LEGACY_SERVICEACCOUNT="true",
+        )
+    )
+    names = ["oidc", "alpha", "zeta"]
+    assert [each.name for each in found] == [
+        *(f"the identity provider {name}" for name in names), "Kubernetes", "Kubernetes (legacy)",
+    ]  # fmt: skip
+    switch_on(**api.variables(LAKEKEEPER__OPENID_PROVIDER_URI=provider.address))
+    assert identify(provider.token()).user_id == "oidc~anna"
+    assert api.reviewed == []
+    assert identify(api.token()).user_id == f"kubernetes~{UID}"
+
+
+def test_kubernetes_goes_on_when_the_provider_is_away(
+    switch_on: SwitchOn, api: FakeKubernetesApi, provider: IdentityProvider
+) -> None:
+    switch_on(**api.variables(LAKEKEEPER__OPENID_PROVIDER_URI=provider.address))
+    provider.is_down = True
+    assert identify(api.token()).user_id == f"kubernetes~{UID}"
+    assert provider.asked.total() == 0
+    with pytest.raises(ProviderUnavailable):
+        identify(provider.token())

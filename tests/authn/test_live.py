@@ -1,0 +1,126 @@
+"""A served catalog with authentication on, over real sockets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
+from tests.parts.server import ROOT, CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.server.raw_client import RawAnswer, RawClient
+
+INFO = "/management/v1/info"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[IdentityProvider]:
+    yield from running()
+
+
+@pytest.fixture(scope="module")
+def server(
+    provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
+) -> Iterator[CatalogServer]:
+    postgres = run_environment.postgres
+    url = postgres.create_database("authenticated") if postgres else None
+    settings = {
+        "LAKEKEEPER__OPENID_PROVIDER_URI": provider.address,
+        "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper",
+        "ICEKEEPER__AUTHENTICATION__TIMEOUT": "2s",
+    }
+    with CatalogServer(tmp_path_factory.mktemp("authenticated"), database_url=url, settings=settings) as catalog:
+        yield catalog
+
+
+def get(server: CatalogServer, *headers: str, target: str = INFO) -> RawAnswer:
+    with RawClient(server.port) as client:
+        return client.get(target, *headers)
+
+
+def test_with_and_without_a_token(server: CatalogServer, provider: IdentityProvider) -> None:
+    answer = get(server)
+    assert (answer.status, answer.error_type) == (401, "MissingAuthorizationHeader")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert get(server, f"Authorization: Bearer {provider.token()}").status == 200
+    assert get(server, f"authorization: bearer {provider.token()}").status == 200
+    health = get(server, target="/health")
+    assert (health.status, health.json["authentication"]) == (200, "on")
+    said = server.log_path.read_text()
+    assert "authentication is OFF" not in said
+    assert "authentication is on: the identity provider oidc" in said
+
+
+def test_the_keys_were_fetched_before_the_processes_began(server: CatalogServer, provider: IdentityProvider) -> None:
+    for number in range(10):
+        assert get(server, f"Authorization: Bearer {provider.token(sub=f'user-{number}')}").status == 200
+    assert provider.asked == {DISCOVERY: 1, KEYS: 1}
+
+
+def test_two_authorization_headers(server: CatalogServer, provider: IdentityProvider) -> None:
+    header, other = (f"Authorization: Bearer {provider.token(sub=who)}" for who in ("anna", "root"))
+    for headers in (
+        (header, other),
+        (header, header),
+        (header, "Authorization: Basic YTpi"),
+        (header, "authorization: x"),
+    ):
+        answer = get(server, *headers)
+        assert (answer.status, answer.error_type) == (401, "AuthenticationFailed")
+    answer = get(server, "Authorization: Basic YTpi", header)
+    assert (answer.status, answer.error_type) == (401, "MissingAuthorizationHeader")
+
+
+def test_odd_headers(server: CatalogServer, provider: IdentityProvider) -> None:
+    token = provider.token()
+    for text in (f"Bearer {token}\u00e4", "Bearer \u00fc", "Bearer " + "\u00ff" * 5000, f"Bearer {token} x"):
+        answer = get(server, f"Authorization: {text}")
+        assert (answer.status, answer.error_type) == (401, "AuthenticationFailed")
+        assert answer.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+    assert get(server, "Authorization: Bearer").status == 401
+
+
+def test_a_token_of_a_megabyte(server: CatalogServer) -> None:
+    assert get(server, "Authorization: Bearer " + "x" * 20_000).status == 401
+    with RawClient(server.port) as client, suppress(ConnectionError, EOFError):  # it may hang up before all is sent
+        assert client.get(INFO, "Authorization: Bearer " + "x" * 1_000_000).status == 431
+    assert get(server, target="/health").status == 200
+
+
+def test_tokens_are_nowhere_in_the_log(server: CatalogServer, provider: IdentityProvider) -> None:
+    good, bad = provider.token(sub="log"), provider.token(exp=1, sub="bad")
+    assert get(server, f"Authorization: Bearer {good}").status == 200
+    assert get(server, f"Authorization: Bearer {bad}").status == 401
+    said = server.log_path.read_text()
+    assert '"user":"oidc~log"' in said
+    assert "it has expired" in said
+    for token in (good, bad):
+        assert not [part for part in token.split(".")[1:] if part in said]
+
+
+def _serve(server: CatalogServer, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "manage.py", "serve", "--without-worker"],
+        env=server.environment | settings, cwd=server.home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_the_start_is_refused_without_the_provider(server: CatalogServer) -> None:
+    done = _serve(server, LAKEKEEPER__OPENID_PROVIDER_URI="http://127.0.0.1:1/realms/x")
+    assert done.returncode == 1
+    assert (
+        "CommandError: nobody could be let in: the identity provider oidc: http://127.0.0.1:1/realms/x" in done.stderr
+    )
+    assert "Traceback" not in done.stderr
+    assert "Icekeeper serves" not in done.stdout
+
+
+def test_the_start_is_refused_with_settings_that_cannot_be(server: CatalogServer) -> None:
+    done = _serve(server, LAKEKEEPER__OPENID_DISPLAY_NAME_TEMPLATE="{given")
+    assert done.returncode == 1
+    assert "LAKEKEEPER__OPENID_DISPLAY_NAME_TEMPLATE got '{given'" in done.stderr
+    assert "Traceback" not in done.stderr
