@@ -1,0 +1,143 @@
+"""Every route of the server, from the resolver that serves it: each API's view has the one way in, none is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import time
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from catalog.api.base import IcebergView
+from management.api.base import ManagementView
+from storage.models import Warehouse
+from tenancy.authn import requests, verification
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.identity import Identity
+from tests.fingerprint import Fingerprint
+from tests.wsgi_client import ApiClient, call
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+API_PREFIXES = ("catalog/", "lakekeeper/", "management/")
+
+OPEN = {"health", "swagger-ui", "swagger-catalog", "swagger-generic-tables", "openapi"}
+"""The routes, by name, that ask nobody who they are."""
+
+TOKEN = "the-token-of-ann"
+
+
+@dataclass(frozen=True)
+class Route:
+    name: str
+    pattern: str
+    view: Any
+
+    def __str__(self) -> str:
+        return f"/{self.pattern}"
+
+    def target(self, names: dict[str, str]) -> str:
+        return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda each: names.get(each[1], str(uuid4())), self.pattern)
+
+
+def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:
+    for each in get_resolver().url_patterns if patterns is None else patterns:
+        where = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            yield from routes(each.url_patterns, where)
+        else:
+            yield Route(each.name or "", where, each.callback)
+
+
+ROUTES = list(routes())
+GUARDED = [route for route in ROUTES if route.name not in OPEN]
+
+
+def is_guarded(view: Any) -> bool:
+    """Whether it is of one of the two classes that know their caller before anything else."""
+    return issubclass(getattr(view, "cls", object), (IcebergView, ManagementView))
+
+
+class Ann(Authenticator):
+    """Knows one person by one token."""
+
+    def is_for(self, token: str) -> bool:
+        return True
+
+    def verify(self, token: str) -> Verified:
+        if token != TOKEN:
+            raise AuthenticationFailed("an unknown token")
+        identity = Identity(user_id="test~ann", provider_id="test", user_type="human", name="Ann")
+        return Verified(identity, time() + 60)
+
+
+@pytest.fixture
+def authentication(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in (requests, verification):
+        monkeypatch.setattr(module, "authenticators", lambda: (Ann(),))
+    verification.verified_tokens.clear()
+    yield
+    verification.verified_tokens.clear()
+
+
+@pytest.fixture
+def names(warehouse: Warehouse, catalog: ApiClient, make_table: Callable[..., dict[str, Any]]) -> dict[str, str]:
+    """What there is, for the places of routes; made before anybody must be known."""
+    table = make_table("t")["metadata"]["table-uuid"]
+    return {
+        "prefix": str(warehouse.pk),
+        "warehouse_id": str(warehouse.pk),
+        "project_id": str(warehouse.project_id),
+        "namespace": "ns",
+        "table": "t",
+        "view": "v",
+        "object_id": table,
+        "table_id": table,
+    }
+
+
+def test_every_view_of_an_api_knows_its_caller_first() -> None:
+    assert {route.name for route in ROUTES if not is_guarded(route.view)} == OPEN
+    assert all(route.pattern.startswith(API_PREFIXES) for route in GUARDED)
+    assert {route.pattern.split("/")[0] + "/" for route in GUARDED} == set(API_PREFIXES)
+
+
+def test_every_route_has_a_name_of_its_own() -> None:
+    named = [route.name for route in ROUTES]
+    assert len(set(named)) == len(named)
+    assert "" not in named
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=str)
+def test_nobody_gets_in_without_a_token_that_holds(
+    route: Route, names: dict[str, str], authentication: None, everything: Callable[[], Fingerprint]
+) -> None:
+    before = everything()
+    target = route.target(names)
+    for method in METHODS:
+        for header, wire_type in (
+            (None, "MissingAuthorizationHeader"),
+            ("", "MissingAuthorizationHeader"),
+            ("Bearer", "MissingAuthorizationHeader"),
+            (f"Basic {TOKEN}", "MissingAuthorizationHeader"),
+            (TOKEN, "MissingAuthorizationHeader"),
+            ("Bearer garbage", "AuthenticationFailed"),
+            (f"Bearer {TOKEN}x", "AuthenticationFailed"),
+        ):
+            answer = call(method, target, body=b"{}", headers={} if header is None else {"authorization": header})
+            assert answer.status == 401, (method, header)
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+            if method != "HEAD":
+                assert answer.refused(401, wire_type)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=str)
+def test_the_right_token_gets_everywhere(route: Route, names: dict[str, str], authentication: None) -> None:
+    """Else the refusals of the test before would say nothing."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    for method in ("GET", "OPTIONS"):
+        assert call(method, route.target(names), headers=headers).status not in {401, 500, 503}
