@@ -43,7 +43,12 @@ from django.conf import settings  # noqa: E402
 # A test's transaction is on `default`, and no other connection sees into it; the live server reads through `read`.
 settings.READ_DATABASE = "default"
 
-pytest_plugins = ["tests.catalog_fixtures", "tests.named_callers", "tests.token_fixtures"]
+pytest_plugins = [
+    "tests.catalog_fixtures",
+    "tests.identity_fixtures",
+    "tests.named_callers",
+    "tests.token_fixtures",
+]
 
 hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
@@ -78,7 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _is_below(item, "spark"):
             item.add_marker(pytest.mark.part("spark"))
             item.add_marker(pytest.mark.timeout(900))
-        elif item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+        if _needs_keycloak(item):
+            item.add_marker(pytest.mark.part("keycloak"))
+            item.add_marker(pytest.mark.timeout(900))
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3_600))
     if config.getoption("--split"):
         config.hook.pytest_deselected(items=[item for item in items if _runs_on(item) not in {RUN.database, None}])
@@ -89,9 +97,16 @@ def _is_below(item: pytest.Item, folder: str) -> bool:
     return item.path.is_relative_to(HERE / folder)
 
 
+def _needs_keycloak(item: pytest.Item) -> bool:
+    return "keycloak" in getattr(item, "fixturenames", ())
+
+
 def _runs_on(item: pytest.Item) -> str | None:
-    """The one database whose run covers this test, None where both must: pure tests once, Spark as in production."""
-    if _is_below(item, "spark"):
+    """The one database whose run covers this test, None where both must: pure tests once, Spark as in production.
+
+    Keycloak is started in one of the runs only.
+    """
+    if _is_below(item, "spark") or _needs_keycloak(item):
         return "postgres"
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
     return "sqlite" if any(_is_below(item, folder) for folder in PURE) and not needs_database else None

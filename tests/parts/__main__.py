@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.parts import postgres, rck, registry
+from tests.parts import keycloak, postgres, rck, registry
 from tests.parts.process import PartError
 
 
@@ -15,10 +15,11 @@ def main() -> int:
     except PartError as error:
         print(f"make parts: {error}", file=sys.stderr)
         return 1
-    try:
-        rck.install_jars()
-    except PartError as error:
-        print(f"make parts: {error}", file=sys.stderr)
+    for install in (rck.install_jars, keycloak.install):
+        try:
+            install()
+        except PartError as error:
+            print(f"make parts: {error}", file=sys.stderr)
     print("\n".join(registry.report()))
     is_anything_missing = any(isinstance(registry.look_up(name), registry.Missing) for name in registry.PARTS)
     return int(is_anything_missing and registry.are_required())

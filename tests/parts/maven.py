@@ -1,4 +1,4 @@
-"""Maven, which gathers parts that are published as jars: the machine's, else Apache's archive in `.parts/`."""
+"""Maven, which gathers parts that are published for Java: the machine's, else Apache's archive in `.parts/`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_program() -> Path | None:
     return fetched if fetched.exists() else None
 
 
-def gather_jars(pom: Path, home: Path) -> None:
+def gather(pom: Path, home: Path) -> None:
     """Fill the folder `home` with all that `pom` depends on, each file checked against the repository's sums.
 
     The user's `~/.m2/settings.xml` (mirrors, proxies, credentials) holds as for any Maven. A broken download leaves
@@ -56,7 +56,7 @@ def gather_jars(pom: Path, home: Path) -> None:
     if done.returncode:
         said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
         reason = next((line for line in said if "ERROR" in line), said[-1])
-        raise PartError(f"Maven could not gather the jars of {pom}: {reason} (a mirror: ~/.m2/settings.xml)")
+        raise PartError(f"Maven could not gather what {pom} names: {reason} (a mirror: ~/.m2/settings.xml)")
     shutil.rmtree(home, ignore_errors=True)
     unfinished.rename(home)
 

@@ -28,7 +28,7 @@ def install_jars() -> Path:
     home = _home()
     if not home.is_dir():
         PARTS.mkdir(exist_ok=True)
-        maven.gather_jars(POM, home)
+        maven.gather(POM, home)
     return home
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import postgres, rck
+from tests.parts import keycloak, postgres, rck
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,22 @@ def _find_rck() -> Found | Missing:
     return Found(name, rck.version(), str(jars))
 
 
+def _find_keycloak() -> Found | Missing:
+    home = keycloak.find_home()
+    if home is None:
+        return Missing("Keycloak", "it is not in .parts/", "make parts")
+    try:
+        java.find_java_home()
+    except java.JavaNotFoundError as error:
+        return Missing("Keycloak", "no Java that runs it", str(error))
+    return Found("Keycloak", keycloak.version(), str(home))
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
     "rck": _find_rck,
+    "keycloak": _find_keycloak,
 }
 
 

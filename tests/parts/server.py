@@ -137,20 +137,21 @@ class CatalogServer:
         self.stop()
         return self.start()
 
-    def create_warehouse(self, name: str, **options: bool) -> str:
+    def create_warehouse(self, name: str, *, token: str | None = None, **options: bool) -> str:
         """A warehouse on local files in a folder of its own; it becomes `warehouse`. Returns its id.
 
-        `options` are further members of its storage profile.
+        `token` is the caller's, where the server wants one; `options` are further members of its storage profile.
         """
         profile = {"type": "local", "path": str(self.storage_root / name)}
         profile |= {option.replace("_", "-"): value for option, value in options.items()}
-        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, "storage-profile": profile})
+        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, "storage-profile": profile}, token)
         self.warehouse = name
         self.warehouse_id = answer.get("warehouse-id") or answer["id"]
         return self.warehouse_id
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        answer = requests.post(self.base_url + path, json=body, timeout=30)
+    def _post(self, path: str, body: Mapping[str, Any], token: str | None) -> dict[str, Any]:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        answer = requests.post(self.base_url + path, json=body, headers=headers, timeout=30)
         if not answer.ok:
             raise PartError(f"POST {path} answered {answer.status_code}: {answer.text[:2000]}")
         content: dict[str, Any] = answer.json()

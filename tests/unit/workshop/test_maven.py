@@ -90,7 +90,7 @@ def test_jars_are_gathered_into_their_place(tmp_path: Path, monkeypatch: pytest.
     fake_maven(tmp_path / "bin", 'mkdir -p "$out" && echo "$JAVA_HOME" > "$out/a.jar"', monkeypatch)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "old.jar").touch()
-    maven.gather_jars(tmp_path / "pom.xml", tmp_path / "home")
+    maven.gather(tmp_path / "pom.xml", tmp_path / "home")
     (jar,) = (tmp_path / "home").iterdir()
     assert (Path(jar.read_text().strip()) / "bin" / "java").exists()
 
@@ -98,5 +98,5 @@ def test_jars_are_gathered_into_their_place(tmp_path: Path, monkeypatch: pytest.
 def test_jars_that_cannot_be_had_leave_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_maven(tmp_path / "bin", 'mkdir -p "$out"; touch "$out/half"; echo "[ERROR] no such jar"; exit 1', monkeypatch)
     with pytest.raises(PartError, match="no such jar"):
-        maven.gather_jars(tmp_path / "pom.xml", tmp_path / "home")
+        maven.gather(tmp_path / "pom.xml", tmp_path / "home")
     assert not (tmp_path / "home").exists()

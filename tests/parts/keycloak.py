@@ -1,0 +1,233 @@
+"""A real Keycloak for one run: fetched as it is published, prepared for a quick start, and gone with all it knew.
+
+`keycloak_realm.json` is its realm: people `alice` and `bob` (client `people`, by password), programs `spark` and
+`brief` (whose tokens hold for seconds), and `elsewhere`, a client whose tokens are not for a catalog. Passwords and
+secrets are `NAME-password` and `NAME-secret`. The scope `catalog` brings the audience `icekeeper`, the realm's roles as
+the claim `roles` and the groups as `groups`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import requests
+
+from tasks.spark import java
+from tests.parts import maven, process
+from tests.parts.folder import PARTS
+from tests.parts.process import PartError
+from tests.parts.relay import Relay
+
+HERE = Path(__file__).parent
+POM = HERE / "keycloak.xml"
+REALM_FILE = HERE / "keycloak_realm.json"
+REALM = "icekeeper"
+
+BUILD_OPTIONS = ("--db=dev-mem", "--health-enabled=true", "--features-disabled=admin,account")
+"""Settled when it is fetched, as they take it 10 s: all it knows is in memory; no pages for people."""
+
+JAVA_OPTIONS = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # a run is too short for better code to pay
+    "-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory",
+    "-Djava.util.logging.manager=org.jboss.logmanager.LogManager",
+)
+LINKED = ("lib", "conf", "providers", "themes")
+SECONDS_TO_BUILD = 300
+SECONDS_TO_START = 120
+
+
+def version() -> str:
+    return re.search(r"<keycloak\.version>(.+)</", POM.read_text()).group(1)  # type: ignore[union-attr]
+
+
+def find_home() -> Path | None:
+    """The folder of the prepared server, or None."""
+    home = _home()
+    return home if home.is_dir() else None
+
+
+def install() -> Path:
+    """What `find_home` finds, after fetching and preparing it if it was not there; raises `PartError`."""
+    home = _home()
+    if home.is_dir():
+        return home
+    PARTS.mkdir(exist_ok=True)
+    fetched, unfinished = PARTS / "keycloak.fetched", PARTS / "keycloak.unfinished"
+    for folder in (fetched, unfinished):
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        maven.gather(POM, fetched)
+        with zipfile.ZipFile(fetched / f"keycloak-quarkus-dist-{version()}.zip") as packed:
+            packed.extractall(unfinished)
+        unpacked = unfinished / f"keycloak-{version()}"
+        _build(unpacked)
+        unpacked.rename(home)
+    finally:
+        for folder in (fetched, unfinished):
+            shutil.rmtree(folder, ignore_errors=True)
+    return home
+
+
+def _home() -> Path:
+    made_of = POM.read_bytes() + "\n".join(BUILD_OPTIONS).encode()
+    return PARTS / f"keycloak-{version()}-{hashlib.sha256(made_of).hexdigest()[:8]}"
+
+
+def _build(home: Path) -> None:
+    try:
+        done = subprocess.run(
+            [*_command(home), "build", *BUILD_OPTIONS],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=SECONDS_TO_BUILD,
+            cwd=home, env=_environment(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise PartError(f"Keycloak was not prepared after {SECONDS_TO_BUILD} s") from error
+    if done.returncode:
+        raise PartError(f"Keycloak could not be prepared:\n{(done.stdout + done.stderr)[-3000:]}")
+
+
+def _command(home: Path) -> list[str | Path]:
+    """As `bin/kc.sh` starts it, without a shell between us and the server."""
+    try:
+        program = java.find_java_home() / "bin" / "java"
+    except java.JavaNotFoundError as error:
+        raise PartError(f"Keycloak needs a Java: {error}") from error
+    entry = ("-cp", home / "lib" / "quarkus-run.jar", "io.quarkus.bootstrap.runner.QuarkusEntryPoint")
+    return [program, *JAVA_OPTIONS, f"-Dkc.home.dir={home}", *entry]
+
+
+def _environment() -> dict[str, str]:
+    """No KC_* variable of the caller."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("KC_", "KEYCLOAK_"))}
+
+
+class Keycloak:
+    """One server with its folder at `home`, on 127.0.0.1, with the realm `icekeeper`. A context manager.
+
+    It is asked through `relay`, which can be made to refuse or to be silent; it knows itself by the relay's address.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.log_path = home / "keycloak.log"
+        self._port, self._management_port = process.free_port(), process.free_port()
+        self.relay = Relay(self._port)
+        self._password = "admin-password"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.relay.port}"
+
+    def issuer(self, realm: str = REALM) -> str:
+        return f"{self.base_url}/realms/{realm}"
+
+    def token_endpoint(self, realm: str = REALM) -> str:
+        return f"{self.issuer(realm)}/protocol/openid-connect/token"
+
+    def __enter__(self) -> Self:
+        prepared = find_home()
+        if prepared is None:
+            raise PartError("Keycloak is missing: run `make parts`")
+        self.home.mkdir(parents=True, exist_ok=True)
+        for name in LINKED:
+            (self.home / name).symlink_to(prepared / name)
+        account = {"KC_BOOTSTRAP_ADMIN_USERNAME": "admin", "KC_BOOTSTRAP_ADMIN_PASSWORD": self._password}
+        self.relay.__enter__()
+        self._process = process.start(
+            [*_command(self.home), "start", "--optimized", "--cache=local", "--http-enabled=true",
+             "--hostname-strict=false", "--http-host=127.0.0.1", f"--http-port={self._port}",
+             f"--http-management-port={self._management_port}"],
+            log=self.log_path, env=_environment() | account, cwd=self.home,
+        )  # fmt: skip
+        try:
+            process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
+            self.create_realm()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing that it knows is worth a good end."""
+        if self._process is not None:
+            process.kill(self._process)
+            self._process = None
+        self.relay.__exit__()
+
+    def create_realm(self, name: str = REALM) -> None:
+        """The realm of `keycloak_realm.json` under that name."""
+        self.administer("POST", "/admin/realms", json.loads(REALM_FILE.read_text()) | {"realm": name})
+
+    def sign_in(self, user: str, *, client: str = "people", realm: str = REALM) -> str:
+        """The access token of one of the people."""
+        return self._token(realm, grant_type="password", client_id=client, username=user, password=f"{user}-password")
+
+    def credential_token(self, client: str, *, scope: str = "catalog", realm: str = REALM) -> str:
+        """The access token of one of the programs."""
+        secret = f"{client}-secret"
+        return self._token(realm, grant_type="client_credentials", client_id=client, client_secret=secret, scope=scope)
+
+    def administrator_token(self) -> str:
+        return self._token(
+            "master", grant_type="password", client_id="admin-cli", username="admin", password=self._password
+        )
+
+    def add_key(self, priority: int, realm: str = REALM) -> str:
+        """A new key, which signs from now on if no other has a higher priority; returns the id of its provider."""
+        answer = self.administer("GET", f"/admin/realms/{realm}")
+        self.administer(
+            "POST",
+            f"/admin/realms/{realm}/components",
+            {
+                "name": f"rsa-{priority}",
+                "parentId": answer["id"],
+                "providerId": "rsa-generated",
+                "providerType": "org.keycloak.keys.KeyProvider",
+                "config": {"priority": [str(priority)], "algorithm": ["RS256"], "keySize": ["2048"]},
+            },
+        )
+        return self._key_providers(realm)[f"rsa-{priority}"]
+
+    def remove_other_keys(self, kept: str, realm: str = REALM) -> None:
+        """Only the RSA keys of the provider `kept` remain; what others signed is worth nothing from now on."""
+        for name, provider in self._key_providers(realm).items():
+            if name.startswith("rsa-") and provider != kept:
+                self.administer("DELETE", f"/admin/realms/{realm}/components/{provider}")
+
+    def _key_providers(self, realm: str) -> dict[str, str]:
+        found = self.administer("GET", f"/admin/realms/{realm}/components?type=org.keycloak.keys.KeyProvider")
+        return {each["name"]: each["id"] for each in found}
+
+    def administer(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One request to Keycloak's own administration; its JSON, or None where the answer has none."""
+        headers = {"Authorization": f"Bearer {self.administrator_token()}"}
+        answer = requests.request(method, self.base_url + path, json=body, headers=headers, timeout=60)
+        if not answer.ok:
+            raise PartError(f"Keycloak: {method} {path} answered {answer.status_code}: {answer.text[:2000]}")
+        return answer.json() if answer.content else None
+
+    def _token(self, realm: str, **form: str) -> str:
+        answer = requests.post(self.token_endpoint(realm), data=form, timeout=60)
+        if not answer.ok:
+            raise PartError(f"Keycloak gave no token: {answer.status_code} {answer.text[:2000]}")
+        token: str = answer.json()["access_token"]
+        return token
+
+    def _is_ready(self) -> bool:
+        try:
+            url = f"http://127.0.0.1:{self._management_port}/health/ready"
+            return requests.get(url, timeout=2).status_code == 200
+        except requests.RequestException:
+            return False

@@ -1,0 +1,106 @@
+"""A relay before a part: those who ask through it can be made to find nobody, or silence, while the part goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Self
+
+PIECE = 65_536
+
+
+class Relay:
+    """Hands every connection to `port` on to `target` of 127.0.0.1. A context manager.
+
+    Within `refusing()` nobody listens, and connections that stood are cut: as when the part's process is gone. Within
+    `silent()` connections are taken and nothing ever comes back: as when its machine is gone.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listener: socket.socket | None = None
+        self._is_silent = False
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._listen()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cut()
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        self._cut()
+        try:
+            yield
+        finally:
+            self._listen()
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        self._is_silent = True
+        self._cut_connections()
+        try:
+            yield
+        finally:
+            self._is_silent = False
+            self._cut_connections()
+
+    def _listen(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _cut(self) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept()
+            self._listener.close()
+            self._listener = None
+        self._cut_connections()
+
+    def _cut_connections(self) -> None:
+        with self._lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                part = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                client.close()
+                continue
+            with self._lock:
+                self._open |= {client, part}
+            threading.Thread(target=self._serve, args=(client, part), daemon=True).start()
+
+    def _serve(self, client: socket.socket, part: socket.socket) -> None:
+        """Both ways, until one side is done; both sockets are closed here and nowhere else."""
+        back = threading.Thread(target=self._copy, args=(part, client), daemon=True)
+        back.start()
+        self._copy(client, part)
+        back.join()
+        with self._lock:
+            self._open -= {client, part}
+        client.close()
+        part.close()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(PIECE):
+                if not self._is_silent:
+                    target.sendall(piece)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
