@@ -1,0 +1,179 @@
+"""What clients depend on in an OpenAPI document, as facts that two documents can be compared by.
+
+`peer_management_api.json` holds those of Lakekeeper 0.13. They were made of its document with
+
+    python -m tests.management.api_digest lakekeeper-management.yaml
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PEER = Path(__file__).with_name("peer_management_api.json")
+METHODS = {"get", "put", "post", "delete", "patch"}
+
+Schema = dict[str, Any]
+
+
+@dataclass
+class Body:
+    """An object by the dotted paths of its members; `[]` is an entry of a list, `*` a member of any name.
+
+    `members` gives each its fixed values, none where it may have others. What alternatives (`oneOf`) have is taken
+    together, and `required` are the members that all of them must have.
+    """
+
+    members: dict[str, list[str]] = field(default_factory=dict)
+    required: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Operation:
+    """`parameters` are `in name` of all but those in the path; `answers` are the bodies of successes by status."""
+
+    parameters: list[str]
+    request: Body
+    answers: dict[str, Body]
+
+
+Digest = dict[str, Operation]
+"""By method and path, with `{}` for each parameter, whose name no client sees."""
+
+
+def digest(document: Schema) -> Digest:
+    reader = _Reader(document)
+    return {
+        f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}": reader.operation(operation, item.get("parameters", []))
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in METHODS
+    }
+
+
+def read_peer() -> Digest:
+    return {
+        name: Operation(
+            known["parameters"],
+            Body(**known["request"]),
+            {status: Body(**body) for status, body in known["answers"].items()},
+        )
+        for name, known in json.loads(PEER.read_text()).items()
+    }
+
+
+class _Reader:
+    def __init__(self, document: Schema) -> None:
+        self._document = document
+
+    def operation(self, operation: Schema, shared: list[Schema]) -> Operation:
+        parameters = [self._resolved(each) for each in [*shared, *operation.get("parameters", [])]]
+        answers = operation["responses"]
+        return Operation(
+            parameters=sorted(f"{each['in']} {each['name']}" for each in parameters if each["in"] != "path"),
+            request=self._body(self._resolved(operation.get("requestBody", {}))),
+            answers={
+                str(status): self._body(self._resolved(answers[status]))
+                for status in sorted(answers)
+                if str(status).startswith("2")
+            },
+        )
+
+    def _body(self, holder: Schema) -> Body:
+        content = holder.get("content", {}).get("application/json", {}).get("schema")
+        body = Body()
+        for path, is_required, values in self._members(content or {}, "", is_required=True, within=()):
+            # Alternatives come one after the other: what only some of them ask for is not asked for.
+            known = body.members.setdefault(path, [])
+            known.extend(value for value in values if value not in known)
+            if is_required and path not in body.required:
+                body.required.append(path)
+        return Body({path: sorted(body.members[path]) for path in sorted(body.members)}, sorted(body.required))
+
+    def _members(
+        self, schema: Schema, path: str, *, is_required: bool, within: tuple[str, ...]
+    ) -> Iterator[tuple[str, bool, list[str]]]:
+        """Of `schema`, which is at `path`: each member with whether it must be there, and its fixed values."""
+        name = schema.get("$ref")
+        if name in within:
+            return  # a shape that holds itself
+        if name is not None:
+            within = (*within, name)
+        schema = self._resolved(schema)
+        alternatives = [self._resolved(each) for each in schema.get("oneOf", []) + schema.get("anyOf", [])]
+        real = [(each, ref) for each, ref in zip(alternatives, self._names(schema), strict=True) if not _is_null(each)]
+        always = set.intersection(*(self._always(each) for each, _ in real)) if real else set()
+        for each, ref in real:
+            inner = (*within, ref) if ref else within
+            if ref in within:
+                continue
+            for found, is_inner_required, values in self._members(each, path, is_required=is_required, within=inner):
+                name_below = found.removeprefix(path).removeprefix(".").split(".")[0].split("[")[0]
+                yield found, is_inner_required and name_below in always, values
+        for part in schema.get("allOf", []):
+            yield from self._members(part, path, is_required=is_required, within=within)
+        required = set(schema.get("required", []))
+        for member, shape in schema.get("properties", {}).items():
+            at = f"{path}.{member}" if path else member
+            must = is_required and member in required
+            yield at, must, self._values(shape)
+            yield from self._members(shape, at, is_required=must, within=within)
+        if isinstance(schema.get("items"), dict):
+            yield from self._members(schema["items"], f"{path}[]", is_required=is_required, within=within)
+        if isinstance(schema.get("additionalProperties"), dict):
+            yield from self._members(schema["additionalProperties"], f"{path}.*", is_required=False, within=within)
+
+    @staticmethod
+    def _names(schema: Schema) -> list[str | None]:
+        return [each.get("$ref") for each in schema.get("oneOf", []) + schema.get("anyOf", [])]
+
+    def _always(self, schema: Schema) -> set[str]:
+        """The members that an object of `schema` has in any case."""
+        schema = self._resolved(schema)
+        alternatives = [each for each in schema.get("oneOf", []) + schema.get("anyOf", []) if not _is_null(each)]
+        found = set(schema.get("required", []))
+        if alternatives:
+            found |= set.intersection(*(self._always(each) for each in alternatives))
+        return found.union(*(self._always(part) for part in schema.get("allOf", [])))
+
+    def _values(self, schema: Schema) -> list[str]:
+        """The fixed values of a text, also where it is one of a list, or null."""
+        schema = self._resolved(schema)
+        if isinstance(schema.get("items"), dict):
+            return self._values(schema["items"])
+        found = [value for value in schema.get("enum", []) if isinstance(value, str)]
+        if isinstance(schema.get("const"), str):
+            found.append(schema["const"])
+        for part in schema.get("oneOf", []) + schema.get("anyOf", []) + schema.get("allOf", []):
+            found += [value for value in self._values(part) if value not in found]
+        return found
+
+    def _resolved(self, schema: Schema) -> Schema:
+        while "$ref" in schema:
+            target: Any = self._document
+            for step in schema["$ref"].removeprefix("#/").split("/"):
+                target = target[step]
+            schema = target
+        return schema
+
+
+def _is_null(schema: Schema) -> bool:
+    return schema.get("type") == "null" or schema.get("enum") == [None]
+
+
+def main(path: str) -> None:
+    """Writes one line for each operation."""
+    document = yaml.safe_load(Path(path).read_text())
+    lines = [f"{json.dumps(name)}: {json.dumps(asdict(each))}" for name, each in sorted(digest(document).items())]
+    PEER.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,104 @@
+"""Our management API against the peer's: what it has is served here, but for what docs/compatibility.md names."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from management.api.openapi import make_document
+from tests.management.api_digest import Body, Digest, Operation, digest, read_peer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+MAY_BE_MISSING = {
+    "Rights": r"/permissions/|/grants(/|$)|/actions$|/action/batch-check$",
+    "Tags": r"/tag-definition(/|$)|/tags(/|$)|/column-tags$",
+    "Tasks": r"/task/|/task-queue/",
+    "Checks of storage": r"/warehouse-creation-validation$|/storage/validate-",
+}
+"""The headings of the page's list, and what their routes look like."""
+
+
+@cache
+def ours() -> Digest:
+    return digest(make_document("management").content)
+
+
+@cache
+def peer() -> Digest:
+    return read_peer()
+
+
+def section(title: str) -> str:
+    """What the page says below the heading `title`, up to the next heading of its own or a higher level."""
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^#{{1,3}} |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found, f"{PAGE.name} has no heading {title!r}"
+    return found[2]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def routes_of(heading: str) -> list[str]:
+    """As a digest names them."""
+    return [
+        f"{method} {re.sub('{[^}]*}', '{}', path.strip('`'))}"
+        for path, methods in rows(section(heading))
+        for method in methods.split(", ")
+    ]
+
+
+def differences(theirs: Operation, here: Operation) -> set[str]:
+    """What a client of theirs misses or meets unprepared in ours."""
+    found = {f"no {name}" for name in set(theirs.parameters) - set(here.parameters)}
+    found |= lacks("request", theirs.request, here.request)
+    found |= {f"request wants {path}" for path in set(here.request.required) - set(theirs.request.required)}
+    for status, body in theirs.answers.items():
+        if status not in here.answers:
+            found.add(f"no {status}")
+            continue
+        answer = here.answers[status]
+        found |= lacks(status, body, answer)
+        found |= {
+            f"{status} {path} may be {value}"
+            for path, values in body.members.items()
+            for value in set(answer.members.get(path, [])) - set(values)
+            if values
+        }
+        promised = set(body.required) & set(answer.members)
+        found |= {f"{status} may be without {path}" for path in promised - set(answer.required)}
+    return found
+
+
+def lacks(where: str, theirs: Body, here: Body) -> set[str]:
+    found = {f"{where} has no {path}" for path in set(theirs.members) - set(here.members)}
+    for path, values in theirs.members.items():
+        known = here.members.get(path)
+        if known:
+            found |= {f"{where} {path} is never {value}" for value in set(values) - set(known)}
+    return found
+
+
+def test_the_page_names_exactly_the_routes_that_are_missing() -> None:
+    named = [route for heading in MAY_BE_MISSING for route in routes_of(heading)]
+    assert len(set(named)) == len(named)
+    assert sorted(peer().keys() - ours().keys()) == sorted(named)
+
+
+def test_nothing_else_may_be_missing() -> None:
+    for heading, form in MAY_BE_MISSING.items():
+        others = [route for route in routes_of(heading) if not re.search(form, route)]
+        assert others == [], heading
+
+
+def test_the_page_names_exactly_what_is_different_in_what_is_served() -> None:
+    found = {
+        f"{name}: {difference}"
+        for name in peer().keys() & ours().keys()
+        for difference in differences(peer()[name], ours()[name])
+    }
+    named = {f"{route.strip('`')}: {difference.strip('`')}" for route, difference, _ in rows(section("Fields"))}
+    assert sorted(found) == sorted(re.sub("{[^}]*}", "{}", each) for each in named)
