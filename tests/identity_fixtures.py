@@ -1,18 +1,43 @@
-"""Fixtures of tests that need a real identity provider: Keycloak, and a catalog that believes its tokens."""
+"""Fixtures of tests that need a real identity provider: Keycloak, and catalogs that believe its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pytest
+import requests
+from django.conf import settings
 
-from tests.parts.keycloak import Keycloak
+from icekeeper.env import read_settings
+from tenancy.authn import keyed, providers, verification
+from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 
 AUDIENCE = "icekeeper"
 PARTNER = "partner"
 """A second realm, which the catalog knows as a provider of that name and whose groups it takes as roles."""
+
+
+def provider_settings(keycloak: Keycloak, realm: str = REALM) -> dict[str, str]:
+    """The variables of a catalog that admits the people and programs of `realm`, and those of the partner.
+
+    It gives out tokens of its own, too. Clocks may differ by a second only, so that tokens of a few seconds end.
+    """
+    partner = f"LAKEKEEPER__OPENID_PROVIDERS__{PARTNER.upper()}__"
+    return {
+        "LAKEKEEPER__OPENID_PROVIDER_URI": keycloak.issuer(realm),
+        "LAKEKEEPER__OPENID_AUDIENCE": AUDIENCE,
+        "LAKEKEEPER__OPENID_ROLES_CLAIM": "roles",
+        f"{partner}URI": keycloak.issuer(PARTNER),
+        f"{partner}AUDIENCE": AUDIENCE,
+        f"{partner}ROLES_CLAIM": "groups",
+        "ICEKEEPER__ACCESS_TOKENS": "true",
+        "ICEKEEPER__AUTHENTICATION__LEEWAY": "1s",
+    }
 
 
 @pytest.fixture(scope="session")
@@ -26,20 +51,60 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
 def guarded_catalog(
     run_environment: RunEnvironment, keycloak: Keycloak, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CatalogServer]:
-    """The real server with the warehouse `guarded`, which admits the people and programs of Keycloak."""
+    """The real server with the warehouse `guarded`, which admits those whom Keycloak knows."""
     postgres = run_environment.postgres
     server = CatalogServer(
         tmp_path_factory.mktemp("guarded"),
         database_url=postgres.create_database("guarded_catalog") if postgres else None,
-        settings={
-            "LAKEKEEPER__OPENID_PROVIDER_URI": keycloak.issuer(),
-            "LAKEKEEPER__OPENID_AUDIENCE": AUDIENCE,
-            "LAKEKEEPER__OPENID_ROLES_CLAIM": "roles",
-            f"LAKEKEEPER__OPENID_PROVIDERS__{PARTNER.upper()}__URI": keycloak.issuer(PARTNER),
-            f"LAKEKEEPER__OPENID_PROVIDERS__{PARTNER.upper()}__AUDIENCE": AUDIENCE,
-            f"LAKEKEEPER__OPENID_PROVIDERS__{PARTNER.upper()}__ROLES_CLAIM": "groups",
-        },
+        settings=provider_settings(keycloak),
     )
     with server:
         server.create_warehouse("guarded", token=keycloak.sign_in("alice"))
         yield server
+
+
+@dataclass(frozen=True)
+class OwnTokens:
+    """What the catalog gave out: `personal` speaks for alice, `credential` is id and secret of a service account."""
+
+    personal: str
+    credential: str
+
+
+@pytest.fixture(scope="session")
+def own_tokens(guarded_catalog: CatalogServer, keycloak: Keycloak) -> OwnTokens:
+    headers = {"Authorization": f"Bearer {keycloak.sign_in('alice')}"}
+
+    def post(path: str, body: dict[str, str]) -> dict[str, str]:
+        answer = requests.post(guarded_catalog.base_url + path, json=body, headers=headers, timeout=30)
+        assert answer.status_code == 201, answer.text
+        made: dict[str, str] = answer.json()
+        return made
+
+    personal = post("/management/v1/token", {"name": "laptop"})["token"]
+    account = post("/management/v1/service-account", {"name": "nightly"})["id"]
+    secret = post("/management/v1/token", {"name": "secret", "user-id": account})["token"]
+    return OwnTokens(personal, f"{account}:{secret}")
+
+
+@contextmanager
+def believing(variables: Mapping[str, str]) -> Iterator[None]:
+    """The server in this process admits whom `variables` say; it may look for keys as often as it likes."""
+    believed, unread = read_settings({**os.environ, **variables})
+    assert unread == []
+    root = settings.ICEKEEPER.local_storage_root
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "ICEKEEPER", believed.model_copy(update={"local_storage_root": root}))
+        patch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+        providers.authenticators.cache_clear()
+        verification.verified_tokens.clear()
+        yield
+    providers.authenticators.cache_clear()
+    verification.verified_tokens.clear()
+
+
+@pytest.fixture
+def authentication(keycloak: Keycloak) -> Iterator[None]:
+    """The server in this process admits those whom Keycloak knows."""
+    with believing(provider_settings(keycloak)):
+        yield

@@ -12,11 +12,13 @@ from pytest_django import DjangoDbBlocker
 
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
+from tenancy.authn import providers, requests, verification
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.fuzz.judging import Judge
+from tests.fuzz.places import CALLER
 from tests.fuzz.targets import World, make_world
-from tests.wsgi_client import ApiClient
+from tests.named_callers import CallerClient, NamedCallers
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,13 @@ def world(
         bootstrap(actor=INTERNAL, accept_terms_of_use=True)
         profile = {"type": "local", "path": str(root / "wh")}
         warehouse = create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
-        yield make_world(ApiClient(f"/catalog/v1/{warehouse.pk}"), warehouse, root)
+        callers = NamedCallers()
+        callers.person(CALLER)
+        for module in (providers, requests, verification):
+            patch.setattr(module, "authenticators", lambda: (callers,))
+        management = CallerClient("/management/v1", CALLER)
+        assert management.post("/user", {}).status == 201
+        yield make_world(management, CallerClient(f"/catalog/v1/{warehouse.pk}", CALLER), warehouse, root)
         transaction.set_rollback(True)
 
 

@@ -10,12 +10,14 @@ import requests
 from schemathesis import Case
 from schemathesis.core import NOT_SET
 
+from tests.fuzz.places import CALLER
 from tests.fuzz.targets import Aim
 from tests.wsgi_client import Answer, call
 
 HOST = "http://testserver"
-OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding"}
+OWN_HEADERS = {"Content-Length", "Content-Type", "Accept-Encoding", "Authorization"}
 """What the test client says itself, and what would make answers unreadable here."""
+JSON = "application/json"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def send(case: Case, aim: Aim) -> Exchange:
     target = urlsplit(prepared.url or "")._replace(scheme="", netloc="").geturl()
     body = prepared.body.encode() if isinstance(prepared.body, str) else prepared.body or b""
     headers = {name: _latin(value) for name, value in prepared.headers.items() if name not in OWN_HEADERS}
-    answer = call(case.method, target, body=body, headers=headers)
+    headers = (aim.headers(headers) if aim.hits else headers) | {"Authorization": f"Bearer {CALLER}"}
+    content_type = _latin(prepared.headers.get("Content-Type", JSON))
+    answer = call(case.method, target, body=body, headers=headers, content_type=content_type)
     return Exchange(case, case.method, base + case.path, prepared, answer)
 
 

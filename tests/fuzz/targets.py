@@ -5,6 +5,7 @@ A generated request names nothing that is there, so it would be refused at the d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from catalog.identifiers import Levels
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.fuzz.places import Places, find_places
 from tests.wsgi_client import ApiClient
 
 Json = Any
@@ -53,6 +55,7 @@ class World:
     free_table: str
     free_view: str
     project_id: UUID
+    places: Places
 
     @contextmanager
     def undone(self) -> Iterator[None]:
@@ -67,7 +70,7 @@ class World:
                 path.rmdir() if path.is_dir() else path.unlink()
 
 
-def make_world(catalog: ApiClient, warehouse: Warehouse, storage_root: Path) -> World:
+def make_world(management: ApiClient, catalog: ApiClient, warehouse: Warehouse, storage_root: Path) -> World:
     def done(target: str, body: Json) -> Json:
         answer = catalog.post(target, body)
         assert answer.status in {200, 204}, answer.body
@@ -97,18 +100,25 @@ def make_world(catalog: ApiClient, warehouse: Warehouse, storage_root: Path) -> 
         free_table=free_table["metadata-location"],
         free_view=free_view["metadata-location"],
         project_id=warehouse.project_id,
+        places=find_places(management, catalog, warehouse, storage_root),
     )
 
+
+PLACES_OF_HEADERS = {"x-project-id": "project_id", "x-assume-role": "role_id"}
 
 A_MISS = 7
 """A seed of an aim that replaces nothing."""
 
 
 class Aim:
-    """Replaces values by ones that fit the world, most of the time; `seed` decides where."""
+    """Replaces values by ones that fit the world, most of the time; `seed` decides where.
 
-    def __init__(self, world: World, seed: int) -> None:
+    `places` are those that the management API is aimed at, by default as they were when the world was made.
+    """
+
+    def __init__(self, world: World, seed: int, places: Places | None = None) -> None:
         self._world, self._random = world, Random(seed)
+        self._places = world.places if places is None else places
         self.hits = seed % 8 != A_MISS
         """Whether this aim replaces anything: one in eight requests is sent as it was generated."""
 
@@ -123,7 +133,7 @@ class Aim:
         if self._random.random() < 0.03:
             return given
         match name:
-            case "prefix" | "warehouse_id":
+            case "prefix":
                 return str(self._world.warehouse.pk)
             case "namespace":
                 return LEVEL_SEPARATOR.join(self._random.choice(namespaces))
@@ -132,13 +142,25 @@ class Aim:
             case "view":
                 return self._random.choice(VIEWS)
             case _:
-                return given
+                return self._place(name, given)
+
+    def _place(self, name: str, given: Json) -> Json:
+        known = self._places.get(_as_place(name))
+        return self._random.choice(known) if known else given
 
     def query(self, parameters: dict[str, Json]) -> dict[str, Json]:
         fitting = {"warehouse": self._world.warehouse.name, "parent": "ns", "pageToken": ""}
         return {
-            name: fitting[name] if name in fitting and self._random.random() < 0.5 else given
+            name: fitting.get(name, self._place(name, given)) if self._random.random() < 0.5 else given
             for name, given in parameters.items()
+        }
+
+    def headers(self, given: dict[str, str]) -> dict[str, str]:
+        return {
+            name: self._place(PLACES_OF_HEADERS[name.lower()], value)
+            if name.lower() in PLACES_OF_HEADERS and self._random.random() < 0.8
+            else value
+            for name, value in given.items()
         }
 
     def body(self, value: Json, key: str = "", kind: str = "table") -> Json:
@@ -195,15 +217,23 @@ class Aim:
 
     def _texts(self, key: str, kind: str) -> list[str]:
         world = self._world
-        return {
-            "uuid": [world.view_uuid if kind == "view" else world.table_uuid],
-            "ref": ["main"],
-            "ref-name": ["main", "b"],
-            "location": [f"{world.warehouse.location}/{self._random.randrange(3)}"],
-            "metadata-location": [world.free_view if kind == "view" else world.free_table],
-            "warehouse-name": ["other"],
-            "path": [str(world.storage_root / "other")],
-            "project-id": [str(world.project_id)],
-            "dialect": ["spark"],
-            "report-type": ["scan-report", "commit-report"],
-        }.get(key, [])
+        return (
+            {
+                "uuid": [world.view_uuid if kind == "view" else world.table_uuid],
+                "ref": ["main"],
+                "ref-name": ["main", "b"],
+                "location": [f"{world.warehouse.location}/{self._random.randrange(3)}"],
+                "metadata-location": [world.free_view if kind == "view" else world.free_table],
+                "warehouse-name": ["other"],
+                "path": [str(world.storage_root / "other")],
+                "dialect": ["spark"],
+                "report-type": ["scan-report", "commit-report"],
+            }.get(key)
+            or self._places.get(key)
+            or self._places.get(_as_place(key), [])
+        )
+
+
+def _as_place(name: str) -> str:
+    """`role-id` and `roleIds[]` are the place `role_id`, too."""
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.removesuffix("[]").removesuffix("s")).replace("-", "_").lower()

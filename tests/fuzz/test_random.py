@@ -14,6 +14,7 @@ from schemathesis.schemas import APIOperation
 from tests.conftest import IS_LONG, RUN
 from tests.fuzz.documents import NAMES, SPECIFICATION, operations, serves
 from tests.fuzz.judging import Judge
+from tests.fuzz.places import places_after
 from tests.fuzz.sending import send
 from tests.fuzz.targets import Aim, World
 
@@ -63,17 +64,20 @@ def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world
     exchange()
 
 
-def test_histories_are_answered_as_promised(world: World) -> None:
+@pytest.mark.parametrize("name", [SPECIFICATION, "management"])
+def test_histories_are_answered_as_promised(name: str, world: World) -> None:
     """Each request meets what those before it left: names that were taken, tables that are gone, used keys."""
-    served = [each for each in operations(SPECIFICATION) if serves(each)]
+    served = [each for each in operations(name) if serves(each)]
     step = st.sampled_from(served).flatmap(lambda operation: st.tuples(cases(operation), AIMS))
 
     @examples(5, 100)
     @given(steps=st.lists(step, min_size=10, max_size=20))
     def live_through(steps: list[tuple[Case, int]]) -> None:
         with world.undone():
-            judge = Judge(world)
+            judge, places = Judge(world), world.places
             for case, aim in steps:
-                judge.judge_and_follow(send(case, Aim(world, aim)))
+                exchange = send(case, Aim(world, aim, places))
+                judge.judge_and_follow(exchange)
+                places = places_after(places, f"{exchange.method} {exchange.path}", exchange.answer)
 
     live_through()

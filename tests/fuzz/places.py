@@ -1,0 +1,92 @@
+"""What the management API is aimed at: ids by the names of the places, in paths, queries and bodies, that take them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from storage.models import Warehouse
+from tests.catalog_fixtures import SCHEMA
+from tests.wsgi_client import Answer, ApiClient
+
+Places = dict[str, list[str]]
+
+CALLER = "ann"
+"""Who sends everything: the token of `oidc~ann`, who is known."""
+
+MADE_BY = {
+    "POST /management/v1/project": ("project-id", "project_id"),
+    "POST /management/v1/warehouse": ("id", "warehouse_id"),
+    "POST /management/v1/user": ("id", "user_id"),
+    "POST /management/v1/role": ("id", "role_id"),
+    "POST /management/v1/token": ("id", "token_id"),
+    "POST /management/v1/service-account": ("id", "account_id"),
+}
+"""The member of its answer that is the id of what was made, and the place that takes it."""
+
+
+def find_places(api: ApiClient, catalog: ApiClient, warehouse: Warehouse, root: Path) -> Places:
+    """Make two of each kind, one in use and one not, and a table that waits for its end."""
+
+    def done(target: str, body: Any) -> Any:
+        answer = api.post(target, body)
+        assert answer.status in {200, 201, 204}, answer.body
+        return answer.json() if answer.body else {}
+
+    here = str(warehouse.pk)
+    user = done("/user", {"id": "oidc~bob", "name": "Bob", "user-type": "human"})["id"]
+    role, inner = (done("/role", {"name": name})["id"] for name in ("analysts", "interns"))
+    members = [{"type": "user", "id": user}, {"type": "role", "id": inner}]
+    done(f"/role/{role}/members", {"members": members})
+    project = done("/project", {"project-name": "spare", "project-id": "spare"})["project-id"]
+    profile = {"type": "local", "path": str(root / "spare")}
+    spare = done("/warehouse", {"warehouse-name": "spare", "storage-profile": profile})["id"]
+    account = done("/service-account", {"name": "nightly"})["id"]
+    tokens = [done("/token", {"name": "laptop"})["id"], done("/token", {"name": "secret", "user-id": account})["id"]]
+    namespaces = [
+        catalog.get(f"/namespaces/{name}?returnUuid=true").json()["namespace-uuid"] for name in ("ns", "empty")
+    ]
+    tables = catalog.get("/namespaces/ns/tables?returnUuids=true").json()["table-uuids"]
+    views = catalog.get("/namespaces/ns/views?returnUuids=true").json()["table-uuids"]
+    return {
+        "warehouse_id": [here, here, here, spare],  # the other ids are those of things in it
+        "project_id": [str(warehouse.project_id), project],
+        "user_id": [f"oidc~{CALLER}", user],
+        "role_id": [role, inner],
+        "member_type": ["user", "role"],
+        "member_id": [user, inner],
+        "token_id": tokens,
+        "account_id": [account],
+        "namespace_id": namespaces,
+        "table_id": tables,
+        "view_id": views,
+        "object_id": [*namespaces, *tables, *views],
+        "id": [user, role, inner, _dropped(api, catalog, here)],
+        "search": ["t", "bob", "analysts", tables[0]],
+        "new-name": ["new"],
+        "destination": ["new"],
+        "source-id": ["analyst"],
+        "warehouse-status": ["active", "inactive"],
+    }
+
+
+def _dropped(api: ApiClient, catalog: ApiClient, warehouse_id: str) -> str:
+    """The id of a table that was dropped and can be had back."""
+    change = f"/warehouse/{warehouse_id}/delete-profile"
+    assert catalog.post("/namespaces/ns/tables", {"name": "dropped", "schema": SCHEMA}).status == 200
+    for profile, drops in (({"type": "soft", "expiration-seconds": 3600}, True), ({"type": "hard"}, False)):
+        assert api.post(change, {"delete-profile": profile}).status == 200
+        if drops:
+            assert catalog.delete("/namespaces/ns/tables/dropped").status == 204
+    (found,) = api.get(f"/warehouse/{warehouse_id}/deleted-tabulars").json()["tabulars"]
+    dropped: str = found["id"]
+    return dropped
+
+
+def places_after(places: Places, operation: str, answer: Answer) -> Places:
+    """With the id of what `operation` (method and path) has made, if it has made something."""
+    member, place = MADE_BY.get(operation, (None, ""))
+    if member is None or answer.status >= 300:
+        return places
+    made = answer.json()[member]
+    return places | {place: [*places[place], made], "id": [*places["id"], made]}

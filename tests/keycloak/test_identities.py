@@ -1,0 +1,102 @@
+"""People and programs of a real Keycloak: who they are here, and whose tokens are refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from storage.models import Warehouse
+from tenancy.authn.verification import identify
+from tests.fingerprint import Fingerprint
+from tests.identity_fixtures import PARTNER
+from tests.parts.keycloak import Keycloak
+from tests.wsgi_client import Answer, call
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("warehouse", "authentication")]
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "==="))
+    return claims
+
+
+def ask(target: str, token: str) -> Answer:
+    return call("GET", target, headers={"authorization": f"Bearer {token}"})
+
+
+def namespaces(warehouse: Warehouse, token: str) -> Answer:
+    return ask(f"/catalog/v1/{warehouse.pk}/namespaces", token)
+
+
+def test_a_person_signs_in_by_password_and_is_known_from_then_on(keycloak: Keycloak, warehouse: Warehouse) -> None:
+    token = keycloak.sign_in("alice")
+    assert ask(f"/catalog/v1/config?warehouse={warehouse.name}", token).status == 200
+    known = ask("/management/v1/whoami", token)
+    assert known.status == 200, known.body
+    person = known.json()
+    assert person["id"] == f"oidc~{claims_of(token)['sub']}"
+    assert (person["name"], person["email"], person["user-type"]) == ("Alice Archer", "alice@example.com", "human")
+    assert person["last-updated-with"] == "config-call-creation"
+
+
+def test_a_program_is_known_by_its_credential(keycloak: Keycloak, warehouse: Warehouse) -> None:
+    token = keycloak.credential_token("spark")
+    assert ask(f"/catalog/v1/config?warehouse={warehouse.name}", token).status == 200
+    program = ask("/management/v1/whoami", token).json()
+    assert program["id"] == f"oidc~{claims_of(token)['sub']}"
+    assert (program["name"], program["user-type"]) == ("service-account-spark", "application")
+
+
+def test_the_same_person_is_somebody_else_in_another_realm(keycloak: Keycloak) -> None:
+    here, there = identify(keycloak.sign_in("alice")), identify(keycloak.sign_in("alice", realm=PARTNER))
+    assert (here.provider_id, there.provider_id) == ("oidc", PARTNER)
+    assert here.user_id.startswith("oidc~")
+    assert there.user_id.startswith(f"{PARTNER}~")
+    assert here.name == there.name == "Alice Archer"
+
+
+def test_roles_are_what_the_claim_of_the_realm_says(keycloak: Keycloak) -> None:
+    assert set(identify(keycloak.sign_in("alice")).roles) == {"analyst", "engineer"}
+    assert identify(keycloak.sign_in("bob")).roles == ("analyst",)
+    assert identify(keycloak.sign_in("alice", realm=PARTNER)).roles == ("data",)
+    assert identify(keycloak.sign_in("bob", realm=PARTNER)).roles == ("sales",)
+    assert identify(keycloak.credential_token("spark", realm=PARTNER)).roles == ()
+
+
+def test_tokens_for_somebody_else_are_refused(
+    keycloak: Keycloak, warehouse: Warehouse, everything: Callable[[], Fingerprint]
+) -> None:
+    good = keycloak.sign_in("alice")
+    head, body, signature = good.split(".")
+    forged = base64.urlsafe_b64encode(json.dumps(claims_of(good) | {"sub": "root"}).encode()).decode().rstrip("=")
+    unsigned = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').decode().rstrip("=")
+    before = everything()
+    for token in (
+        keycloak.sign_in("alice", client="elsewhere"),  # no audience
+        keycloak.credential_token("spark", scope="email"),  # nor here, as the scope was not asked for
+        keycloak.administrator_token(),  # a realm that is no provider
+        f"{head}.{forged}.{signature}",
+        f"{head}.{body}.{signature[:-8]}AAAAAAAA",
+        f"{unsigned}.{body}.",
+        f"{head}.{body}",
+        good[:-1],
+    ):
+        assert namespaces(warehouse, token).refused(401, "AuthenticationFailed"), token
+    assert namespaces(warehouse, good).status == 200
+    assert everything() == before
+
+
+def test_a_token_that_has_ended_is_refused(keycloak: Keycloak, warehouse: Warehouse) -> None:
+    """Also one that was accepted, and remembered, while it held."""
+    token = keycloak.credential_token("brief")
+    assert namespaces(warehouse, token).status == 200
+    answer = namespaces(warehouse, token)
+    while answer.status == 200:
+        time.sleep(0.2)
+        answer = namespaces(warehouse, token)
+    assert answer.refused(401, "AuthenticationFailed")
