@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, Conflict, Forbidden, NotFound
+from icekeeper.kernel.errors import BadRequest, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.sql import lock_row
@@ -35,6 +35,7 @@ from tenancy.selectors.access_tokens import (
     require_on_server,
     require_somebody,
 )
+from tenancy.selectors.users import user_not_found
 
 MOST_LIVE: Final = 100
 """Tokens of one user that have not ended."""
@@ -44,10 +45,6 @@ LONGEST_OVERLAP_SECONDS: Final = 7 * 86_400
 """For so long after a rotation both tokens work."""
 
 KEPT_AFTER_THEIR_END: Final = timedelta(days=90)
-
-
-class UserNotFound(NotFound):
-    wire_type = "UserNotFound"
 
 
 class TooManyAccessTokens(Conflict):
@@ -247,7 +244,7 @@ def _lock_user(user_id: str) -> None:
     """Tokens of one user are made one after the other, and not while the user is being deleted."""
     user = lock_row(User, "id = %s", [user_id])
     if user is None or user.deleted_at is not None:
-        raise UserNotFound(f"User does not exist: {user_id[:100]}")
+        raise user_not_found(user_id)
     if not user.is_active:
         raise Forbidden(f"User is not active: {user_id}")
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import Final
 
 from django.conf import settings
-from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, Unauthorized
-from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.names import name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authn.providers import authenticators
+from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable, securable_id
 from tenancy.models import Grant, Project, Securable, Server, User
+from tenancy.services.users import register_principal
+from tenancy.user_ids import require_user_id
 
 DEFAULT_PROJECT_NAME: Final = "Default Project"
 ADMIN: Final = "admin"
 OPERATOR: Final = "operator"
-PROJECT_ADMIN: Final = "project_admin"
-
-_USER_ID = re.compile(r"[A-Za-z0-9_-]+~\S(?:.*\S)?")
-LONGEST_USER_ID = 127
-LONGEST_EMAIL = 320
-LONGEST_NAME = 255
-
 logger = logging.getLogger("icekeeper.bootstrap")
 
 
@@ -140,46 +134,6 @@ def reopen_bootstrap(*, actor: Actor) -> bool:
     return bool(reopened)
 
 
-def require_user_id(user_id: str) -> str:
-    """Return an id such as `oidc~alice`; raises `BadRequest` for anything else."""
-    if len(user_id) > LONGEST_USER_ID or not user_id.isprintable() or not _USER_ID.fullmatch(user_id):
-        raise BadRequest(
-            f"A user id is <provider>~<subject>, such as oidc~alice, of at most {LONGEST_USER_ID} characters"
-        )
-    return user_id
-
-
-def register_user(*, actor: Actor, name: str | None, email: str | None, user_type: str | None, provenance: str) -> User:
-    """Make or renew the row of the actor's user; what is None comes from the token, else stays as it is.
-
-    Raises `BadRequest` for a name or email that cannot be stored.
-    """
-    if name is not None:
-        require_name(name, "user-name")
-    if email is not None and (len(email) > LONGEST_EMAIL or not email.isprintable()):
-        raise BadRequest(f"Invalid user-email: at most {LONGEST_EMAIL} printable characters")
-    token = actor.identity
-    said = {
-        "name": name or (token.name if token else None),
-        "email": email or (token.email if token else None),
-        "user_type": user_type or (token.user_type if token else None),
-    }
-    known = {field: value for field, value in said.items() if value}
-    if "name" in known:
-        known["name"] = known["name"][:LONGEST_NAME]
-    if "email" in known:
-        known["email"] = known["email"][:LONGEST_EMAIL]
-    user, is_new = User.objects.get_or_create(
-        id=actor.user_id, defaults={**known, "last_updated_with": provenance, "password": make_password(None)}
-    )
-    if not is_new and (user.deleted_at is not None or any(getattr(user, key) != known[key] for key in known)):
-        for field, value in known.items():
-            setattr(user, field, value)
-        user.deleted_at, user.last_updated_with = None, provenance
-        user.save()
-    return user
-
-
 def _make_default_project(server: Server) -> str | None:
     """Its id when it was made now. The server's row is locked: it comes from one bootstrap alone."""
     project_id: str = settings.ICEKEEPER.default_project_id
@@ -196,13 +150,7 @@ def _make_default_project(server: Server) -> str | None:
 def _make_administrator(
     server: Server, principal: Actor, *, is_operator: bool, name: str | None, email: str | None, user_type: str | None
 ) -> None:
-    user = register_user(
-        actor=principal,
-        name=name,
-        email=email,
-        user_type=user_type,
-        provenance=User.Provenance.CREATE_ENDPOINT,
-    )
+    user = register_principal(actor=principal, name=name, email=email, user_type=user_type)
     on_server = securable_id(Securable.Type.SERVER, server.server_id)
     _grant(user.pk, OPERATOR if is_operator else ADMIN, on_server)
 

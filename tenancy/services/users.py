@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
@@ -13,18 +12,22 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
+from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.identity import Identity
-from tenancy.models import AccessToken, Grant, RoleMember, Securable, User
+from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found
+from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.registered_users import registered_users
 from tenancy.user_ids import has_hidden_characters, require_user_id
 
 LONGEST_NAME, LONGEST_EMAIL = 255, 320
 """Characters."""
+
+_CREATED = User.Provenance.CREATE_ENDPOINT
 
 
 class MissingUserId(BadRequest):
@@ -73,7 +76,23 @@ def register_user(
     `tenancy.user_ids.require_user_id` raises (400); `UserExists` (409) unless `update_if_exists`.
     """
     person = _described(actor, user_id, name, email, user_type)
-    return _put(person, by=User.Provenance.CREATE_ENDPOINT, if_there="update" if update_if_exists else "refuse")
+    return _put(person, by=_CREATED, if_there="update" if update_if_exists else "refuse")
+
+
+def register_principal(*, actor: Actor, name: str | None, email: str | None, user_type: str | None) -> User:
+    """The row of the user who acts, whatever role is assumed. What is given counts, then what is known, then the token.
+
+    Raises `EmptyName`, `BadRequest` (400) for what cannot be stored.
+    """
+    user, is_new = _put(_described(actor, None, name, email, user_type), by=_CREATED, if_there="complete")
+    given = {"name": name, "email": email, "user_type": user_type}
+    changed = {field: value for field, value in given.items() if value is not None and value != getattr(user, field)}
+    if changed and not is_new:
+        for field, value in changed.items():
+            setattr(user, field, value)
+        user.last_updated_with = _CREATED
+        user.save()
+    return user
 
 
 def register_caller(*, actor: Actor) -> None:
@@ -85,7 +104,7 @@ def register_caller(*, actor: Actor) -> None:
     identity = actor.identity
     if identity is None or registered_users.holds(identity.user_id):
         return
-    if settings.ICEKEEPER.maintenance_mode == "read-only":
+    if maintenance.is_read_only():
         return
     require_user_id(identity.user_id)
     known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at").first()
@@ -119,7 +138,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             raise user_not_found(user_id)
         RoleMember.objects.filter(user_id=user_id).delete()
         Grant.objects.filter(user_id=user_id).delete()
-        AccessToken.objects.filter(user_id=user_id, revoked_at__isnull=True).update(revoked_at=at)
+        revoke_tokens_of(user_id=user_id)
         rows = User.objects.filter(pk=user_id)
         rows.update(deleted_at=at, updated_at=at, password=make_password(None))
     registered_users.forget(user_id)
