@@ -72,6 +72,15 @@ APIS: Final = {
 }
 
 
+TOKEN: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Where authentication is on, every operation needs a token of an identity provider that the server "
+    "trusts; without a good one the answer is 401. With the header `x-assume-role: <role id>` beside it the request "
+    "has the rights of that role alone.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """An OpenAPI document, and what drf-spectacular had to guess or leave out: nothing, in a true one."""
@@ -110,6 +119,8 @@ def make_document(name: str) -> Document:
         "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
     }
     content["tags"] = [{"name": tag, "description": meaning} for tag, meaning in api.tags.items()]
+    content.setdefault("components", {})["securitySchemes"] = {"token": TOKEN}
+    content["security"] = [{"token": []}, {}]
     return Document(content, complaints)
 
 

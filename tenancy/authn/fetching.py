@@ -68,7 +68,8 @@ class Fetcher:
                     },
                     **more,
                 )
-                return _document(answer, deadline)
+                with answer:  # also when nobody wants to read what is left of it
+                    return _document(answer, deadline)
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             raise FetchFailed(f"{address} cannot be reached: {_reason(error)}") from None
 

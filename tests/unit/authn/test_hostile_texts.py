@@ -1,0 +1,72 @@
+"""Whatever is sent in the place of a token or of a key set: it is refused in the one way there is."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icekeeper.kernel.errors import BadRequest
+from tenancy.authn.acceptance import Expected
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.claims import ClaimRules, identity_of
+from tenancy.authn.jwks import UnusableKey, read_key_set
+from tenancy.authn.unverified import NoToken, read_token
+from tests.identity_provider import encoded
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+CLAIMS = st.dictionaries(
+    st.sampled_from(
+        ["iss", "aud", "sub", "oid", "exp", "nbf", "iat", "scope", "scp", "name", "email", "roles", "idtyp"]
+    ),
+    VALUES,
+)
+KEY = st.dictionaries(
+    st.sampled_from(["kty", "kid", "crv", "x", "y", "n", "e", "d", "use", "alg", "key_ops"]),
+    VALUES | st.sampled_from(["RSA", "EC", "OKP", "P-256", "Ed25519", "AQAB", "sig", "ES256", encoded(b"\xff" * 256)]),
+)
+
+
+@given(st.text())
+def test_any_text(text: str) -> None:
+    try:
+        read_token(text)
+    except NoToken:
+        return
+
+
+@given(st.binary(max_size=100), st.binary(max_size=100), st.binary(min_size=1, max_size=20))
+def test_any_bytes_in_the_parts(header: bytes, claims: bytes, signature: bytes) -> None:
+    try:
+        read_token(".".join(map(encoded, (header, claims, signature))))
+    except NoToken:
+        return
+
+
+@given(CLAIMS)
+def test_any_claims(claims: dict[str, Any]) -> None:
+    expected = Expected(audiences=frozenset({"a"}), scope="s")
+    with suppress(AuthenticationFailed):
+        expected.check(claims, issuers=frozenset({"i"}), now=1e9)
+    try:
+        found = identity_of(claims, ClaimRules("oidc", roles="roles", name=("name.a",)))
+    except (AuthenticationFailed, BadRequest):
+        return
+    assert found.user_id.startswith("oidc~")
+    assert len(found.name or "") <= 255
+
+
+@given(st.lists(KEY | VALUES, max_size=4) | VALUES)
+def test_any_key_set(keys: Any) -> None:
+    try:
+        found = read_key_set(json.loads(json.dumps({"keys": keys})), frozenset({"RS256", "ES256", "EdDSA"}), "it")
+    except UnusableKey:
+        return
+    assert all(isinstance(kid, str) and kid for kid in found)

@@ -1,0 +1,173 @@
+"""What is kept of somebody else's document, and when it is looked at again. The clock stands still unless told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tenancy.authn import refreshed as module
+from tenancy.authn.authenticator import ProviderUnavailable
+from tenancy.authn.fetching import FetchFailed
+from tenancy.authn.refreshed import Refreshed
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Source:
+    """Counts who asks; an answer waits for `gate`, and is a failure while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.asked, self.fails = 0, False
+        self.before: list[int | None] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def fetch(self, before: int | None) -> int:
+        self.asked += 1
+        self.before.append(before)
+        number = self.asked
+        self.gate.wait(30)
+        if self.fails:
+            raise FetchFailed("away")
+        return number
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    stopped = Clock()
+    monkeypatch.setattr(module, "time", stopped)
+    return stopped
+
+
+@pytest.fixture
+def source() -> Iterator[Source]:
+    made = Source()
+    yield made
+    made.gate.set()
+
+
+@pytest.fixture
+def kept(source: Source, clock: Clock) -> Refreshed[int]:
+    return Refreshed("it", source.fetch, lifetime=100, pause=10, patience=20)
+
+
+def landed(source: Source, kept: Refreshed[int]) -> None:
+    """Wait for the fetch that is under way."""
+    flight = kept._flight
+    source.gate.set()
+    assert flight is None or flight.landed.wait(30)
+
+
+def more_than(number: int) -> Callable[[int], bool]:
+    return lambda known: known > number
+
+
+def test_it_is_fetched_once_and_kept(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    assert kept.known is None
+    for _ in range(5):
+        assert kept.get() == 1
+    clock.now += 99.9
+    assert kept.get() == 1
+    assert (source.asked, source.before, kept.known) == (1, [None], 1)
+
+
+def test_what_is_old_serves_while_a_newer_one_comes(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    assert kept.get() == 1
+    clock.now += 100
+    source.gate.clear()
+    for _ in range(5):
+        assert kept.get() == 1  # nobody waits
+    landed(source, kept)
+    assert kept.get() == 2
+    assert source.before == [None, 1]
+
+
+def test_what_is_very_old_is_waited_for(kept: Refreshed[int], clock: Clock) -> None:
+    assert kept.get() == 1
+    clock.now += 200
+    assert kept.get() == 2
+
+
+def test_what_is_very_old_serves_when_there_is_nothing_newer(
+    kept: Refreshed[int], source: Source, clock: Clock
+) -> None:
+    assert kept.get() == 1
+    clock.now += 100_000
+    source.fails = True
+    assert [kept.get() for _ in range(5)] == [1] * 5
+    assert source.asked == 2  # once in a pause
+    clock.now += 10
+    source.fails = False
+    assert kept.get() == 3
+
+
+def test_what_does_not_suffice_is_looked_for_once_in_a_pause(
+    kept: Refreshed[int], source: Source, clock: Clock
+) -> None:
+    assert kept.get() == 1
+    assert [kept.get(more_than(1)) for _ in range(5)] == [1] * 5  # just looked: there is no other
+    assert source.asked == 1
+    clock.now += 10
+    assert kept.get(more_than(1)) == 2
+    clock.now += 10
+    assert [kept.get(more_than(7)) for _ in range(5)] == [3] * 5
+    assert source.asked == 3
+
+
+def test_nobody_knows_what_a_failure_hides(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    assert kept.get() == 1
+    clock.now += 10
+    source.fails = True
+    for _ in range(3):
+        with pytest.raises(ProviderUnavailable) as refused:
+            kept.get(more_than(1))
+        assert refused.value.reason == "it: away"
+    assert kept.get() == 1
+    assert source.asked == 2
+
+
+def test_a_first_failure_is_not_tried_again_at_once(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    source.fails = True
+    for _ in range(3):
+        with pytest.raises(ProviderUnavailable):
+            kept.get()
+    assert source.asked == 1
+    clock.now += 10
+    source.fails = False
+    assert kept.get() == 2
+
+
+def test_a_fetch_that_breaks_is_a_failure(clock: Clock) -> None:
+    def broken(_: int | None) -> int:
+        raise KeyError("jwks")
+
+    kept: Refreshed[int] = Refreshed("it", broken, lifetime=100, pause=10, patience=20)
+    with pytest.raises(ProviderUnavailable) as refused:
+        kept.get()
+    assert refused.value.reason == "it: KeyError"
+
+
+def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
+    kept: Refreshed[int], source: Source, clock: Clock
+) -> None:
+    assert kept.get() == 1
+    clock.now += 150
+    source.gate.clear()
+    assert kept.get() == 1
+    given_up = kept._flight
+    clock.now += 20  # more than its patience
+    assert kept.get() == 1
+    latest = kept._flight
+    assert given_up is not None
+    assert latest not in {None, given_up}
+    source.gate.set()
+    assert given_up.landed.wait(30)
+    assert latest is None or latest.landed.wait(30)
+    assert kept.get() == 3
