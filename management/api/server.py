@@ -12,7 +12,8 @@ from management.api.base import ManagementView
 from tasks.queue.models import Task
 from tenancy.models import User
 from tenancy.selectors.server import get_server
-from tenancy.services.bootstrap import LONGEST_EMAIL, LONGEST_NAME, bootstrap
+from tenancy.services.bootstrap import bootstrap
+from tenancy.services.users import LONGEST_EMAIL, LONGEST_NAME
 
 TAGS = ["server"]
 
