@@ -21,7 +21,7 @@ from management.bootstrap import plan as plan_module
 from management.bootstrap.document import MAX_BYTES, BadDocument, parse_document
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
-from storage.services.warehouses import WarehouseExists
+from storage.services.occupancy import WarehouseExists
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.bootstrap import reopen_bootstrap
 from tests.fingerprint import Fingerprint
