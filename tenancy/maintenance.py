@@ -2,7 +2,7 @@
 
 `LAKEKEEPER__MAINTENANCE_MODE=read-only` holds for as long as a process lives. Beside it stands a switch in the server's
 row (`manage.py maintenance`), which each process that serves or works looks at every `EVERY_SECONDS`: no request pays
-for it, and a change is known everywhere after that time. Whoever writes by itself, without a request, asks
+for it, and a change is known everywhere after `KNOWN_SECONDS`. Whoever writes by itself, without a request, asks
 `is_read_only` first.
 """
 
@@ -19,6 +19,9 @@ from django.db import connections
 from icekeeper.kernel.sql import fetch_one
 
 EVERY_SECONDS: Final = 2.0
+KNOWN_SECONDS: Final = 3.0
+"""By when every process that reaches the database has seen the switch."""
+
 FIRST_LOOK_SECONDS: Final = 5.0
 """How long a process waits for its first look before it begins; then the database is away, and nobody can write."""
 

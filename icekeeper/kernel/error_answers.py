@@ -51,7 +51,7 @@ def answer_error(error: Exception, context: dict[str, Any] | None = None) -> Htt
     if known is None:
         logger.error("unexpected error", exc_info=error, extra={"error_id": error_id})
         known = CatalogError("The server met an unexpected error; its log says more under this error id")
-    elif known.status >= 500:  # noqa: PLR2004
+    elif known.status >= 500 and not known.is_on_purpose:  # noqa: PLR2004
         logger.error("%s", known.message, exc_info=error, extra={"error_id": error_id, "error_type": known.wire_type})
     answer = ErrorAnswer(known, error_id)
     if known.retry_after is not None:

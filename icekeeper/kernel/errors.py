@@ -14,8 +14,8 @@ class CatalogError(Exception):
 
     `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
     `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
-    same again is pointless: the request and the state it met decided, not load or time. `message` must never hold a
-    secret.
+    same again is pointless: the request and the state it met decided, not load or time, `is_on_purpose` whether a 5xx
+    is what the operator wants, which the log need not explain. `message` must never hold a secret.
     """
 
     status: ClassVar[int] = 500
@@ -23,6 +23,7 @@ class CatalogError(Exception):
     retry_after: ClassVar[int | None] = None
     challenge: str | None = None
     is_final: ClassVar[bool] = False
+    is_on_purpose: ClassVar[bool] = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

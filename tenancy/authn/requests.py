@@ -17,7 +17,7 @@ from tenancy.authn.verification import identify
 class UnderMaintenance(CatalogError):
     """Nothing may change: see `tenancy.maintenance`."""
 
-    status, wire_type, retry_after = 503, "MaintenanceModeError", 60
+    status, wire_type, retry_after, is_on_purpose = 503, "MaintenanceModeError", 60, True
 
 
 class MissingAuthorizationHeader(Unauthorized):

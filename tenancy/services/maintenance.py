@@ -11,7 +11,7 @@ from tenancy.models import Server
 def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
     """Let nothing change any more, or everything again; whether that is different from before.
 
-    This process knows at once, the others after `maintenance.EVERY_SECONDS`.
+    This process knows at once, the others after `maintenance.KNOWN_SECONDS`.
     """
     with write_transaction():
         changed = Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on)

@@ -114,6 +114,15 @@ def test_the_switch_is_switched(catalog: ApiClient) -> None:
     assert catalog.post("/namespaces", {"namespace": ["a"]}).status == 200
 
 
+def test_refusals_do_not_fill_the_log_with_errors(close: Callable[[], None], caplog: pytest.LogCaptureFixture) -> None:
+    close()
+    with caplog.at_level("INFO"):
+        assert call("POST", "/management/v1/bootstrap", body=b"{}").refused(503, "MaintenanceModeError")
+    [line] = [record for record in caplog.records if record.name != "icekeeper.maintenance"]
+    assert (line.name, line.levelname) == ("icekeeper.access", "INFO")
+    assert line.__dict__["error_type"] == "MaintenanceModeError"
+
+
 def test_health_says_so(close: Callable[[], None]) -> None:
     assert call("GET", "/health").json()["maintenance_mode"] == "off"
     close()
@@ -219,7 +228,7 @@ def run(*arguments: str) -> str:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, read_only_setting: Callable[[], None]) -> None:
-    soon = "every server and worker knows within 2 s"
+    soon = "every server and worker knows within 3 s"
     assert run("maintenance", "status") == "Maintenance mode is off.\n"
     assert run("maintenance", "off") == "Maintenance mode is off already.\n"
     assert run("maintenance", "on") == f"Maintenance mode is switched on; {soon}.\n"

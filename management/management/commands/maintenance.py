@@ -16,7 +16,7 @@ class Command(BaseCommand):
     help = (
         "Switch maintenance mode while servers run: the APIs answer 503 with Retry-After to what would change "
         "something, reads go on, and workers and other writing in the background rest. Every server and worker knows "
-        f"within {maintenance.EVERY_SECONDS:g} s; requests that have begun are finished. The switch outlives restarts. "
+        f"within {maintenance.KNOWN_SECONDS:g} s; requests that have begun are finished. The switch outlives restarts. "
         f"{SETTING} does the same for the processes that have it, whatever the switch says. Commands of manage.py "
         "still change what they are told to change."
     )
@@ -37,7 +37,7 @@ class Command(BaseCommand):
             self.stdout.write(write_json(state).decode())
             return
         if changed:
-            soon = f"every server and worker knows within {maintenance.EVERY_SECONDS:g} s"
+            soon = f"every server and worker knows within {maintenance.KNOWN_SECONDS:g} s"
             self.stdout.write(f"Maintenance mode is switched {'on' if is_on else 'off'}; {soon}.")
         else:
             already = "" if options["what"] == "status" else " already"
