@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
@@ -35,9 +35,19 @@ def _shown(model: BaseModel, path: tuple[str, ...]) -> Iterator[ShownSetting]:
         if isinstance(value, BaseModel):
             yield from _shown(value, (*path, name))
             continue
+        if isinstance(value, dict) and _is_of_groups(field.annotation):
+            for key, group in value.items():
+                yield from _shown(group, (*path, name, key))
+            continue
         is_secret = "SecretStr" in str(field.annotation)
         shown = (None if value is None else MASK) if is_secret else _plain(value)
         yield ShownSetting(variable_name((*path, name)), shown, name in model.model_fields_set, is_secret)
+
+
+def _is_of_groups(annotation: Any) -> bool:
+    """Whether a setting holds groups of settings under names of the operator's own, as identity providers are."""
+    held = get_args(annotation)[-1:]
+    return any(isinstance(each, type) and issubclass(each, BaseModel) for each in held)
 
 
 def _plain(value: Any) -> Any:

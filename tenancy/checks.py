@@ -13,9 +13,9 @@ from django.core.checks import CheckMessage, Error, Tags, register
 
 from tenancy.authn.providers import authenticators
 
-NO_AUTHENTICATION = "icekeeper.E001"
-PLAIN_HTTP = "icekeeper.W001"
-ANY_AUDIENCE = "icekeeper.W002"
+NO_AUTHENTICATION = "icekeeper.E007"
+PLAIN_HTTP = "icekeeper.W008"
+ANY_AUDIENCE = "icekeeper.W009"
 
 
 @register(Tags.security, deploy=True)
@@ -24,7 +24,7 @@ def check_authentication(**_: Any) -> list[CheckMessage]:
         return [
             Error(
                 "Authentication is off: whoever reaches the port may do anything",
-                hint="Set LAKEKEEPER__OPENID_PROVIDER_URI, or see docs/authentication.md",
+                hint="Set LAKEKEEPER__OPENID_PROVIDER_URI or ICEKEEPER__ACCESS_TOKENS=true: docs/authentication.md",
                 id=NO_AUTHENTICATION,
             )
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl
 
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +25,8 @@ MOST_FIELDS: Final = 50
 
 class OAuthTokensView(APIView):
     """Nobody needs to be known to ask, and nothing is changed. Errors have the form of OAuth, not of the catalog."""
+
+    posts_read: ClassVar = True
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.method != "POST":

@@ -25,7 +25,7 @@ class GetMyUserWithoutToken(Unauthorized):
 
 
 def user_not_found(user_id: str) -> UserNotFound:
-    return UserNotFound(f"User does not exist: {user_id}")
+    return UserNotFound(f"User does not exist: {user_id[:200]}")
 
 
 def users() -> QuerySet[User]:

@@ -34,7 +34,9 @@ class _Request:
     """What `admit` reads of a request."""
 
     def __init__(self, **headers: str) -> None:
-        self.META = {f"HTTP_{name.upper()}": value for name, value in headers.items()}
+        self.META = {"icekeeper.path": "/management/v1/info"} | {
+            f"HTTP_{name.upper()}": value for name, value in headers.items()
+        }
 
 
 def admitted(provider: IdentityProvider, **headers: str) -> Actor:

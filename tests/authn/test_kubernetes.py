@@ -350,6 +350,7 @@ def test_a_provider_and_kubernetes_at_once(
     names = ["oidc", "alpha", "zeta"]
     assert [each.name for each in found] == [
         *(f"the identity provider {name}" for name in names), "Kubernetes", "Kubernetes (legacy)",
+        "access tokens",
     ]  # fmt: skip
     switch_on(**api.variables(LAKEKEEPER__OPENID_PROVIDER_URI=provider.address))
     assert identify(provider.token()).user_id == "oidc~anna"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,8 +73,9 @@ def test_the_command_says_what_concerns_this_server_only(tmp_path: Path) -> None
         [sys.executable, "manage.py", "check", "--deploy"],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     said = done.stdout + done.stderr
+    assert re.findall(r"\((icekeeper\.E\d+)\)", said) == ["icekeeper.E007"], "authentication is off"
     assert "icekeeper.W003" in said
     assert "security." not in said
     assert "drf_spectacular." not in said

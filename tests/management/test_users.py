@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -233,7 +234,14 @@ def rights_of_bob(bootstrapped: None) -> None:
         Grant.objects.create(securable_id=f"server:{server.server_id}", user_id=user_id, privilege="admin")
         for which, revoked_at in (("new", None), ("old", server.bootstrapped_at)):
             AccessToken.objects.create(
-                user_id=user_id, name=which, prefix="ik", digest=f"{name} {which}", scopes=[], revoked_at=revoked_at
+                user_id=user_id,
+                name=which,
+                prefix="ik",
+                digest=f"{name} {which}",
+                scopes=[],
+                revoked_at=revoked_at,
+                created_at=now(),
+                expires_at=now() + timedelta(days=1),
             )
 
 
