@@ -55,6 +55,10 @@ class NamespaceHasRunningTabularExpirations(Conflict):
     wire_type, is_final = "NamespaceHasRunningTabularExpirations", False
 
 
+class TabularHasRunningExpiration(Conflict):
+    wire_type, is_final = "TabularHasRunningExpiration", False
+
+
 class WarehouseNotEmpty(Conflict):
     wire_type = "WarehouseNotEmpty"
 

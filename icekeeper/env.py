@@ -293,7 +293,7 @@ class Settings(BaseModel):
     )
     endpoint_stat_retention: BoundedDuration = Field(
         400 * DAY,
-        description="How long endpoint statistics are kept; deleted by the worker or prune_metrics",
+        description="How long endpoint and warehouse statistics are kept; deleted by the worker or prune_metrics",
     )
     access_tokens: bool | None = Field(
         None,

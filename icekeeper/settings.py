@@ -77,6 +77,8 @@ API_OBSERVERS = ["management.statistics.counter.count_request"]
 HOUSEKEEPING = [
     "catalog.services.outcomes.delete_old_outcomes",
     "catalog.services.metrics.delete_old_reports",
+    "catalog.services.warehouse_statistics.record_warehouse_statistics",
+    "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
     "management.services.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
 ]

@@ -49,6 +49,16 @@ class Tabular(models.Model):
             models.Index(
                 fields=["warehouse", "location"], opclasses=["uuid_ops", "text_pattern_ops"], name="tabular_below"
             ),
+            # The last three: statistics, and what can be restored, which is in no index that the others need.
+            models.Index(
+                fields=["warehouse", "kind"], condition=models.Q(deleted_at__isnull=True), name="tabular_by_kind"
+            ),
+            models.Index(
+                fields=["warehouse", "id"], condition=models.Q(deleted_at__isnull=False), name="tabular_dropped"
+            ),
+            models.Index(
+                fields=["namespace", "id"], condition=models.Q(deleted_at__isnull=False), name="tabular_dropped_in"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ _FIND = "SELECT id FROM storage_warehouse WHERE project_id = %s AND name_key = %
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
+_IS_THERE = "SELECT 1 FROM storage_warehouse WHERE id = %s"
 _IS_ACTIVE = "SELECT 1 FROM storage_warehouse WHERE id = %s AND status = 'active'"
 
 
@@ -53,3 +54,11 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
     warehouse_id = as_uuid(row[0])
     require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id)
     return warehouse_id
+
+
+def require_on_warehouse(actor: Actor, warehouse_id: UUID, *actions: Can) -> None:
+    """The way to what a warehouse holds, whether it is active or not. Raises `NoSuchWarehouse`, `Forbidden`."""
+    if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
+        raise no_such_warehouse(warehouse_id)
+    for action in actions:
+        require(actor, action, Securable.Type.WAREHOUSE, warehouse_id)

@@ -139,8 +139,8 @@ def hold_name(
     warehouse = lock_warehouse(target.warehouse_id)
     if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
         raise no_such_warehouse(target.warehouse_id)
-    # Looked at again, now that nobody else can make a table here or drop the namespace.
-    if lock_row(Namespace, "id = %s", [namespace_id]) is None:
+    # Looked at again, now that nobody else can make a table here, or drop or move the namespace.
+    if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
         _give_way(replaced, namespace_id, identifier)

@@ -70,8 +70,7 @@ def create_namespace(
     its own. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`, `LocationAlreadyTaken`.
     """
     checked = require_levels(levels)
-    if name_key(checked[0]) in RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}:
-        raise ReservedNamespace(f"Namespace {checked[0]} is reserved")
+    require_not_reserved(checked)
     described = _without_managed(read_properties(properties, "properties"))
     chosen = described.pop(LOCATION, None)
     try:
@@ -102,6 +101,13 @@ def create_namespace(
             raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None
         raise AlreadyExists(f"Namespace already exists: {dotted(checked)}") from None
     return namespace
+
+
+def require_not_reserved(levels: Levels) -> None:
+    """Raises `ReservedNamespace` (400) for names that are not the clients' to make, move or drop."""
+    reserved = RESERVED | {name_key(name) for name in settings.ICEKEEPER.reserved_namespaces}
+    if path_key(levels[:1]) in reserved:
+        raise ReservedNamespace(f"Namespace {levels[0]} is reserved")
 
 
 def _location(warehouse: Warehouse, chosen: str | None, namespace_id: UUID) -> str:
@@ -191,8 +197,9 @@ def drop_namespace(
 ) -> None:
     """Forget an empty namespace; what was soft-deleted in it and can be restored counts.
 
-    Raises `NoSuchNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
+    Raises `NoSuchNamespace`, `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
     """
+    require_not_reserved(levels)
     try:
         with write_transaction():
             namespace = _locked(actor, Can.DELETE, warehouse_id, levels)

@@ -52,7 +52,7 @@ def rename_tabular(
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
         with write_transaction():
-            if lock_row(Namespace, "id = %s", [namespace_id]) is None:
+            if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, destination.path_key]) is None:
                 raise no_such_namespace(destination.levels)
             renamed = Tabular.objects.filter(
                 pk=tabular.id, namespace_id=tabular.namespace_id, name_key=source.name_key, deleted_at__isnull=True

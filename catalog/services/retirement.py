@@ -12,6 +12,7 @@ from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
+from tasks.queue.leases import cancel_tasks, someone_works_at
 from tasks.queue.models import Task
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
@@ -37,6 +38,20 @@ def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
         payload={"deletion_kind": PURGE if purge else "default"},
         scheduled_for=dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"]),
     )
+
+
+def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
+    """Under the locks of these hidden tabulars and of their warehouse: they do not expire any more.
+
+    False when one is just being deleted for good: then the caller must give up. A worker that takes up a task after
+    the look finds it gone when it comes to its end, and undoes what it did.
+    """
+    for first in range(0, len(ids), AT_ONCE):
+        batch = ids[first : first + AT_ONCE]
+        if someone_works_at(Task.Queue.SOFT_DELETION, warehouse_id, batch):
+            return False
+        cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
+    return True
 
 
 def retire(rows: Sequence[Tabular], *, purge: bool) -> None:

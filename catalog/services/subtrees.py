@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from catalog.errors import (
     ChildNamespaceProtected,
     ChildTabularProtected,
@@ -16,13 +18,12 @@ from catalog.errors import (
 from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
 from catalog.services.locations import lock_warehouse
+from catalog.services.namespaces import require_not_reserved
 from catalog.services.outcomes import RequestKey, keep_outcome
-from catalog.services.retirement import AT_ONCE, retire
+from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
-from tasks.queue.leases import cancel_tasks, someone_works_at
-from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -44,10 +45,11 @@ def drop_subtree(
     All at once or nothing, and for good: nothing of it can be restored. With `purge` the files of each are deleted by
     a task. Locks are taken in the order of the house: warehouse, namespaces and tabulars, each by id.
 
-    Raises `NoSuchNamespace`; unless `force`, `NamespaceDeleteNotAllowed` (400) in a soft-delete warehouse and
-    `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
+    Raises `NoSuchNamespace`, `ReservedNamespace` (400); unless `force`, `NamespaceDeleteNotAllowed` (400) in a
+    soft-delete warehouse and `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
     `NamespaceHasRunningTabularExpirations` (409) while one of the soft-deleted ones is just being deleted.
     """
+    require_not_reserved(levels)
     with write_transaction():
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
@@ -68,12 +70,17 @@ def drop_subtree(
         keep_outcome(once)
 
 
+def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:
+    """The namespace with this `path_key` and those below it."""
+    namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
+    return namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
+
+
 def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
     """The namespace and those below it, which nobody can change any more; the namespace itself comes first."""
     key = path_key(levels)
-    namespaces = Namespace.objects.filter(warehouse_id=warehouse_id)
-    subtree = namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
-    found = sorted(subtree.select_for_update().order_by("id"), key=lambda namespace: len(namespace.levels))
+    subtree = subtree_of(warehouse_id, key).select_for_update().order_by("id")
+    found = sorted(subtree, key=lambda namespace: len(namespace.levels))
     if not found or found[0].path_key != key:
         raise no_such_namespace(levels)
     return found
@@ -110,13 +117,8 @@ def _require_unprotected(namespaces: list[Namespace], tabulars: list[Tabular]) -
 
 def _cancel_expirations(warehouse_id: UUID, tabulars: list[Tabular]) -> None:
     hidden = [tabular.pk for tabular in tabulars if tabular.deleted_at is not None]
-    for first in range(0, len(hidden), AT_ONCE):
-        batch = hidden[first : first + AT_ONCE]
-        if someone_works_at(Task.Queue.SOFT_DELETION, warehouse_id, batch):
-            raise NamespaceHasRunningTabularExpirations(
-                "A soft-deleted table is just being deleted for good; try again"
-            )
-        cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
+    if not cancel_expirations(warehouse_id, hidden):
+        raise NamespaceHasRunningTabularExpirations("A soft-deleted table is just being deleted for good; try again")
 
 
 def _delete_namespaces(namespaces: list[Namespace]) -> None:

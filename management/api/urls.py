@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.projects import (
     ProjectByIdView,
@@ -12,6 +13,8 @@ from management.api.projects import (
     RenameProjectByIdView,
     RenameProjectView,
 )
+from management.api.namespace_moves import NamespaceMoveView
+from management.api.projects import ProjectListView, ProjectView
 from management.api.protection import (
     GenericTableProtectionView,
     NamespaceProtectionView,
@@ -43,6 +46,8 @@ from management.api.warehouse_changes import (
     WarehouseStorageCredentialView,
     WarehouseStorageView,
 )
+from management.api.tabular_search import SearchTabularView
+from management.api.warehouse_statistics import WarehouseStatisticsView
 from management.api.warehouses import WarehousesView, WarehouseView
 from management.api.whoami import WhoamiView
 
@@ -75,6 +80,11 @@ urlpatterns = [
     path(f"{_WAREHOUSE}/managed-by", WarehouseManagedByView.as_view(), name="warehouse-managed-by"),
     path(f"{_WAREHOUSE}/storage", WarehouseStorageView.as_view(), name="warehouse-storage"),
     path(f"{_WAREHOUSE}/storage-credential", WarehouseStorageCredentialView.as_view(), name="warehouse-credential"),
+    path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
+    path(f"{_WAREHOUSE}/deleted-tabulars", DeletedTabularsView.as_view(), name="deleted-tabulars"),
+    path(f"{_WAREHOUSE}/deleted-tabulars/undrop", UndropView.as_view(), name="undrop"),
+    path(f"{_WAREHOUSE}/search-tabular", SearchTabularView.as_view(), name="search-tabular"),
+    path(f"{_WAREHOUSE}/namespace/<str:namespace_id>/move", NamespaceMoveView.as_view(), name="namespace-move"),
     path(f"{_WAREHOUSE}/namespace/{_PROTECTION}", NamespaceProtectionView.as_view(), name="namespace-protection"),
     path(f"{_WAREHOUSE}/table/{_PROTECTION}", TableProtectionView.as_view(), name="table-protection"),
     path(f"{_WAREHOUSE}/view/{_PROTECTION}", ViewProtectionView.as_view(), name="view-protection"),

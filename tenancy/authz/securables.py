@@ -40,6 +40,21 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
     Securable.objects.filter(pk=own_id).update(parent_id=securable_id(*parent), path=f"{parent_path}{own_id}/")
 
 
+def move_securable_tree(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
+    """Hang an object with everything below it below another parent, which must not be below the object itself.
+
+    The caller holds what everybody locks who adds an object below it or moves one that has others below it.
+    """
+    own_id, parent_id = securable_id(securable_type, object_id), securable_id(*parent)
+    paths = dict(Securable.objects.filter(pk__in=[own_id, parent_id]).values_list("pk", "path"))
+    old, new = paths[own_id], f"{paths[parent_id]}{own_id}/"
+    Securable.objects.filter(pk=own_id).update(parent_id=parent_id)
+    execute(_MOVE_TREE, [new, len(old) + 1, old, f"{old[:-1]}0"])  # "0" is the character after the slash
+
+
+_MOVE_TREE = "UPDATE tenancy_securable SET path = %s || substr(path, %s) WHERE path ~>=~ %s AND path ~<~ %s"
+
+
 def remove_securables(refs: Iterable[Ref]) -> None:
     """Remove several objects. None may be left below them: the database has the last word at the commit."""
     delete_rows(Securable, [securable_id(*ref) for ref in refs])

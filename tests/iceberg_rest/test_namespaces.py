@@ -4,6 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
@@ -111,6 +112,17 @@ def test_bad_names_are_refused_and_change_nothing(catalog: ApiClient, levels: An
     assert answer.error["type"] in {"BadRequestException", "NamespaceDepthExceeded", "ReservedNamespace"}
     assert not Namespace.objects.exists()
     assert not Securable.objects.filter(type="namespace").exists()
+
+
+@pytest.mark.parametrize("path", ["system", "Examples", "mine", "mine%1Fbelow", "%EF%BC%B3ystem"])
+def test_reserved_names_are_not_dropped(catalog: ApiClient, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    for levels in (["mine"], ["mine", "below"]):
+        assert catalog.post("/namespaces", {"namespace": levels}).status == 200
+    reserved = settings.ICEKEEPER.model_copy(update={"reserved_namespaces": ["Mine"]})
+    monkeypatch.setattr(settings, "ICEKEEPER", reserved)
+    for query in ("", "?force=true", "?recursive=true&force=true"):
+        assert catalog.delete(f"/namespaces/{path}{query}").refused(400, "ReservedNamespace")
+    assert Namespace.objects.count() == 2
 
 
 @pytest.mark.parametrize("properties", [[], "x", {"a": 1}, {"a": None}, {"a": {"b": "c"}}, {"a": "\x00"}])

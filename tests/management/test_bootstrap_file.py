@@ -30,6 +30,7 @@ pytestmark = pytest.mark.django_db
 
 DEFAULT = "00000000-0000-0000-0000-000000000000"
 NOTHING = "Everything is as declared: nothing to do.\n"
+ROBOT = ("oidc~robot", "Nameless App with ID oidc~robot", "", "application")
 CANARY = "canary-7f3a"
 
 
@@ -106,7 +107,7 @@ def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, 
     people = set(User.objects.values_list("id", "name", "email", "user_type"))
     assert people == {
         ("oidc~alice", "Alice", "alice@example.com", "human"),
-        ("oidc~robot", "Nameless App with ID oidc~robot", "", "application"),
+        ROBOT,
     }
     assert set(Grant.objects.values_list("user_id", "privilege")) == {
         ("oidc~alice", "admin"), ("oidc~alice", "project_admin"), ("oidc~robot", "operator")

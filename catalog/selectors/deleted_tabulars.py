@@ -1,0 +1,103 @@
+"""What was dropped in a soft-delete warehouse and can still be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from catalog.errors import no_such_id
+from catalog.identifiers import Levels
+from catalog.models import Namespace, Tabular
+from catalog.selectors.visibility import visible
+from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel.paging import Page, page_of
+from tasks.queue.models import Task
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed
+from tenancy.models import Securable
+
+BATCH = 500
+"""Rows that are read at once for callers who may not see all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTabular:
+    """`uuid` is the id that clients see. From `expires_at` on it may be gone for good at any moment."""
+
+    id: UUID
+    kind: str
+    uuid: UUID
+    name: str
+    levels: Levels
+    created_at: datetime
+    deleted_at: datetime
+    expires_at: datetime
+
+
+def list_deleted_tabulars_for(
+    *, actor: Actor, warehouse_id: UUID, namespace_id: UUID | None, page: Page
+) -> tuple[list[DeletedTabular], str | None]:
+    """In order of creation, and the next page's token; `namespace_id` None: of all namespaces.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace` when there is no such namespace in the warehouse, `Forbidden`.
+    """
+    after = page.after_id()
+    require_on_warehouse(actor, warehouse_id, Can.USE, Can.LIST_DELETED_TABULARS)
+    if namespace_id is not None and not _namespace_exists(warehouse_id, namespace_id):
+        raise no_such_id("namespace", namespace_id)
+    sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
+    batch = page.sql_limit if sees_everything else BATCH
+    found = visible(
+        actor=actor,
+        batches=_batches(warehouse_id, namespace_id, after, batch),
+        ref=lambda item: (Securable.Type(item.kind), item.id),
+        sees_everything=sees_everything,
+    )
+    return page_of([(item.id, item) for item in islice(found, page.sql_limit)], page)
+
+
+def _namespace_exists(warehouse_id: UUID, namespace_id: UUID) -> bool:
+    there = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
+    return there.exists()
+
+
+def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:
+    expiration = Task.objects.filter(
+        queue=Task.Queue.SOFT_DELETION, warehouse_id=OuterRef("warehouse_id"), entity_id=OuterRef("pk")
+    )
+    dropped = Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, deleted_at__isnull=False)
+    if namespace_id is not None:
+        dropped = dropped.filter(namespace_id=namespace_id)
+    rows = (
+        dropped.annotate(expires_at=Coalesce(Subquery(expiration.values("scheduled_for")[:1]), F("deleted_at")))
+        .select_related("namespace")
+        .only("kind", "uuid", "name", "created_at", "deleted_at", "namespace__path")
+        .order_by("pk")
+    )
+    while True:
+        found = [
+            DeletedTabular(
+                id=row.pk,
+                kind=row.kind,
+                uuid=row.uuid,
+                name=row.name,
+                levels=row.namespace.levels,
+                created_at=row.created_at,
+                deleted_at=row.deleted_at,
+                expires_at=row.expires_at,
+            )
+            for row in rows.filter(pk__gt=after)[:size]
+            if row.deleted_at is not None
+        ]
+        yield found
+        if len(found) < size:
+            return
+        after = found[-1].id

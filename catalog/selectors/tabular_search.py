@@ -1,0 +1,130 @@
+"""Tables, views and generic tables that are called about so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from uuid import UUID
+
+from django.conf import settings
+
+from catalog.errors import no_such_id
+from catalog.identifiers import Levels
+from catalog.models import Namespace, Tabular
+from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
+from catalog.selectors.visibility import visible
+from catalog.selectors.warehouses import require_on_warehouse
+from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.names import name_key
+from icekeeper.kernel.page_tokens import read_page_token, write_page_token
+from icekeeper.kernel.paging import Page
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed
+from tenancy.models import Securable
+from tenancy.selectors.similarity import LONGEST_SEARCH
+
+BATCH = 500
+"""Of how many it is asked at once whether the caller may see them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`namespace_id`: only in that one and below it."""
+
+    search: str
+    kinds: Sequence[Tabular.Kind] = tuple(Tabular.Kind)
+    namespace_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTabular:
+    """`uuid` is the id that clients see; `distance` from 0, the very name, to 1; None for what was found by an id."""
+
+    kind: str
+    uuid: UUID
+    name: str
+    levels: Levels
+    distance: float | None
+
+
+def search_tabulars_for(
+    *, actor: Actor, warehouse_id: UUID, wanted: Wanted, page: Page
+) -> tuple[list[FoundTabular], str | None]:
+    """What has any trigram of its name in common with `wanted.search`, the best first, and the next page's token.
+
+    A UUID finds the tabular that has it, and those right in the namespace that has it.
+    Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
+    """
+    after = _behind(page)
+    require_on_warehouse(actor, warehouse_id, Can.USE)
+    among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(warehouse_id, wanted.namespace_id))
+    sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
+    search = wanted.search[:LONGEST_SEARCH]
+    uuid = parse_id(search)
+    if uuid is not None:
+        places = with_id(uuid, among)
+    else:
+        places = alike(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
+    shown = visible(
+        actor=actor,
+        batches=_batches(place for place in places if place > after),
+        ref=lambda place: (Securable.Type(place.kind), place.id),
+        sees_everything=sees_everything,
+    )
+    found = list(islice(shown, page.sql_limit))
+    token = None
+    if page.size is not None and len(found) > page.size:
+        found = found[: page.size]
+        token = write_page_token(page.kind, repr(found[-1].similarity), str(found[-1].id))
+    return _described(found, by_id=uuid is not None), token
+
+
+def _behind(page: Page) -> Place:
+    if not page.token:
+        return BEGINNING
+    text, id_text = read_page_token(page.token, page.kind, parts=2)
+    tabular_id = parse_id(id_text)
+    try:
+        similarity = float(text)
+    except ValueError:
+        similarity = math.nan
+    if tabular_id is None or not 0 < similarity <= 1:
+        raise InvalidPageToken("Invalid page token")
+    return Place.last_with(similarity, tabular_id)
+
+
+def _below(warehouse_id: UUID, namespace_id: UUID | None) -> Below:
+    if namespace_id is None:
+        return EVERYWHERE
+    there = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
+    key = there.values_list("path_key", flat=True).first()
+    if key is None:
+        raise no_such_id("namespace", namespace_id)
+    return Below.of(key)
+
+
+def _batches(places: Iterator[Place]) -> Iterator[list[Place]]:
+    while batch := list(islice(places, BATCH)):
+        yield batch
+
+
+def _described(places: Sequence[Place], *, by_id: bool) -> list[FoundTabular]:
+    """In the order of `places`; what is gone in between is left out."""
+    ids = [place.id for place in places]
+    rows = Tabular.objects.using(settings.READ_DATABASE).filter(pk__in=ids, deleted_at__isnull=True)
+    found = {row.pk: row for row in rows.select_related("namespace").only("kind", "uuid", "name", "namespace__path")}
+    return [
+        FoundTabular(
+            kind=row.kind,
+            uuid=row.uuid,
+            name=row.name,
+            levels=row.namespace.levels,
+            distance=None if by_id else round(1 - place.similarity, 6),
+        )
+        for place in places
+        if (row := found.get(place.id)) is not None
+    ]

@@ -1,0 +1,184 @@
+"""Namespaces under another name or below another parent, with everything in them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError
+from django.db.models import F, Value
+from django.db.models.functions import Concat, Substr
+
+from catalog.errors import (
+    ChildNamespaceProtected,
+    NamespaceProtected,
+    no_such_id,
+    no_such_namespace,
+    no_such_warehouse,
+)
+from catalog.identifiers import (
+    MAX_DEPTH,
+    MAX_KEY_BYTES,
+    Levels,
+    NamespaceDepthExceeded,
+    dotted,
+    path_key,
+    require_levels,
+)
+from catalog.models import Namespace
+from catalog.services.locations import lock_warehouse
+from catalog.services.namespaces import require_not_reserved
+from catalog.services.subtrees import subtree_of
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import AlreadyExists, BadRequest
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.authz.securables import Ref, move_securable_tree
+from tenancy.models import Securable
+
+
+class NamespaceEmpty(BadRequest):
+    wire_type = "NamespaceEmpty"
+
+
+class NamespaceCannotMoveIntoSelf(BadRequest):
+    wire_type = "NamespaceCannotMoveIntoSelf"
+
+
+class StorageLayoutForbidsNamespaceMove(BadRequest):
+    wire_type = "StorageLayoutForbidsNamespaceMove"
+
+
+def move_namespace(
+    *, actor: Actor, warehouse_id: UUID, namespace_id: UUID, destination: object, force: bool = False
+) -> Namespace:
+    """Give a namespace the path `destination`, all levels of it, and those below it what follows from that.
+
+    Ids, properties, locations and files stay as they are, so whoever writes to a table in it is not disturbed. The
+    levels above keep their own spelling. Where it is already nothing happens.
+
+    Raises `NoSuchNamespace` (also for the new parent), `AlreadyExists`, `ReservedNamespace`, `NamespaceDepthExceeded`,
+    `NamespaceCannotMoveIntoSelf`, `StorageLayoutForbidsNamespaceMove`; unless `force`, `NamespaceProtected` and
+    `ChildNamespaceProtected` (409).
+    """
+    if destination == []:
+        raise NamespaceEmpty("destination: must have at least one level")
+    levels = require_levels(destination)
+    require_not_reserved(levels)
+    try:
+        with write_transaction():
+            # Whoever makes a namespace, or moves or drops several, holds this lock: no path changes while it is held.
+            warehouse = lock_warehouse(warehouse_id)
+            if warehouse is None:
+                raise no_such_warehouse(warehouse_id)
+            moved, below, parent = _lock(warehouse_id, namespace_id, levels)
+            require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id)
+            if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
+                raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
+            if parent is None and levels[1:]:
+                raise no_such_namespace(levels[:-1])
+            path = levels[-1] if parent is None else f"{parent.path}{LEVEL_SEPARATOR}{levels[-1]}"
+            if path == moved.path:
+                return moved
+            _require_welcome(actor, moved, parent)
+            _require_layout_permits(warehouse.storage_profile, moved, parent, levels[-1])
+            if not force:
+                _require_unprotected(moved, below)
+            _require_room(moved, below, levels)
+            _rewrite(moved, parent, path, path_key(levels))
+    except IntegrityError:
+        raise _taken(levels) from None
+    return moved
+
+
+def _lock(
+    warehouse_id: UUID, namespace_id: UUID, levels: Levels
+) -> tuple[Namespace, list[Namespace], Namespace | None]:
+    """The namespace, those below it and its new parent, which nobody can drop or change any more: locked by id."""
+    moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
+    if moved is None:
+        raise no_such_id("namespace", namespace_id)
+    above = path_key(levels[:-1])
+    wanted = subtree_of(warehouse_id, moved.path_key)
+    if above:
+        wanted |= Namespace.objects.filter(warehouse_id=warehouse_id, path_key=above)
+    found = {each.pk: each for each in wanted.defer("properties").select_for_update().order_by("id")}
+    locked = found.get(namespace_id)
+    if locked is None:  # dropped in between
+        raise no_such_id("namespace", namespace_id)
+    prefix = f"{locked.path_key}{LEVEL_SEPARATOR}"
+    below = [each for each in found.values() if each.path_key.startswith(prefix)]
+    return locked, below, next((each for each in found.values() if each.path_key == above), None)
+
+
+def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None) -> None:
+    above: Ref = (
+        (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
+    )
+    for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
+        require(actor, action, *above)
+
+
+def _require_layout_permits(profile: dict[str, Any], moved: Namespace, parent: Namespace | None, name: str) -> None:
+    """Where each level has a folder, the folders must go on saying what they say."""
+    layout = profile.get("storage-layout") or {}
+    if layout.get("type") != "full-hierarchy":
+        return
+    if _parent_id(parent) != moved.parent_id:
+        raise StorageLayoutForbidsNamespaceMove(
+            "In this warehouse the folder of a namespace is in that of its parent, so it stays below that"
+        )
+    if "{name}" in layout.get("namespace", "") and name != moved.levels[-1]:
+        raise StorageLayoutForbidsNamespaceMove(
+            "In this warehouse the folder of a namespace has its name, so it keeps that"
+        )
+
+
+def _require_unprotected(moved: Namespace, below: list[Namespace]) -> None:
+    if moved.protected:
+        raise NamespaceProtected(f"Namespace is protected: {moved}")
+    for namespace in below:
+        if namespace.protected:
+            raise ChildNamespaceProtected(f"Namespace {moved} holds a protected namespace: {namespace}")
+
+
+def _require_room(moved: Namespace, below: list[Namespace], levels: Levels) -> None:
+    """Under the locks: raises `AlreadyExists`, and `BadRequest` when a path below would be too deep or too long."""
+    key = path_key(levels)
+    there = Namespace.objects.filter(warehouse_id=moved.warehouse_id, path_key=key).exclude(pk=moved.pk)
+    if there.exists():
+        raise _taken(levels)
+    for namespace in below:
+        if len(namespace.levels) - len(moved.levels) + len(levels) > MAX_DEPTH:
+            raise NamespaceDepthExceeded(f"Invalid namespace: {namespace} would be more than {MAX_DEPTH} levels deep")
+        if len(f"{key}{namespace.path_key[len(moved.path_key) :]}".encode()) > MAX_KEY_BYTES:
+            raise BadRequest(f"Invalid namespace: the path of {namespace} would be longer than {MAX_KEY_BYTES} bytes")
+
+
+def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) -> None:
+    """The paths of all of it in one statement; the rights, which hang on ids, only when it gets another parent."""
+    subtree_of(moved.warehouse_id, moved.path_key).update(
+        path=Concat(Value(path), Substr("path", len(moved.path) + 1)),
+        path_key=Concat(Value(key), Substr("path_key", len(moved.path_key) + 1)),
+        version=F("version") + 1,
+        updated_at=now(),
+    )
+    moved.path, moved.path_key = path, key
+    if _parent_id(parent) != moved.parent_id:
+        moved.parent = parent
+        Namespace.objects.filter(pk=moved.pk).update(parent=parent)
+        above: Ref = (
+            (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
+        )
+        move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=above)
+
+
+def _parent_id(parent: Namespace | None) -> UUID | None:
+    return None if parent is None else parent.pk
+
+
+def _taken(levels: Levels) -> AlreadyExists:
+    return AlreadyExists(f"Namespace already exists: {dotted(levels)}")

@@ -1,0 +1,97 @@
+"""Tables, views and generic tables that come back after a drop in a soft-delete warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from catalog.errors import TabularHasRunningExpiration, no_such_id, no_such_warehouse, noun
+from catalog.identifiers import Identifier
+from catalog.models import Tabular
+from catalog.services.locations import lock_warehouse
+from catalog.services.retirement import AT_ONCE, cancel_expirations
+from icekeeper.kernel.errors import AlreadyExists, BadRequest
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require, require_each
+from tenancy.models import Securable
+
+MOST_TARGETS = 1_000
+"""Of one call."""
+
+Named = tuple[Tabular.Kind, UUID]
+"""A tabular by its kind and the id that clients see."""
+
+
+def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named]) -> None:
+    """Restore what was dropped and has not expired, all of it or nothing: under its name, as it was.
+
+    What is not dropped (any more) is left as it is, so that a call may be repeated. Raises `NoSuchWarehouse`, the "no
+    such" of a target's kind, `AlreadyExists` when something has one of the names by now, and
+    `TabularHasRunningExpiration` (409) while one of them is just being deleted for good.
+    """
+    wanted = list(dict.fromkeys(targets))
+    if len(wanted) > MOST_TARGETS:
+        raise BadRequest(f"targets: more than {MOST_TARGETS} at once")
+    try:
+        with write_transaction():
+            # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
+            if lock_warehouse(warehouse_id) is None:
+                raise no_such_warehouse(warehouse_id)
+            require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id)
+            found = _lock(warehouse_id, wanted)
+            require_each(actor, Can.UNDROP, [(Securable.Type(row.kind), row.pk) for row in found])
+            dropped = [row for row in found if row.deleted_at is not None]
+            _require_free_names(dropped)
+            if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
+                raise TabularHasRunningExpiration("A dropped table is just being deleted for good; look and try again")
+            for first in range(0, len(dropped), AT_ONCE):
+                ids = [row.pk for row in dropped[first : first + AT_ONCE]]
+                Tabular.objects.filter(pk__in=ids).update(deleted_at=None)
+    except IntegrityError:  # something was renamed to one of the names in between
+        raise AlreadyExists("One of the names is taken by now") from None
+
+
+def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
+    """The rows that are meant, locked by id."""
+    uuids = sorted({uuid for _, uuid in wanted})
+    ids: list[UUID] = []
+    for first in range(0, len(uuids), AT_ONCE):
+        named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
+        ids += named.values_list("pk", flat=True)
+    ids.sort()
+    found: list[Tabular] = []
+    for first in range(0, len(ids), AT_ONCE):
+        batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
+        found += batch.defer("namespace__properties").filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
+    there = {(row.kind, row.uuid) for row in found}
+    for kind, uuid in wanted:
+        if (kind.value, uuid) not in there:
+            raise no_such_id(kind.value, uuid)
+    return found
+
+
+def _require_free_names(dropped: Sequence[Tabular]) -> None:
+    """Raises `AlreadyExists` when a name is taken, or asked for twice."""
+    asked: set[tuple[UUID, str]] = set()
+    for first in range(0, len(dropped), AT_ONCE):
+        batch = dropped[first : first + AT_ONCE]
+        living = Tabular.objects.filter(
+            namespace_id__in={row.namespace_id for row in batch},
+            name_key__in={row.name_key for row in batch},
+            deleted_at__isnull=True,
+        )
+        taken = {(namespace_id, key): kind for namespace_id, key, kind in living.values_list(*_NAMED)}
+        for row in batch:
+            place = (row.namespace_id, row.name_key)
+            if place in taken or place in asked:
+                by = noun(taken.get(place, row.kind)).lower()
+                identifier = Identifier(row.namespace.levels, row.name)
+                raise AlreadyExists(f"Cannot restore {identifier}: another {by} has that name")
+            asked.add(place)
+
+
+_NAMED = ("namespace_id", "name_key", "kind")

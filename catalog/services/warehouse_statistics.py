@@ -1,0 +1,52 @@
+"""Warehouse statistics: how many tables, views and generic tables there are, written down by hour."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+
+from catalog.models import WarehouseStatistic
+from catalog.selectors.warehouse_statistics import beginning_of_hour
+from icekeeper.kernel.batches import BATCH, delete_in_batches
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.sql import execute
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+
+# WHERE stands before ON CONFLICT for SQLite, too, which could not tell the latter from a join otherwise.
+_RECORD = """
+INSERT INTO catalog_warehousestatistic (warehouse_id, hour, tables, views, generic_tables, updated_at)
+SELECT c.id, %s, c.tables, c.views, c.generic_tables, %s
+  FROM (SELECT w.id,
+               count(*) FILTER (WHERE t.kind = 'table') AS tables,
+               count(*) FILTER (WHERE t.kind = 'view') AS views,
+               count(*) FILTER (WHERE t.kind = 'generic-table') AS generic_tables
+          FROM storage_warehouse w
+          LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.deleted_at IS NULL
+         GROUP BY w.id) c
+  LEFT JOIN catalog_warehousestatistic s
+    ON s.warehouse_id = c.id
+   AND s.hour = (SELECT max(hour) FROM catalog_warehousestatistic WHERE warehouse_id = c.id)
+ WHERE s.id IS NULL OR s.tables <> c.tables OR s.views <> c.views OR s.generic_tables <> c.generic_tables
+ ORDER BY c.id
+    ON CONFLICT (warehouse_id, hour) DO UPDATE SET
+       tables = excluded.tables, views = excluded.views, generic_tables = excluded.generic_tables,
+       updated_at = excluded.updated_at
+"""
+
+
+def record_warehouse_statistics(*, actor: Actor) -> int:
+    """Write down this hour for each warehouse whose counts are not those of its last hour; how many these were.
+
+    One statement for all. Several workers may do so at once, and whoever is killed leaves nothing half done.
+    """
+    at = now()
+    with write_transaction():
+        return execute(_RECORD, [beginning_of_hour(at), at])
+
+
+def delete_old_warehouse_statistics(*, actor: Actor, batch: int = BATCH) -> int:
+    """Delete the hours that are older than the settings keep those of endpoints; how many there were."""
+    oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
+    return delete_in_batches(WarehouseStatistic.objects.filter(hour__lt=oldest), batch=batch)

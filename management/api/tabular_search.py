@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tabular
+from catalog.selectors.tabular_search import FoundTabular, Wanted, search_tabulars_for
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.protection import MISSING
+from management.api.search import SearchRequest, page_of_search
+from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id
+from management.api.warehouses import TAGS
+
+class SearchTabularRequest(SearchRequest):
+    """A UUID finds the tabular with that id, and those right in the namespace with that id."""
+
+    types = serializers.ListField(
+        child=serializers.ChoiceField(KINDS),
+        required=False,
+        allow_null=True,
+        max_length=100,
+        help_text="Only these kinds; default: all",
+    )
+    namespace_id = IdText(required=False, allow_null=True, help_text="Only what is in this namespace or below it")
+
+
+class SearchTabular(KebabSerializer):
+    namespace_name = serializers.ListField(child=Text())
+    tabular_name = Text()
+    tabular_id = TabularIdentUuid()
+    distance = serializers.FloatField(
+        allow_null=True,
+        help_text="From 0, the very name, up to 1: one minus the similarity of trigrams, namespace and name together. "
+        "Null when it was found by an id",
+    )
+
+
+class SearchTabularResponse(KebabSerializer):
+    tabulars = SearchTabular(many=True)
+    next_page_token = Text(required=False, help_text="Left out on the last page")
+
+
+class SearchTabularView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="search_tabular",
+        tags=TAGS,
+        summary="Find tables, views and generic tables by about what they are called",
+        description="The most alike first; what has nothing in common with the search is left out.",
+        parameters=[WAREHOUSE_ID],
+        request=SearchTabularRequest,
+        responses=answers(
+            {200: SearchTabularResponse},
+            {400: BAD_PAGE, 404: f"{NO_WAREHOUSE}, {MISSING['namespace']}", 413: "`PayloadTooLargeException`"},
+        ),
+    )
+    def post(self, request: Request, warehouse_id: str) -> Response:
+        body = self.body(SearchTabularRequest)
+        namespace_id = body.get("namespace_id")
+        kinds = body.get("types")
+        found, token = search_tabulars_for(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            wanted=Wanted(
+                search=body["search"],
+                kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
+                namespace_id=None if namespace_id is None else required_id(namespace_id, "namespace-id"),
+            ),
+            page=page_of_search("search-tabular", body, kinds, namespace_id),
+        )
+        answer: dict[str, Any] = {"tabulars": [_json(each) for each in found]}
+        return Response(answer if token is None else answer | {"next-page-token": token})
+
+
+def _json(found: FoundTabular) -> dict[str, Any]:
+    return {
+        "namespace-name": list(found.levels),
+        "tabular-name": found.name,
+        "tabular-id": {"type": found.kind, "id": str(found.uuid)},
+        "distance": found.distance,
+    }

@@ -1,0 +1,395 @@
+"""Undrop and moves of namespaces beside everything that could get in their way, held in the middle on PostgreSQL."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import close_old_connections, connection, connections
+
+from catalog.models import Namespace, Tabular
+from catalog.services import expiration, namespace_moves, namespaces, renames, retirement, undrops
+from catalog.services.expiration import expire_tabular
+from storage.models import Warehouse
+from tasks.queue.leases import Lease, LeaseLost, take_task
+from tasks.queue.models import Task
+from tests.catalog_fixtures import SCHEMA
+from tests.tree_invariants import check_trees
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(300)]
+
+PATIENCE = 30
+MakeTable = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def several_connections(db: None) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
+
+
+@pytest.fixture
+def api(warehouse: Warehouse) -> ApiClient:
+    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+
+
+@pytest.fixture
+def beside() -> Iterator[Callable[..., Future[Any]]]:
+    """Start something on a connection of its own."""
+    with ThreadPoolExecutor(4) as pool:
+
+        def start(act: Callable[..., Any], *args: Any) -> Future[Any]:
+            def acting() -> Any:
+                try:
+                    return act(*args)
+                finally:
+                    connections.close_all()
+
+            return pool.submit(acting)
+
+        yield start
+
+
+class Held:
+    """Somebody who stands still in the middle of a transaction until told to go on."""
+
+    def __init__(self) -> None:
+        self.is_there, self.may_go = threading.Event(), threading.Event()
+
+    def stand_still(self) -> None:
+        self.is_there.set()
+        assert self.may_go.wait(PATIENCE)
+
+    def wait(self) -> None:
+        assert self.is_there.wait(PATIENCE)
+
+
+@pytest.fixture
+def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
+    """Who next calls this function of a module stands still, before it is done or after."""
+    all_held: list[Held] = []
+
+    def arm(module: Any, name: str, *, after: bool = False) -> Held:
+        held = Held()
+        all_held.append(held)
+        original = getattr(module, name)
+
+        def holding(*args: Any, **options: Any) -> Any:
+            if held.is_there.is_set():
+                return original(*args, **options)
+            if not after:
+                held.stand_still()
+            result = original(*args, **options)
+            if after:
+                held.stand_still()
+            return result
+
+        monkeypatch.setattr(module, name, holding)
+        return held
+
+    yield arm
+    for held in all_held:
+        held.may_go.set()
+
+
+def wait_until_somebody_waits(count: int = 1) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            row = cursor.fetchone()
+        if row is not None and row[0] >= count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
+
+
+@contextmanager
+def standing(held: Held, *others: Callable[[], Future[Any]]) -> Iterator[list[Future[Any]]]:
+    """While one is held the others come and wait for its locks."""
+    held.wait()
+    started = []
+    for number, other in enumerate(others, start=1):
+        started.append(other())
+        wait_until_somebody_waits(number)
+    assert not any(each.done() for each in started)
+    yield started
+    held.may_go.set()
+
+
+def undrop(api: ApiClient, uuid: str) -> Answer:
+    return api.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": uuid}]})
+
+
+def move(api: ApiClient, path: str, *destination: str) -> Answer:
+    namespace_id = Namespace.objects.get(path=path.replace("/", "\x1f")).pk
+    return api.post(f"/namespace/{namespace_id}/move", {"destination": list(destination)})
+
+
+@pytest.fixture
+def dropped(catalog: ApiClient, make_table: MakeTable, soft_delete: int) -> str:
+    """The UUID of a table that was dropped."""
+    uuid = str(make_table()["metadata"]["table-uuid"])
+    assert catalog.delete("/namespaces/ns/tables/t?purgeRequested=true").status == 204
+    return uuid
+
+
+def lease_of_expiration() -> Lease:
+    lease = take_task(Task.objects.get(queue="soft_deletion").pk)
+    assert lease is not None
+    return lease
+
+
+def expires(lease: Lease) -> bool:
+    try:
+        expire_tabular(lease)
+    except LeaseLost:
+        return False
+    return True
+
+
+def test_an_expiration_that_begins_while_a_table_is_restored_comes_too_late(
+    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any
+) -> None:
+    """The worker takes the task in the moment between the look and the cancelling."""
+    held = hold(retirement, "cancel_tasks")
+    restored = beside(undrop, api, dropped)
+    with standing(held, lambda: beside(expires, lease_of_expiration())) as [expired]:
+        pass
+    assert restored.result(PATIENCE).status == 204
+    assert expired.result(PATIENCE) is False
+    assert catalog.get("/namespaces/ns/tables/t").status == 200
+    assert not Task.objects.exists()
+    check_trees()
+
+
+def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
+    held = hold(expiration, "retire")
+    expired = beside(expires, lease_of_expiration())
+    with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
+        pass
+    assert expired.result(PATIENCE) is True
+    assert restored.result(PATIENCE).refused(404, "NoSuchTableException", dropped)
+    assert not Tabular.objects.exists()
+    assert Task.objects.get().queue == "tabular_purge"
+    check_trees()
+
+
+def test_two_who_restore_one_table(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
+    held = hold(undrops, "cancel_expirations", after=True)
+    first = beside(undrop, api, dropped)
+    with standing(held, lambda: beside(undrop, api, dropped)) as [second]:
+        pass
+    assert (first.result(PATIENCE).status, second.result(PATIENCE).status) == (204, 204)
+
+
+def test_a_create_under_the_name_that_is_restored(
+    api: ApiClient, catalog: ApiClient, dropped: str, hold: Any, beside: Any, files: Any
+) -> None:
+    held = hold(undrops, "cancel_expirations", after=True)
+    written = files()
+    restored = beside(undrop, api, dropped)
+    body = {"name": "t", "schema": SCHEMA}
+    with standing(held, lambda: beside(catalog.post, "/namespaces/ns/tables", body)) as [created]:
+        pass
+    assert restored.result(PATIENCE).status == 204
+    assert created.result(PATIENCE).refused(409, "AlreadyExistsException")
+    assert files() == written
+
+
+def test_a_rename_to_the_name_that_is_restored(
+    api: ApiClient, catalog: ApiClient, make_table: MakeTable, dropped: str, hold: Any, beside: Any
+) -> None:
+    """A rename does not take the lock of the warehouse: the constraint of the database decides."""
+    make_table("other")
+    held = hold(renames, "keep_outcome")
+    names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
+    renamed = beside(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
+    with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
+        pass
+    assert renamed.result(PATIENCE).status == 204
+    assert restored.result(PATIENCE).refused(409, "AlreadyExistsException", "taken by now")
+    assert Task.objects.get().status == "scheduled", "it can still be restored, and still expires"
+    assert Tabular.objects.filter(deleted_at=None).count() == 1
+
+
+@pytest.fixture
+def tree(catalog: ApiClient) -> ApiClient:
+    for path in ("a", "a%1Fb", "a%1Fb%1Fc", "z"):
+        assert catalog.post("/namespaces", {"namespace": path.split("%1F")}).status == 200
+        assert catalog.post(f"/namespaces/{path}/tables", {"name": "t", "schema": SCHEMA}).status == 200
+    return catalog
+
+
+@pytest.fixture
+def moving(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> tuple[Held, Future[Answer]]:
+    """`a` is on its way to `z.a`, everything is written and nothing committed."""
+    held: Held = hold(namespace_moves, "_rewrite", after=True)
+    going: Future[Answer] = beside(move, api, "a", "z", "a")
+    held.wait()
+    return held, going
+
+
+def arrived(moving: tuple[Held, Future[Answer]]) -> bool:
+    assert moving[1].result(PATIENCE).status == 200
+    check_trees()
+    return Namespace.objects.filter(path__startswith="z\x1fa").count() == 3
+
+
+def test_a_commit_does_not_wait_for_a_move(tree: ApiClient, moving: Any) -> None:
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+    assert tree.post("/namespaces/a%1Fb/tables/t", body).status == 200
+    assert tree.get("/namespaces/a%1Fb/tables/t").json()["metadata"]["properties"]["k"] == "v"
+    moving[0].may_go.set()
+    assert arrived(moving)
+    assert tree.get("/namespaces/z%1Fa%1Fb/tables/t").json()["metadata"]["properties"]["k"] == "v"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("post", "/namespaces", {"namespace": ["a", "b", "n"]}),
+        ("post", "/namespaces/a%1Fb/tables", {"name": "n", "schema": SCHEMA}),
+        ("delete", "/namespaces/a%1Fb%1Fc", None),
+        ("delete", "/namespaces/a%1Fb?recursive=true", None),
+        ("post", "/namespaces/a%1Fb/properties", {"updates": {"k": "v"}}),
+        ("post", "/tables/rename", {
+            "source": {"namespace": ["z"], "name": "t"}, "destination": {"namespace": ["a", "b"], "name": "n"},
+        }),
+    ],
+)  # fmt: skip
+def test_who_comes_while_a_namespace_moves_finds_it_gone(
+    tree: ApiClient, moving: Any, beside: Any, files: Any, method: str, target: str, body: Any
+) -> None:
+    tables, written = Tabular.objects.count(), files()
+    call = tree.post if method == "post" else tree.delete
+    with standing(moving[0], lambda: beside(call, target, *([body] if body else []))) as [other]:
+        pass
+    assert other.result(PATIENCE).refused(404, "NoSuchNamespaceException", "a.b")
+    assert arrived(moving)
+    assert Tabular.objects.count() == tables
+    assert files() == written
+
+
+def test_a_table_that_leaves_while_its_namespace_moves(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
+    """Its rights go where it goes, not where its namespace went."""
+    assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
+    names = [{"namespace": ["a", "b"], "name": "t"}, {"namespace": ["q"], "name": "t"}]
+    body = {"source": names[0], "destination": names[1]}
+    held = hold(namespace_moves, "_rewrite", after=True)
+    going = beside(move, api, "a", "z", "a")
+    with standing(held, lambda: beside(tree.post, "/tables/rename", body)) as [left]:
+        pass
+    assert left.result(PATIENCE).status == 204
+    assert arrived((held, going))
+    assert tree.get("/namespaces/q/tables/t").status == 200
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "left"),
+    [(["a", "b"], ["q"], "a%1Fb"), (["q"], ["a", "b"], "q"), (["a", "b"], ["a"], "a%1Fb")],
+)
+def test_a_table_that_left_first(
+    api: ApiClient, tree: ApiClient, hold: Any, beside: Any, source: list[str], destination: list[str], left: str
+) -> None:
+    assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
+    assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
+    body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
+    held = hold(renames, "keep_outcome")
+    renamed = beside(tree.post, "/tables/rename", body)
+    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
+        pass
+    assert renamed.result(PATIENCE).status == 204
+    assert arrived((held, going))
+    assert Tabular.objects.get(name="u").namespace.levels == tuple(
+        destination if destination == ["q"] else ["z", *destination]
+    )
+
+
+@pytest.mark.parametrize(("dropped_first", "missing"), [("z", "z"), ("a%1Fb%1Fc", None)])
+def test_what_was_dropped_first(
+    api: ApiClient, tree: ApiClient, hold: Any, beside: Any, dropped_first: str, missing: str | None
+) -> None:
+    """The new parent, or one of those that would have come along. A drop does not take the lock of the warehouse."""
+    assert tree.delete(f"/namespaces/{dropped_first}/tables/t").status == 204
+    held = hold(namespaces, "remove_securable")
+    gone = beside(tree.delete, f"/namespaces/{dropped_first}")
+    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
+        pass
+    assert gone.result(PATIENCE).status == 204
+    if missing is None:
+        assert going.result(PATIENCE).status == 200
+    else:
+        assert going.result(PATIENCE).refused(404, "NoSuchNamespaceException", missing)
+    check_trees()
+    assert Namespace.objects.count() == 3
+
+
+def test_what_moves_was_dropped_first(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
+    assert tree.delete("/namespaces/z/tables/t").status == 204
+    held = hold(namespaces, "remove_securable")
+    gone = beside(tree.delete, "/namespaces/z")
+    with standing(held, lambda: beside(move, api, "z", "y")) as [going]:
+        pass
+    assert gone.result(PATIENCE).status == 204
+    assert going.result(PATIENCE).refused(404, "NoSuchNamespaceException")
+    check_trees()
+
+
+def test_two_moves_into_each_other(api: ApiClient, tree: ApiClient, moving: Any, beside: Any) -> None:
+    with standing(moving[0], lambda: beside(move, api, "z", "a", "z")) as [other]:
+        pass
+    assert arrived(moving)
+    assert other.result(PATIENCE).refused(404, "NoSuchNamespaceException", "a")
+    check_trees()
+
+
+def some_request(api: ApiClient, catalog: ApiClient, chooses: random.Random) -> Answer:
+    here, there = (chooses.choices("abc", k=chooses.randint(1, 3)) for _ in range(2))
+    place = "%1F".join(here)
+    spaces = list(Namespace.objects.order_by("pk").values_list("pk", flat=True)) or [None]
+    hidden = Tabular.objects.exclude(deleted_at=None).order_by("pk").values_list("uuid", flat=True)[:2]
+    ends = {"source": {"namespace": here, "name": "t"}, "destination": {"namespace": there, "name": "t"}}
+    targets = [{"type": "table", "id": str(each)} for each in hidden]
+    flags = f"force={chooses.choice(['true', 'false'])}"
+    requests = [
+        partial(catalog.post, "/namespaces", {"namespace": here}),
+        partial(catalog.post, f"/namespaces/{place}/tables", {"name": "t", "schema": SCHEMA}),
+        partial(catalog.delete, f"/namespaces/{place}/tables/t?{flags}"),
+        partial(catalog.delete, f"/namespaces/{place}?recursive={chooses.choice(['true', 'false'])}&force=true"),
+        partial(catalog.post, "/tables/rename", ends),
+        partial(api.post, "/deleted-tabulars/undrop", {"targets": targets}),
+        partial(api.post, f"/namespace/{chooses.choice(spaces)}/move", {"destination": there}),
+    ]
+    return chooses.choice([*requests, requests[-1]])()
+
+
+def test_a_storm(api: ApiClient, catalog: ApiClient, soft_delete: int, beside: Any) -> None:
+    """Whatever comes in whatever order: no deadlock, no failure, and every path is right in the end."""
+    for name in "abc":
+        catalog.post("/namespaces", {"namespace": [name]})
+
+    def work(seed: int) -> list[tuple[int, str]]:
+        chooses, wrong = random.Random(seed), []
+        for _ in range(80):
+            answer = some_request(api, catalog, chooses)
+            if answer.status not in {200, 204, 400, 404, 409}:
+                wrong.append((answer.status, answer.body.decode()))
+            close_old_connections()
+        return wrong
+
+    storms = [beside(work, seed) for seed in range(4)]
+    assert [storm.result(200) for storm in storms] == [[]] * 4
+    check_trees()
+    expiring = set(Task.objects.filter(queue="soft_deletion").values_list("entity_id", flat=True))
+    assert set(Tabular.objects.exclude(deleted_at=None).values_list("pk", flat=True)) == expiring

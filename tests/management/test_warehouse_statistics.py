@@ -1,0 +1,259 @@
+"""Warehouse statistics: what a worker writes down by hour, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.models import Namespace, Tabular, WarehouseStatistic
+from catalog.selectors import warehouse_statistics as selector
+from catalog.services import warehouse_statistics as service
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.page_tokens import write_page_token
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tasks.workers.worker import Worker
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.selectors.projects import get_project
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+START = datetime(2026, 3, 1, 10, 20, 30, tzinfo=UTC)
+
+
+class Clock:
+    """What time it is in statistics."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def later(self, **passed: float) -> None:
+        self.at += timedelta(**passed)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(selector, "now", clock)
+    monkeypatch.setattr(service, "now", clock)
+    return clock
+
+
+@pytest.fixture
+def api(warehouse: Warehouse) -> ApiClient:
+    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+
+
+def add(namespace: Namespace, count: int, kind: str = "table", **fields: Any) -> list[Tabular]:
+    return Tabular.objects.bulk_create(
+        Tabular(
+            warehouse_id=namespace.warehouse_id, namespace=namespace, kind=kind, uuid=new_id(), name=str(key),
+            name_key=str(key), location=f"file:///{key}", **fields,
+        )
+        for key in (new_id() for _ in range(count))
+    )  # fmt: skip
+
+
+def record() -> int:
+    return service.record_warehouse_statistics(actor=INTERNAL)
+
+
+def stats(api: ApiClient, query: str = "") -> list[tuple[str, str, int, int, int]]:
+    answer = api.get(f"/statistics{query}")
+    assert answer.status == 200, answer.body
+    return [
+        (
+            datetime.fromisoformat(each["timestamp"]).strftime("%dT%H:%M:%S"),
+            datetime.fromisoformat(each["updated-at"]).strftime("%dT%H:%M:%S"),
+            each["number-of-tables"],
+            each["number-of-views"],
+            each["number-of-generic-tables"],
+        )
+        for each in answer.json()["stats"]
+    ]
+
+
+def test_an_answer(api: ApiClient, warehouse: Warehouse, clock: Clock) -> None:
+    assert api.get("/statistics").json() == {
+        "warehouse-ident": str(warehouse.pk),
+        "stats": [
+            {
+                "timestamp": "2026-03-01T11:00:00+00:00",
+                "updated-at": "2026-03-01T10:20:30+00:00",
+                "number-of-tables": 0,
+                "number-of-views": 0,
+                "number-of-generic-tables": 0,
+            }
+        ],
+    }
+
+
+def test_an_hour_in_which_nothing_changed_is_not_written_down(api: ApiClient, namespace: str, clock: Clock) -> None:
+    space = Namespace.objects.get()
+    assert record() == 1, "of an empty warehouse, too"
+    assert record() == 0
+    clock.later(minutes=10)
+    tables = add(space, 3)
+    add(space, 2, "view")
+    assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)], "what is there now"
+    assert record() == 1
+    clock.later(minutes=5)
+    assert record() == 0
+    assert stats(api) == [("01T11:00:00", "01T10:30:30", 3, 2, 0)]
+    clock.later(hours=3)
+    assert record() == 0
+    add(space, 1, "generic-table")
+    Tabular.objects.filter(pk=tables[0].pk).delete()
+    clock.later(minutes=1)
+    assert record() == 1
+    clock.later(hours=1)
+    expected = [("01T14:00:00", "01T13:36:30", 2, 2, 1), ("01T11:00:00", "01T10:30:30", 3, 2, 0)]
+    assert stats(api) == [("01T15:00:00", "01T13:36:30", 2, 2, 1), *expected]
+    add(space, 1)
+    assert stats(api) == [("01T15:00:00", "01T14:36:30", 3, 2, 1), *expected], "before a worker looked"
+    assert WarehouseStatistic.objects.count() == 2
+
+
+def test_what_was_dropped_is_not_counted(
+    api: ApiClient, catalog: ApiClient, make_table: Callable[..., Any], soft_delete: int, clock: Clock
+) -> None:
+    uuid = make_table()["metadata"]["table-uuid"]
+    make_table("u")
+    make_table("staged", **{"stage-create": True})
+    record()
+    assert stats(api)[0][2:] == (2, 0, 0)
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    assert stats(api)[0][2:] == (1, 0, 0)
+    assert record() == 1
+    assert api.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": uuid}]}).status == 204
+    assert stats(api)[0][2:] == (2, 0, 0)
+    assert record() == 1
+
+
+def test_each_warehouse_has_its_own(
+    api: ApiClient, catalog: ApiClient, namespace: str, storage_root: Any, clock: Clock
+) -> None:
+    others = [
+        create_warehouse(
+            actor=INTERNAL,
+            project=get_project(None),
+            name=f"other{number}",
+            storage_profile={"type": "local", "path": str(storage_root / f"other{number}")},
+        )
+        for number in range(3)
+    ]
+    add(Namespace.objects.get(), 2)
+    with CaptureQueriesContext(connection) as seen:
+        assert record() == 4
+    assert len([query for query in seen if "SAVEPOINT" not in query["sql"]]) <= 1
+    clock.later(hours=1)
+    add(Namespace.objects.get(), 1)
+    Warehouse.objects.filter(pk=others[0].pk).update(status="inactive")
+    assert record() == 1
+    elsewhere = [ApiClient(f"/management/v1/warehouse/{other.pk}") for other in others]
+    assert [stats(each) for each in elsewhere] == [
+        [("01T12:00:00", "01T10:20:30", 0, 0, 0), ("01T11:00:00", "01T10:20:30", 0, 0, 0)]
+    ] * 3
+    assert stats(api) == [("01T12:00:00", "01T11:20:30", 3, 0, 0), ("01T11:00:00", "01T10:20:30", 2, 0, 0)]
+    # They go with their warehouse.
+    assert elsewhere[1].delete().status == 204
+    assert WarehouseStatistic.objects.count() == 4
+    assert elsewhere[1].get("/statistics").refused(404, "NoSuchWarehouseException")
+
+
+def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
+    for _ in range(9):
+        add(Namespace.objects.get(), 1)
+        assert record() == 1
+        clock.later(hours=2)
+    everything = stats(api)
+    assert [each[2] for each in everything] == [9, *range(9, 0, -1)]
+    for size in (1, 3, 5, 10):
+        found, query = [], f"?page_size={size}"
+        while query:
+            answer = api.get(f"/statistics{query}").json()
+            assert len(answer["stats"]) <= size
+            found += stats(api, query)
+            token = answer.get("next-page-token")
+            query = f"?page_size={size}&page_token={token}" if token else ""
+        assert found == everything
+    assert len(stats(api, "?page_token=")) == 10
+    # In an hour that has been written down there is one entry, not two.
+    clock.later(hours=-2)
+    assert [each[2] for each in stats(api)] == list(range(9, 0, -1))
+    assert [each[2] for each in stats(api, "?page_size=2")] == [9, 8]
+
+
+@pytest.mark.parametrize(
+    ("query", "wire_type"),
+    [
+        ("page_token=x", "InvalidPaginationToken"),
+        (f"page_token={write_page_token('deleted-tabulars', NOBODY)}", "InvalidPaginationToken"),
+        *(
+            (f"page_token={write_page_token('warehouse-statistics', key)}", "InvalidPaginationToken")
+            for key in (
+                "x",
+                "2026-01-01",
+                "2026-01-01T00:00:00",
+                "0001-01-01T00:00:00+00:00",
+                "9999-12-31T23:00:00+00:00",
+            )
+        ),
+        ("page_size=0", "BadRequestException"),
+        ("page_size=x", "BadRequestException"),
+    ],
+)
+def test_what_is_refused(api: ApiClient, query: str, wire_type: str) -> None:
+    assert api.get(f"/statistics?{query}").refused(400, wire_type)
+
+
+def test_of_no_warehouse(api: ApiClient) -> None:
+    for warehouse_id in (NOBODY, "wh"):
+        stranger = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
+        assert stranger.get("/statistics").refused(404, "NoSuchWarehouseException")
+    assert api.post("/statistics", {}).refused(405, "MethodNotAllowedException")
+
+
+def test_rights_are_asked_for(api: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Can, str, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, str(securable_type.value), str(object_id)))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+    assert api.get("/statistics").refused(403, "ForbiddenException")
+    assert asked == [(Can.GET_METADATA, "warehouse", str(warehouse.pk))]
+
+
+def test_a_worker_writes_them_down_and_deletes_old_ones(
+    api: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(Namespace.objects.get(), 2)
+    kept = settings.ICEKEEPER.model_copy(update={"endpoint_stat_retention": 3 * 86_400.0})
+    monkeypatch.setattr(settings, "ICEKEEPER", kept)
+    recent, old = (datetime.now(UTC) - timedelta(days=days) for days in (2, 4))
+    warehouse_id = Warehouse.objects.get().pk
+    for hour in (recent, old):
+        WarehouseStatistic.objects.create(
+            warehouse_id=warehouse_id, hour=hour, tables=7, views=0, generic_tables=0, updated_at=hour
+        )
+    Worker(poll_interval=60).run_once()
+    newest, other = WarehouseStatistic.objects.order_by("-hour")
+    assert (newest.tables, other.hour) == (2, recent)
+    assert newest.hour.minute == newest.hour.second == newest.hour.microsecond == 0
+    assert service.delete_old_warehouse_statistics(actor=INTERNAL) == 0

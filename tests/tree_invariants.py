@@ -1,0 +1,31 @@
+"""What is true of namespaces and of the rights that hang on them, whatever was made, moved or dropped."""
+
+from __future__ import annotations
+
+from catalog.identifiers import path_key
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from tenancy.models import Securable
+
+
+def check_trees() -> None:
+    """Each path goes on from the parent's, in both spellings; each object's rights are where the object is."""
+    namespaces = {row.pk: row for row in Namespace.objects.all()}
+    above = {}
+    for row in namespaces.values():
+        assert row.path_key == path_key(row.levels)
+        if row.parent_id is None:
+            assert len(row.levels) == 1
+            above[f"namespace:{row.pk}"] = f"warehouse:{row.warehouse_id}"
+        else:
+            parent = namespaces[row.parent_id]
+            assert parent.warehouse_id == row.warehouse_id
+            assert row.path == f"{parent.path}{LEVEL_SEPARATOR}{row.levels[-1]}"
+            above[f"namespace:{row.pk}"] = f"namespace:{parent.pk}"
+    above |= {f"{row.kind}:{row.pk}": f"namespace:{row.namespace_id}" for row in Tabular.objects.all()}
+    securables = {row.pk: row for row in Securable.objects.all()}
+    placed = {"namespace", *Tabular.Kind.values}
+    assert {pk: row.parent_id for pk, row in securables.items() if row.type in placed} == above
+    for pk, row in securables.items():
+        path = securables[row.parent_id].path if row.parent_id else ""
+        assert row.path == f"{path}{pk}/"
