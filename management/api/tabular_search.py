@@ -16,6 +16,7 @@ from management.api.search import SearchRequest, page_of_search
 from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id
 from management.api.warehouses import TAGS
 
+
 class SearchTabularRequest(SearchRequest):
     """A UUID finds the tabular with that id, and those right in the namespace with that id."""
 

@@ -6,6 +6,7 @@ from django.urls import path
 
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
+from management.api.namespace_moves import NamespaceMoveView
 from management.api.projects import (
     ProjectByIdView,
     ProjectListView,
@@ -13,8 +14,6 @@ from management.api.projects import (
     RenameProjectByIdView,
     RenameProjectView,
 )
-from management.api.namespace_moves import NamespaceMoveView
-from management.api.projects import ProjectListView, ProjectView
 from management.api.protection import (
     GenericTableProtectionView,
     NamespaceProtectionView,
@@ -33,6 +32,7 @@ from management.api.role_members import (
 from management.api.roles import RoleMetadataView, RoleSearchView, RoleSourceSystemView, RolesView, RoleView
 from management.api.server import BootstrapView, ServerInfoView
 from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
+from management.api.tabular_search import SearchTabularView
 from management.api.tokens import TokenRotationView, TokensView, TokenView
 from management.api.users import UserSearchView, UsersView, UserView
 from management.api.warehouse_changes import (
@@ -46,7 +46,6 @@ from management.api.warehouse_changes import (
     WarehouseStorageCredentialView,
     WarehouseStorageView,
 )
-from management.api.tabular_search import SearchTabularView
 from management.api.warehouse_statistics import WarehouseStatisticsView
 from management.api.warehouses import WarehousesView, WarehouseView
 from management.api.whoami import WhoamiView
