@@ -12,7 +12,7 @@ import requests
 from django.conf import settings
 
 from icekeeper.env import read_settings
-from tenancy.authn import keyed, providers, verification
+from tenancy.authn import providers, verification
 from tests.parts.keycloak import REALM, Keycloak
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -95,7 +95,7 @@ def believing(variables: Mapping[str, str]) -> Iterator[None]:
     root = settings.ICEKEEPER.local_storage_root
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "ICEKEEPER", believed.model_copy(update={"local_storage_root": root}))
-        patch.setattr(keyed, "LOOKS_PAUSE", 0.0)
+        patch.setattr("tenancy.authn.keyed.LOOKS_PAUSE", 0.0)
         providers.authenticators.cache_clear()
         verification.verified_tokens.clear()
         yield

@@ -12,7 +12,8 @@ from pytest_django import DjangoDbBlocker
 
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authn import providers, requests, verification
+from tenancy.authn import oauth, providers, requests, verification
+from tenancy.authn.access_tokens import AccessTokens
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.fuzz.judging import Judge
@@ -35,11 +36,10 @@ def world(
         warehouse = create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
         callers = NamedCallers()
         callers.person(CALLER)
-        for module in (providers, requests, verification):
-            patch.setattr(module, "authenticators", lambda: (callers,))
-        management = CallerClient("/management/v1", CALLER)
-        assert management.post("/user", {}).status == 201
-        yield make_world(management, CallerClient(f"/catalog/v1/{warehouse.pk}", CALLER), warehouse, root)
+        for module in (providers, requests, verification, oauth):
+            patch.setattr(module, "authenticators", lambda: (callers, AccessTokens()))
+        assert CallerClient("/management/v1", CALLER).post("/user", {}).status == 201
+        yield make_world(lambda base: CallerClient(base, CALLER), warehouse, root)
         transaction.set_rollback(True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient
 
 Places = dict[str, list[str]]
+Connect = Callable[[str], ApiClient]
+"""Makes the client of the caller below an address."""
 
 CALLER = "ann"
 """Who sends everything: the token of `oidc~ann`, who is known."""
@@ -25,15 +28,18 @@ MADE_BY = {
 """The member of its answer that is the id of what was made, and the place that takes it."""
 
 
-def find_places(api: ApiClient, catalog: ApiClient, warehouse: Warehouse, root: Path) -> Places:
-    """Make two of each kind, one in use and one not, and a table that waits for its end."""
+def find_places(connect: Connect, warehouse: Warehouse, root: Path) -> Places:
+    """Make two of each kind, one in use and one not, a generic table, and a table that waits for its end."""
+    here = str(warehouse.pk)
+    api, catalog, lakekeeper = (
+        connect(base) for base in ("/management/v1", f"/catalog/v1/{here}", f"/lakekeeper/v1/{here}")
+    )
 
     def done(target: str, body: Any) -> Any:
         answer = api.post(target, body)
         assert answer.status in {200, 201, 204}, answer.body
         return answer.json() if answer.body else {}
 
-    here = str(warehouse.pk)
     user = done("/user", {"id": "oidc~bob", "name": "Bob", "user-type": "human"})["id"]
     role, inner = (done("/role", {"name": name})["id"] for name in ("analysts", "interns"))
     members = [{"type": "user", "id": user}, {"type": "role", "id": inner}]
@@ -42,10 +48,12 @@ def find_places(api: ApiClient, catalog: ApiClient, warehouse: Warehouse, root: 
     profile = {"type": "local", "path": str(root / "spare")}
     spare = done("/warehouse", {"warehouse-name": "spare", "storage-profile": profile})["id"]
     account = done("/service-account", {"name": "nightly"})["id"]
-    tokens = [done("/token", {"name": "laptop"})["id"], done("/token", {"name": "secret", "user-id": account})["id"]]
+    tokens = [done("/token", {"name": "laptop"}), done("/token", {"name": "secret", "user-id": account})]
     namespaces = [
         catalog.get(f"/namespaces/{name}?returnUuid=true").json()["namespace-uuid"] for name in ("ns", "empty")
     ]
+    assert lakekeeper.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).status == 200
+    generic_tables = lakekeeper.get("/namespaces/ns/generic-tables").json()["identifiers"]
     tables = catalog.get("/namespaces/ns/tables?returnUuids=true").json()["table-uuids"]
     views = catalog.get("/namespaces/ns/views?returnUuids=true").json()["table-uuids"]
     return {
@@ -55,16 +63,21 @@ def find_places(api: ApiClient, catalog: ApiClient, warehouse: Warehouse, root: 
         "role_id": [role, inner],
         "member_type": ["user", "role"],
         "member_id": [user, inner],
-        "token_id": tokens,
+        "token_id": [each["id"] for each in tokens],
+        "client_id": ["", f"oidc~{CALLER}", account],
+        "client_secret": [each["token"] for each in tokens],
+        "subject_token": [each["token"] for each in tokens],
         "account_id": [account],
         "namespace_id": namespaces,
         "table_id": tables,
         "view_id": views,
-        "object_id": [*namespaces, *tables, *views],
+        "generic_table_id": [each["id"] for each in generic_tables],
         "id": [user, role, inner, _dropped(api, catalog, here)],
         "search": ["t", "bob", "analysts", tables[0]],
         "new-name": ["new"],
-        "destination": ["new"],
+        "project-name": ["other"],
+        "bucket": ["a-bucket"],
+        "filesystem": ["a-filesystem"],
         "source-id": ["analyst"],
         "warehouse-status": ["active", "inactive"],
     }

@@ -43,10 +43,12 @@ def send(case: Case, aim: Aim) -> Exchange:
     given: dict[str, Any] = case.as_transport_kwargs(base_url=HOST + base)
     if aim.hits:
         path = case.path
-        for name, value in aim.path(case.path_parameters or {}).items():
+        for name, value in aim.path(case.path, case.path_parameters or {}).items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe="").replace(".", "%2E"))
         given["url"] = f"{HOST}{base}{path}"
         given["params"] = aim.query(given.get("params") or {})
+        if isinstance(given.get("data"), dict):  # a form
+            given["data"] = aim.body(given["data"])
         if case.body is not NOT_SET and "json" in given:
             given["json"] = aim.body(given["json"], kind="view" if "view" in case.path else "table")
     prepared = requests.Request(**given).prepare()

@@ -20,8 +20,7 @@ from catalog.identifiers import Levels
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.fuzz.places import Places, find_places
-from tests.wsgi_client import ApiClient
+from tests.fuzz.places import Connect, Places, find_places
 
 Json = Any
 
@@ -37,6 +36,8 @@ FILLINGS: dict[str, Json] = {
     "schema": SCHEMA,
     "view-version": VIEW_VERSION,
     "representations": VIEW_VERSION["representations"],
+    "allowed-format-versions": [2, 3],
+    "destination": ["new"],
 }
 """What an empty object or list becomes, where an empty one is never any use."""
 
@@ -70,7 +71,9 @@ class World:
                 path.rmdir() if path.is_dir() else path.unlink()
 
 
-def make_world(management: ApiClient, catalog: ApiClient, warehouse: Warehouse, storage_root: Path) -> World:
+def make_world(connect: Connect, warehouse: Warehouse, storage_root: Path) -> World:
+    catalog = connect(f"/catalog/v1/{warehouse.pk}")
+
     def done(target: str, body: Json) -> Json:
         answer = catalog.post(target, body)
         assert answer.status in {200, 204}, answer.body
@@ -100,9 +103,12 @@ def make_world(management: ApiClient, catalog: ApiClient, warehouse: Warehouse, 
         free_table=free_table["metadata-location"],
         free_view=free_view["metadata-location"],
         project_id=warehouse.project_id,
-        places=find_places(management, catalog, warehouse, storage_root),
+        places=find_places(connect, warehouse, storage_root),
     )
 
+
+OBJECT = "object_id"
+"""A parameter that several routes share; what stands before it says of what kind it is."""
 
 PLACES_OF_HEADERS = {"x-project-id": "project_id", "x-assume-role": "role_id"}
 
@@ -122,10 +128,15 @@ class Aim:
         self.hits = seed % 8 != A_MISS
         """Whether this aim replaces anything: one in eight requests is sent as it was generated."""
 
-    def path(self, parameters: dict[str, Json]) -> dict[str, Json]:
+    def path(self, template: str, parameters: dict[str, Json]) -> dict[str, Json]:
+        """`template` is the operation's path: `/table/{object_id}` takes the id of a table."""
         is_of_tabular = "table" in parameters or "view" in parameters
         return {
-            name: self._parameter(name, given, NAMESPACES[:1] if is_of_tabular else NAMESPACES)
+            name: self._parameter(
+                re.sub(rf".*/([\w-]+)/{{{OBJECT}}}.*", r"\1_id", template) if name == OBJECT else name,
+                given,
+                NAMESPACES[:1] if is_of_tabular else NAMESPACES,
+            )
             for name, given in parameters.items()
         }
 

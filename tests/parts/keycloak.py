@@ -44,7 +44,7 @@ JAVA_OPTIONS = (
 )
 LINKED = ("lib", "conf", "providers", "themes")
 SECONDS_TO_BUILD = 300
-SECONDS_TO_START = 120
+SECONDS_TO_START = 240
 
 
 def version() -> str:
