@@ -23,6 +23,11 @@ NO_SHARED_KEY: Final = checks.Error(
     hint="Set ICEKEEPER__SECRET_KEY to the same text of 50 or more random characters on every node.",
     id="icekeeper.E001",
 )
+NO_ENCRYPTION_KEY: Final = checks.Warning(
+    "LAKEKEEPER__PG_ENCRYPTION_KEY is not set: no warehouse can have a credential of its own.",
+    hint="Set it to a long random text, the same on every node, and keep it: what it encrypted needs it.",
+    id="icekeeper.W010",
+)
 NO_BASE_URI: Final = checks.Warning(
     "LAKEKEEPER__BASE_URI is not set: the address that clients are told comes from headers of their own requests.",
     hint="Set it to the address that clients use, such as https://catalog.example.com.",
@@ -59,6 +64,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
     is_postgres = database["ENGINE"].endswith("postgresql")
     found: list[tuple[bool, CheckMessage]] = [
         (is_postgres and conf.secret_key is None, NO_SHARED_KEY),
+        (is_postgres and conf.pg_encryption_key is None, NO_ENCRYPTION_KEY),
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),
