@@ -24,7 +24,10 @@ from tests.wsgi_client import ApiClient, call
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 API_PREFIXES = ("catalog/", "lakekeeper/", "management/")
 
-OPEN = {"health", "health-live", "health-ready", "oauth-tokens", "swagger-ui", "swagger-catalog", "swagger-generic-tables", "openapi"}
+OPEN = {
+    "health", "health-live", "health-ready", "oauth-tokens",
+    "swagger-ui", "swagger-catalog", "swagger-generic-tables", "openapi",
+}  # fmt: skip
 """The routes, by name, that ask nobody who they are; a client that wants a token shows its credential."""
 
 TOKEN = "the-token-of-ann"
