@@ -7,7 +7,6 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
+from icekeeper.setting_groups import IdempotencySettings, RoleSettings, ServerSettings
 from icekeeper.setting_values import (
     DAY,
     BoundedDuration,
@@ -43,53 +43,6 @@ from icekeeper.setting_values import (
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
-
-
-class ServerSettings(BaseModel):
-    """`ICEKEEPER__SERVER__*`: the HTTP server."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    workers: Annotated[int, Field(ge=1, le=256)] = Field(
-        default_factory=lambda: os.cpu_count() or 1, description="Server processes; the default is one a core"
-    )
-    threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        8, description="Requests that one process handles at once; up to 64 more may wait for others"
-    )
-    connections: Annotated[int, Field(ge=1)] = Field(
-        1000, description="Open client connections a process, idle ones included"
-    )
-    keepalive: Duration = Field(
-        75.0,
-        description="How long an idle connection is kept; longer than a load balancer's 60s",
-    )
-    graceful_timeout: Duration = Field(30.0, description="How long a stop waits for requests in flight")
-    queue_timeout: Duration = Field(
-        5.0, description="A request that waited longer than this for a free thread is answered 503 with Retry-After"
-    )
-    read_timeout: Duration = Field(
-        20.0, description="A client that sends nothing for so long in mid-request is cut off (408)"
-    )
-
-
-class IdempotencySettings(BaseModel):
-    """`LAKEKEEPER__IDEMPOTENCY__*`: requests that clients send again."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    enabled: bool = Field(default=True, description="Honour Idempotency-Key, and tell clients so in /v1/config")
-    lifetime: BoundedDuration = Field(1800.0, description="How long clients may send a request again under its key")
-    grace_period: BoundedDuration = Field(300.0, description="How much longer its outcome is kept")
-
-
-class RoleSettings(BaseModel):
-    """`LAKEKEEPER__ROLE__*`: groups of users and of each other."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    max_nesting_depth: Annotated[int, Field(ge=1, le=100)] = Field(
-        10, description="Longest chain of roles in roles, in steps from one to the next"
-    )
 
 
 @dataclass(frozen=True)

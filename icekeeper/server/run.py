@@ -18,11 +18,12 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 from gunicorn.sock import TCP6Socket, TCPSocket
 
-from icekeeper.env import ServerSettings, Settings
+from icekeeper.env import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.companion import Companion
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.worker import RequestWorker
+from icekeeper.setting_groups import ServerSettings
 
 BACKLOG = 2048
 MOST_FIELDS = 100

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from icekeeper.env import RoleSettings
+from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
 from tenancy.models import Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project
