@@ -31,15 +31,21 @@ class Page:
 
     def after_id(self) -> UUID:
         """The id that the page starts behind, in listings by id; `FIRST` at the beginning."""
-        key = self.after_key()
-        after = FIRST if not key else parse_id(key)
+        if not self.token:
+            return FIRST
+        after = parse_id(self.after_key())
         if after is None:
             raise InvalidPageToken("Invalid page token")
         return after
 
     def after_key(self) -> str:
         """The key that the page starts behind, in listings by a text; empty at the beginning."""
-        return read_page_token(self.token, self.kind, parts=1)[0] if self.token else ""
+        if not self.token:
+            return ""
+        key = read_page_token(self.token, self.kind, parts=1)[0]
+        if not key:
+            raise InvalidPageToken("Invalid page token")
+        return key
 
 
 T = TypeVar("T")
