@@ -111,6 +111,12 @@ def read_document(shape: type[D], given: dict[str, Any], what: str) -> D:
         raise _refusal(error, what) from None
 
 
+def unknown_members(shape: type[Document], given: Mapping[str, Any]) -> list[str]:
+    """The names in `given` that `read_document` passes over, for those who would rather be told."""
+    known = {field.alias or name for name, field in shape.model_fields.items()} | shape.older_names.keys()
+    return sorted(given.keys() - known)
+
+
 def _refusal(error: ValidationError, what: str) -> BadRequest:
     item = error.errors(include_url=False, include_context=True, include_input=False)[0]
     path = ".".join(str(part) for part in item["loc"])[:100]

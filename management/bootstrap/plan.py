@@ -14,7 +14,7 @@ from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
-from storage.profiles.kinds import read_profile, read_profile_alone
+from storage.profiles.kinds import read_declared_profile, read_profile
 from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
@@ -125,6 +125,7 @@ class _Planning:
     def _plan_new(self, path: str, entry: DeclaredWarehouse) -> None:
         try:
             credential = resolved(entry.storage_credential, f"{path}.storage-credential")
+            read_declared_profile(entry.storage_profile, None)
             read_profile(entry.storage_profile, read_new_credential(credential))
         except CatalogError as refusal:
             self.problems.append(f"{path}.{refusal.message}")
@@ -183,12 +184,12 @@ def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) 
         yield f"{path}.type: the warehouse {warehouse.name!r} is of type {there['type']}, which cannot be changed"
         return
     try:
-        declared = read_profile_alone(entry.storage_profile).as_json()
+        declared = read_declared_profile(entry.storage_profile, warehouse.credential_type).as_json()
     except CatalogError as refusal:
         yield f"{path.removesuffix('storage-profile')}{refusal.message}"
         return
-    for member in sorted(entry.storage_profile.keys() & declared.keys()):
-        if declared[member] != there.get(member):
+    for member in sorted(declared):
+        if entry.storage_profile.get(member) is not None and declared[member] != there.get(member):
             yield f"{path}.{member}: the warehouse {warehouse.name!r} has another one, which is not changed from here"
 
 

@@ -29,7 +29,7 @@ def common_start(profile: dict[str, Any], location: str) -> str:
 def _store(profile: dict[str, Any]) -> tuple[object, ...]:
     match profile["type"]:
         case "s3" | "stackit":
-            return "s3", profile["bucket"], profile["region"], _endpoint(profile["endpoint"])
+            return "s3", profile["bucket"], _endpoint(profile["endpoint"])
         case "adls":
             return "adls", profile["filesystem"], profile["account-name"], profile["host"]
         case "onelake":
@@ -40,7 +40,10 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _endpoint(address: str | None) -> str | None:
-    """None for AWS, however it is spelled: its buckets have their names once in the world."""
+    """None for AWS, however it is spelled: its buckets have their names once in the world.
+
+    Nor does a region tell buckets apart elsewhere: most stores take any.
+    """
     host = urlsplit(address).hostname or "" if address else ""
     return None if _AWS.fullmatch(host) else address
 

@@ -49,6 +49,10 @@ class Profile(Document):
         """The profile with what follows from its own members. Raises `InvalidMember`."""
         return self
 
+    def with_credential_of(self, credential_type: str | None) -> Self:
+        """The profile with the values that a credential of this type brings, None for none."""
+        return self
+
     def settled(self, credential: Credential | None) -> Self:
         """The profile as it is with `credential`, which may bring rules and values of its own.
 

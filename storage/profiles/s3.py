@@ -103,21 +103,27 @@ class S3Profile(ObjectStoreProfile):
 
     def settled(self, credential: Credential | None) -> Self:
         super().settled(credential)
-        own = self.having(allow_alternative_protocols=bool(self.allow_alternative_protocols))
+        own = self.with_credential_of(None if credential is None else credential.credential_type)
         match credential:
             case CloudflareR2():
                 _require_member(own, "endpoint", because="cloudflare-r2")
-                own = own.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
             case AliyunOss():
                 _require_member(own, "endpoint", because="aliyun-oss")
                 if own.path_style_access:
                     raise InvalidMember("path-style-access", "must not be true with credential-type aliyun-oss")
-                own = own.having(flavor="s3-compat", sts_enabled=True)
             case S3SystemIdentity() if not settings.ICEKEEPER.s3_enable_direct_system_credentials:
                 _require_member(own, "assume_role_arn", because="aws-system-identity")
         needs_role = isinstance(credential, AliyunOss) or (own.sts_enabled and own.flavor == "aws")
         if needs_role and not (own.sts_role_arn or own.assume_role_arn):
             raise InvalidMember("sts-role-arn", "required here, or assume-role-arn, for credentials of clients")
+        return own
+
+    def with_credential_of(self, credential_type: str | None) -> Self:
+        own = self.having(allow_alternative_protocols=bool(self.allow_alternative_protocols))
+        if credential_type == "cloudflare-r2":
+            return own.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
+        if credential_type == "aliyun-oss":
+            return own.having(flavor="s3-compat", sts_enabled=True)
         return own
 
     def following(self, before: Self) -> Self:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from icekeeper.kernel.errors import NoSuchWarehouse
+from icekeeper.kernel.names import name_key
 from icekeeper.kernel.paging import Page, page_of
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -22,6 +23,15 @@ def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     if warehouse is None:
         raise no_such_warehouse(warehouse_id)
     require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id)
+    return warehouse
+
+
+def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> Warehouse:
+    """The warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
+    warehouse = Warehouse.objects.filter(project=project, name_key=name_key(name)).first()
+    if warehouse is None:
+        raise no_such_warehouse(name[:200])
+    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk)
     return warehouse
 
 

@@ -48,11 +48,11 @@ def checked_name(name: str) -> str:
 
 def checked_delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:
     """What drops do, `hard` unless chosen. Raises `BadRequest`."""
-    if not profile or profile == {"type": "hard"}:
+    if not profile or profile.get("type") == "hard":
         return {"type": "hard"}
-    if profile.get("type") != "soft" or profile.keys() != {"type", "expiration-seconds"}:
+    if profile.get("type") != "soft":
         raise BadRequest('delete-profile: must be {"type": "hard"} or {"type": "soft", "expiration-seconds": ...}')
-    seconds = profile["expiration-seconds"]
+    seconds = profile.get("expiration-seconds")
     if type(seconds) is not int or not 0 <= seconds <= LONGEST_EXPIRATION_SECONDS:
         raise BadRequest(f"delete-profile: expiration-seconds must be a number from 0 to {LONGEST_EXPIRATION_SECONDS}")
     return {"type": "soft", "expiration-seconds": seconds}

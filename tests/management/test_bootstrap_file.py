@@ -479,6 +479,30 @@ def test_secrets_of_warehouses_that_are_there_are_not_looked_for(full: Any, decl
     assert everything() == before
 
 
+@pytest.mark.parametrize("settled", [{"sts-enabled": False}, {"flavor": "aws"}, {"allow-alternative-protocols": None}])
+def test_what_a_credential_settles_is_no_difference(declared: Any, settled: dict[str, Any], everything: Any) -> None:
+    """With Cloudflare's R2 some members of the profile have one value, whatever is declared."""
+    profile = {"type": "s3", "bucket": "bucket", "region": "auto", "endpoint": "https://a.r2.cloudflarestorage.com"}
+    credential = {
+        "type": "s3", "credential-type": "cloudflare-r2",
+        "access-key-id": "x", "secret-access-key": "y", "token": "z", "account-id": "a",
+    }  # fmt: skip
+    place = declared(entry("warehouses", storage_profile=profile | settled, storage_credential=credential))
+    run(place)
+    before = everything()
+    assert run(place) == NOTHING
+    assert everything() == before
+
+
+def test_a_misspelt_member_of_a_profile_is_refused(declared: Any, everything: Any) -> None:
+    profile = {"type": "s3", "bucket": "bucket", "region": "r", "sts-enabled": False, "key_prefix": "lake"}
+    before = everything()
+    assert refused(declared(entry("warehouses", storage_profile=profile))) == (
+        "warehouses[0].storage-profile.key_prefix: no member of storage of type s3"
+    )
+    assert everything() == before
+
+
 @pytest.mark.parametrize(
     ("value", "problem"),
     [

@@ -146,7 +146,11 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
     (tmp_path / "profile.yaml").write_text(f"type: local\npath: {root}/b\n")
     assert "lies at" in run("create_warehouse", "b", "--profile", str(tmp_path / "profile.yaml"))
     again = run("create_warehouse", "b", "--local-path", str(root / "b"), "--if-not-exists", "--json")
-    assert json.loads(again) == {"created": False, "name": "b"}
+    there = Warehouse.objects.get(name="b")
+    assert json.loads(again) == {"created": False, "name": "b", "id": str(there.pk), "location": there.location}
+    assert not there.protected
+    run("create_warehouse", "b", "--local-path", str(root / "b"), "--if-not-exists", "--protected")
+    assert Warehouse.objects.get(name="b").protected
 
 
 @pytest.mark.parametrize(
@@ -212,6 +216,7 @@ def test_a_credential_comes_through_standard_input(root: Path, monkeypatch: pyte
 def test_storage_is_tried_out(root: Path, files_below: Callable[[], list[str]]) -> None:
     run("bootstrap")
     run("create_warehouse", "w", "--local-path", str(root / "w"))
+    Warehouse.objects.update(status="inactive")  # as while its storage is mended
     lines = run("check_storage", "w").splitlines()
     assert lines[0] == f"local storage at file://{root}/w"
     assert [line.split()[:2] for line in lines[1:]] == [
@@ -275,7 +280,7 @@ def test_storage_of_other_kinds_is_not_tried(root: Path) -> None:
     run("create_warehouse", "w", "--local-path", str(root / "w"))
     Warehouse.objects.update(storage_profile={"type": "s3", "bucket": "b"}, location="s3://b/w")
     refusal = refused("check_storage", "w")
-    assert refusal.returncode == 2
+    assert refusal.returncode == 3
     assert "Storage of type s3 cannot be checked" in str(refusal)
 
 

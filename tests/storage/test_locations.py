@@ -86,7 +86,7 @@ AWS = "https://s3.eu-1.amazonaws.com/"
         (s3("s3://b/a"), s3("s3://b/ab"), False),
         (s3("s3://b/a"), s3("s3://c/a"), False),
         (s3("s3://b"), s3("s3://bb"), False),
-        (s3("s3://b/a"), s3("s3://b/a", region="eu-2"), False),
+        (s3("s3://b/a"), s3("s3://b/a", region="eu-2"), True),
         (s3("s3://b/a"), s3("s3://b/a", endpoint="http://minio/"), False),
         (s3("s3://b/a"), s3("s3://b/a", endpoint=AWS), True),
         (s3("s3://b/a", endpoint="http://m/"), s3("s3://b/a", endpoint="http://m/", type="stackit"), True),

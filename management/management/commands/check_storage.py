@@ -4,22 +4,21 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.warehouses import find_warehouse_for
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors import CatalogError, Unsupported
 from icekeeper.kernel.json_text import write_json
 from storage.io.probe import ProbeStep, probe
 from storage.io.stores import store_for
-from storage.selectors.warehouses import get_warehouse_for
+from storage.selectors.warehouses import get_warehouse_named_for
 from tenancy.actor import INTERNAL
-from tenancy.selectors.projects import requested_project_id
+from tenancy.selectors.projects import get_project
 
-NOT_SUPPORTED = 2
+NOT_SUPPORTED = 3
 
 
 class Command(BaseCommand):
     help = (
         "Try out the storage of a warehouse from this machine: write, read, list and delete a small object below its "
-        "location, and say how each went. Exit status 0 when all went well, 1 when something failed, 2 when this "
+        "location, and say how each went. Exit status 0 when all went well, 1 when something failed, 3 when this "
         "version cannot reach storage of that kind."
     )
 
@@ -30,22 +29,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            warehouse_id = find_warehouse_for(
-                actor=INTERNAL,
-                argument=options["warehouse"],
-                project_id=requested_project_id(options["project_id"]),
-            )
-            warehouse = get_warehouse_for(actor=INTERNAL, warehouse_id=warehouse_id)
+            named, _, name = options["warehouse"].rpartition("/")
+            project = get_project(named or options["project_id"])
+            warehouse = get_warehouse_named_for(actor=INTERNAL, project=project, name=name)
         except CatalogError as error:
             raise CommandError(error.message) from None
         kind = warehouse.storage_profile["type"]
         try:
             store = store_for(warehouse.storage_profile)
-        except CatalogError as error:
+        except Unsupported as error:
             steps: list[ProbeStep] = []
             self._tell(warehouse.location, kind, steps, options)
             why = f"Storage of type {kind} cannot be checked: {error.message}. Nothing was tried"
             raise CommandError(why, returncode=NOT_SUPPORTED) from None
+        except CatalogError as error:
+            raise CommandError(error.message) from None
         steps = list(probe(store, warehouse.location))
         self._tell(warehouse.location, kind, steps, options)
         if any(step.problem is not None for step in steps):

@@ -10,6 +10,8 @@ from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import write_json
 from management.bootstrap.document import BadDocument, parse_document, read_document
 from management.bootstrap.references import MissingSecret, resolved
+from storage.models import Warehouse
+from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.occupancy import WarehouseExists
 from storage.services.warehouse_changes import set_warehouse_protection
 from storage.services.warehouses import create_warehouse
@@ -71,13 +73,16 @@ class Command(BaseCommand):
         except WarehouseExists as error:
             if not options["if_not_exists"]:
                 raise CommandError(error.message) from None
-            self._tell(options, f"Warehouse {options['name']} exists.", {"created": False, "name": options["name"]})
+            project = get_project(options["project_id"])
+            there = get_warehouse_named_for(actor=INTERNAL, project=project, name=options["name"])
+            if options["protected"] and not there.protected:
+                set_warehouse_protection(actor=INTERNAL, warehouse_id=there.pk, is_protected=True)
+            self._tell(options, f"Warehouse {there.name} exists.", _described(there, created=False))
         except CatalogError as error:
             raise CommandError(error.message) from None
         else:
-            made = {"created": True, "name": warehouse.name, "id": str(warehouse.pk), "location": warehouse.location}
             place = f"has the id {warehouse.pk} and lies at {warehouse.location}"
-            self._tell(options, f"Warehouse {warehouse.name} {place}.", made)
+            self._tell(options, f"Warehouse {warehouse.name} {place}.", _described(warehouse, created=True))
 
     def _tell(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
         self.stdout.write(write_json(data).decode() if options["json"] else sentence)
@@ -115,3 +120,7 @@ def _versions(text: str) -> list[int]:
     if not all(part.strip().isascii() and part.strip().isdigit() and len(part) < 4 for part in parts):  # noqa: PLR2004
         raise ArgumentTypeError("numbers such as 2,3")
     return [int(part) for part in parts]
+
+
+def _described(warehouse: Warehouse, *, created: bool) -> dict[str, Any]:
+    return {"created": created, "name": warehouse.name, "id": str(warehouse.pk), "location": warehouse.location}
