@@ -14,6 +14,7 @@ import pytest
 import yaml
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from pydantic import SecretStr
 
 from icekeeper.kernel.errors import Conflict
 from management.bootstrap import apply as apply_module
@@ -439,6 +440,8 @@ def test_secrets_come_from_variables_and_files_and_are_never_printed(
     declared: Any, storage_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, received: list[Any],
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a key for this test")})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
     monkeypatch.setenv("S3_SECRET", f"{CANARY}-env\n")
     (tmp_path / "key").write_text(f"  {CANARY}-text\n")
     named = {"type": "s3", "credential-type": "access-key"}
@@ -480,8 +483,12 @@ def test_secrets_of_warehouses_that_are_there_are_not_looked_for(full: Any, decl
 
 
 @pytest.mark.parametrize("settled", [{"sts-enabled": False}, {"flavor": "aws"}, {"allow-alternative-protocols": None}])
-def test_what_a_credential_settles_is_no_difference(declared: Any, settled: dict[str, Any], everything: Any) -> None:
+def test_what_a_credential_settles_is_no_difference(
+    declared: Any, settled: dict[str, Any], everything: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With Cloudflare's R2 some members of the profile have one value, whatever is declared."""
+    own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a key for this test")})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
     profile = {"type": "s3", "bucket": "bucket", "region": "auto", "endpoint": "https://a.r2.cloudflarestorage.com"}
     credential = {
         "type": "s3", "credential-type": "cloudflare-r2",

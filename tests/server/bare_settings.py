@@ -2,10 +2,17 @@
 
 from icekeeper.settings import *  # noqa: F403
 
-INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.staticfiles", "rest_framework", "management"]
-AUTH_USER_MODEL = "auth.User"
-# `management` is here for its commands; its model refers to an app that is not.
-MIGRATION_MODULES = {"management": None}
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "tenancy",
+    "management",
+]
+# `management` is here for its commands, `tenancy` as `/health` says whether callers must be known. Models of the former
+# refer to an app that is not here.
+MIGRATION_MODULES = {"auth": None, "tenancy": None, "management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 API_OBSERVERS: list[str] = []
 SERVER_PRECONDITIONS: list[str] = []
