@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -52,9 +53,10 @@ def until(seen: Callable[[], bool]) -> None:
 def test_a_server_is_ready_when_its_database_is_migrated(tmp_path: Path) -> None:
     with BareServer(tmp_path / "home", **SOON) as server:
         assert ask(server, "/health/live") == (200, {"status": "live"})
-        assert ask(server, "/health/ready") == (
-            503, {"status": "not ready", "reasons": ["write_pool lacks 2 migrations: manage.py migrate"]}
-        )  # fmt: skip
+        status, told = ask(server, "/health/ready")
+        assert (status, told["status"]) == (503, "not ready")
+        [reason] = told["reasons"]
+        assert re.fullmatch(r"write_pool lacks \d+ migrations: manage.py migrate", reason)
         assert ask(server, "/health")[0] == 200, "its services answer"
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
         until(lambda: ask(server, "/health/ready") == (200, {"status": "ready"}))
@@ -110,7 +112,7 @@ def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
 def test_waiting_for_a_database_that_is_being_migrated(tmp_path: Path) -> None:
     server = BareServer(tmp_path / "home")
     assert manage(server, "wait_for_db", "-d").stdout == "The databases answer.\n"
-    assert "lacks 2 migrations" in manage(server, "wait_for_db", "--retries", "0").stderr
+    assert "migrations, first contenttypes.0001_initial" in manage(server, "wait_for_db", "--retries", "0").stderr
     environment = server.environment | {"DJANGO_SETTINGS_MODULE": "tests.server.bare_settings"}
     waiting = process.start(
         [sys.executable, "manage.py", "wait_for_db", "--backoff", "0.2", "--retries", "300"],

@@ -131,4 +131,5 @@ def test_health_tells_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
         "health": "unknown",
         "services": {"catalog": databases, "secrets": databases, "auth": []},
         "maintenance_mode": "off",
+        "authentication": "off",
     }
