@@ -32,7 +32,9 @@ TAGS = ["token"]
 NOBODY: Final = "`AuthenticationRequired`: nobody is known who asks, or authentication is off"
 MISSING: Final = "`AccessTokenNotFound`"
 NOT_ALLOWED: Final = "`ForbiddenException`: somebody else's, and the right to it on the server is missing"
-NOT_HANDED_ON: Final = f"{NOT_ALLOWED}; `InsufficientScope`: more than the token has that asks"
+NOT_HANDED_ON: Final = (
+    f"{NOT_ALLOWED}, or a short-lived token asks; `InsufficientScope`: more than the token has that asks"
+)
 ENDED: Final = "`AuthenticationFailed`: the token that asks has just ended"
 TOKEN_ID = OpenApiParameter("token_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`")
 

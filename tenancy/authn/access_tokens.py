@@ -12,10 +12,11 @@ from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Ver
 from tenancy.authn.revocations import SECONDS_WITHOUT_A_LOOK, revocations
 from tenancy.authn.scopes import narrowed
 from tenancy.authn.session_tokens import PREFIX as SESSION_PREFIX
-from tenancy.authn.session_tokens import read_session_token
+from tenancy.authn.session_tokens import Session, read_session_token
 from tenancy.authn.stored_tokens import StoredToken, find_live_token
 from tenancy.authn.token_text import Kind, digest_of, read_token
 from tenancy.authn.token_uses import token_uses
+from tenancy.identity import Identity
 
 PREFIXES: Final = (*(f"{kind}_" for kind in Kind), SESSION_PREFIX)
 
@@ -27,6 +28,11 @@ class Accepted:
     stored: StoredToken
     scopes: frozenset[str]
     expires_at: float
+    session: Session | None = None
+    """What a short-lived token says."""
+
+    def identity(self) -> Identity:
+        return self.stored.identity(self.scopes, is_short_lived=self.session is not None)
 
 
 class AccessTokens(Authenticator):
@@ -39,7 +45,7 @@ class AccessTokens(Authenticator):
         seen = revocations.read()  # before the row: what ends while it is read is looked at again
         accepted = accept(token)
         until = min(accepted.expires_at, time.time() + SECONDS_WITHOUT_A_LOOK)
-        return Verified(accepted.stored.identity(accepted.scopes), until, revocations=seen)
+        return Verified(accepted.identity(), until, revocations=seen)
 
 
 def accept(token: str) -> Accepted:
@@ -67,4 +73,5 @@ def accept_session(token: str, *, may_have_expired: bool = False) -> Accepted:
     if parent.user_id != session.user_id:
         raise AuthenticationFailed(f"a session token of another user than access token {session.token_id}")
     token_uses.note(parent.token_id)
-    return Accepted(parent, narrowed(session.scopes, parent.scopes), min(session.expires_at, parent.expires_at))
+    until = min(session.expires_at, parent.expires_at)
+    return Accepted(parent, narrowed(session.scopes, parent.scopes), until, session)

@@ -19,7 +19,6 @@ from django.conf import settings
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
-from pydantic import SecretStr
 
 from icekeeper.kernel.ids import parse_id
 from tenancy.authn.authenticator import AuthenticationFailed
@@ -83,8 +82,10 @@ def _issuer() -> str:
 
 @cache
 def _key() -> OctKey:
-    """The same on every server of the deployment, if it has the same secret; of no use for anything else."""
-    shared = getattr(settings.ICEKEEPER, "pg_encryption_key", None)
-    secret = shared.get_secret_value() if isinstance(shared, SecretStr) else settings.SECRET_KEY
-    derived = HKDF(hashes.SHA256(), length=32, salt=None, info=b"icekeeper session tokens 1").derive(secret.encode())
+    """The same on every server of the deployment, if `ICEKEEPER__SECRET_KEY` is; of no use for anything else.
+
+    Never of `LAKEKEEPER__PG_ENCRYPTION_KEY`: who holds a token can try keys on it, as fast as they can hash.
+    """
+    secret = settings.SECRET_KEY.encode()
+    derived = HKDF(hashes.SHA256(), length=32, salt=None, info=b"icekeeper session tokens 1").derive(secret)
     return OctKey.import_key(derived)

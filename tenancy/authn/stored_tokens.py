@@ -33,7 +33,7 @@ class StoredToken:
     email: str
     user_type: Literal["human", "application"]
 
-    def identity(self, scopes: frozenset[str]) -> Identity:
+    def identity(self, scopes: frozenset[str], *, is_short_lived: bool) -> Identity:
         """Whom the token speaks for, bounded by `scopes`. Roles of the user's provider are not known here."""
         return Identity(
             user_id=self.user_id,
@@ -43,6 +43,7 @@ class StoredToken:
             email=self.email or None,
             scopes=scopes,
             access_token_id=self.token_id,
+            is_short_lived=is_short_lived,
         )
 
 

@@ -84,7 +84,7 @@ def create_token(
 
     Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
     scopes than that one, and if it is for the same user it ends with it at the latest: else a token that was stolen
-    would live for ever. Raises `UserNotFound` (404), `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden`
+    would live for ever. For the same reason a short-lived one makes none (403). Raises `UserNotFound` (404), `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden`
     (403), `AuthenticationRequired` (401), `BadRequest` for a wrong name, scope or end.
     """
     owner = _owner(actor, user_id)
@@ -106,7 +106,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     """A new token in place of another, which ends in `overlap_seconds`: it has the same user, name and scopes, and
     lives for as long as the other was made for.
 
-    A token may so renew itself; with another token of the same user a new one ends with that one at the latest.
+    A token may so renew itself, but for a short-lived one, which rotates nothing (403); with another token of the same user a new one ends with that one at the latest.
     Raises `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
     `AccessTokenNotFound` (404).
     """
@@ -168,6 +168,8 @@ def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
 def _owner(actor: Actor, user_id: str | None) -> str:
     """Whose token it will be, if `actor` may make one for them."""
     require_somebody(actor)
+    if actor.identity is not None and actor.identity.is_short_lived:
+        raise Forbidden("A short-lived token makes and rotates no tokens: come with the token that it was made from")
     if user_id is None or user_id == actor.user_id:
         if actor.user_id is None:
             raise BadRequest("user-id: must be given")

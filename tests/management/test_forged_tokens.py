@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from joserfc import jwt
 from joserfc.jwk import OctKey
+from pydantic import SecretStr
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
@@ -217,6 +218,21 @@ def test_a_short_lived_token_speaks_for_the_user_of_its_parent(alice: TokenClien
     text, seconds = make_session_token(parent, frozenset({"catalog"}))
     assert seconds == 3600
     assert identify(text).scopes == {"catalog"}
+
+
+def test_the_signing_key_says_nothing_of_the_key_of_stored_secrets(
+    alice: TokenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key() -> object:
+        session_tokens._key.cache_clear()
+        return session_tokens._key().as_dict()["k"]
+
+    without = key()
+    changed = {"pg_encryption_key": SecretStr("a long random text")}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
+    assert key() == without
+    monkeypatch.setattr(settings, "SECRET_KEY", "another one")
+    assert key() != without
 
 
 def test_forged_short_lived_tokens(claims: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL, Actor
+from tenancy.authn.session_tokens import make_session_token
+from tenancy.authn.stored_tokens import find_live_token
 from tenancy.authn.token_text import Kind, digest_of, prefix_of, read_token
 from tenancy.authn.verification import identify
 from tenancy.authz import port
@@ -414,6 +416,32 @@ def test_a_token_is_rotated_once_while_it_lives(alice: TokenClient, everything: 
     for overlap in (-1, 7 * 86_400 + 1, 1.5, "60", True, [1]):
         assert alice.post(f"/token/{expired}/rotate", {"overlap-seconds": overlap}).refused(400, "BadRequestException")
     assert everything() == before
+
+
+def test_a_short_lived_token_makes_and_rotates_none(
+    alice: TokenClient, robot: str, everything: Callable[[], Fingerprint]
+) -> None:
+    """Who steals one for an hour has no more than the hour."""
+    own = read_token(alice.token)
+    assert own is not None
+    other = made(alice.post("/token", {"name": "other", "expires-in-seconds": 60}))["id"]
+    of_robot = made(alice.post("/token", {"name": "spark", "user-id": robot}))["id"]
+    text, _ = make_session_token(find_live_token(own.token_id), frozenset({"catalog", "management"}))
+    stolen = TokenClient(text)
+    before = everything()
+    for target, body in (
+        ("/token", {"name": "t"}),
+        ("/token", {"name": "t", "expires-in-seconds": 1}),
+        ("/token", {"name": "t", "user-id": robot}),
+        (f"/token/{own.token_id}/rotate", {"overlap-seconds": 0}),
+        (f"/token/{other}/rotate", {}),
+        (f"/token/{of_robot}/rotate", {}),
+    ):
+        assert stolen.post(target, body).refused(403, "ForbiddenException", "short-lived")
+    assert everything() == before
+    assert stolen.get("/token").status == 200
+    assert stolen.delete(f"/token/{other}").status == 204
+    assert works(alice.token)
 
 
 # --- rights ------------------------------------------------------------------------------------------------------
