@@ -260,6 +260,9 @@ class Settings(BaseModel):
     oauth_token_lifetime: ShortDuration = Field(
         3600.0, description="How long a token works that /catalog/v1/oauth/tokens gives out; at most a day"
     )
+    oauth_session_lifetime: BoundedDuration = Field(
+        DAY / 2, description="How long such a token is renewed before the client has to show its secret again"
+    )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
     authentication: AuthenticationSettings = Field(
         default_factory=AuthenticationSettings, description="What holds for every identity provider"
@@ -323,6 +326,7 @@ OWN_FIELDS = frozenset(
         "access_token_default_lifetime",
         "access_token_max_lifetime",
         "oauth_token_lifetime",
+        "oauth_session_lifetime",
         "server",
         "authentication",
         "openid_claims",

@@ -13,8 +13,8 @@ class Identity:
 
     `user_id` is `<provider id>~<subject>`. `name` and `email` are None where the token has none. `roles` are the
     names that the provider gives the user, each the `source-id` of a role with the provider's id. `scopes` bound what
-    may be done with the token, None when nothing does; `access_token_id` is set for a token that this server issued, and for a
-    short-lived one (`is_short_lived`) it is that of the token behind it.
+    may be done with the token, None when nothing does; `access_token_id` is set for a token that this server issued:
+    of a short-lived one (`is_short_lived`) it is the token behind it.
     """
 
     user_id: str

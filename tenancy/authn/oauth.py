@@ -10,7 +10,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -20,6 +20,8 @@ from tenancy.authn.providers import authenticators
 from tenancy.authn.scopes import ALL, joined, narrowed
 from tenancy.authn.session_tokens import PREFIX as SESSION_PREFIX
 from tenancy.authn.session_tokens import make_session_token
+from tenancy.authn.stored_tokens import StoredToken
+from tenancy.models import AccessToken
 from tenancy.models.service_account import USER_ID_PREFIX
 
 logger = logging.getLogger("icekeeper.authn")
@@ -89,7 +91,13 @@ def grant(form: Form, authorization: str | None) -> Granted:
     else:
         accepted = client
     scopes = _scopes(form.get("scope"), accepted.scopes)
-    text, seconds = make_session_token(accepted.stored, scopes)
+    shown_at = accepted.session.shown_at if accepted.session is not None else None
+    text, seconds = make_session_token(accepted.stored, scopes, shown_at=shown_at)
+    if seconds < 1:
+        raise OAuthRefusal(
+            "invalid_request",
+            "The token ends, or was renewed for as long as a secret needs not be shown: show the client secret",
+        )
     return Granted(text=text, user_id=accepted.stored.user_id, expires_in=seconds, scopes=scopes)
 
 
@@ -138,7 +146,10 @@ def _basic(authorization: str | None) -> tuple[str, str] | None:
 
 
 def _subject(form: Form, client: Accepted | None) -> Accepted:
-    """The token that is exchanged. One that has expired is renewed for a client that shows the secret behind it."""
+    """The token that is exchanged. One that has expired is renewed for a client that shows the secret behind it.
+
+    With a client it must be the client's, and what is granted stands on the secret: it is within the scopes of both.
+    """
     token = _own_token(form, "subject")
     if token is None:
         raise OAuthRefusal("invalid_request", "subject_token is missing")
@@ -148,9 +159,19 @@ def _subject(form: Form, client: Accepted | None) -> Accepted:
     except AuthenticationFailed as failure:
         logger.info("an exchange was refused: %s", failure.message)
         raise OAuthRefusal("invalid_request", "subject_token was not accepted, or has ended") from None
-    if client is not None and client.stored.user_id != accepted.stored.user_id:
-        raise OAuthRefusal("invalid_request", "subject_token is not the client's")
-    return accepted
+    if client is None:
+        return accepted
+    if not _is_behind(client.stored, accepted.stored):
+        logger.info("an exchange was refused: access token %s shown for another one", client.stored.token_id)
+        raise OAuthRefusal("invalid_request", "subject_token is not of the client secret that was shown")
+    return replace(client, scopes=narrowed(accepted.scopes, client.scopes))
+
+
+def _is_behind(shown: StoredToken, subject: StoredToken) -> bool:
+    """Whether the token that was shown is the one that the subject stands on, or has replaced it by rotation."""
+    if shown.token_id == subject.token_id:
+        return True
+    return AccessToken.objects.filter(pk=subject.token_id, user_id=shown.user_id, replaced_by=shown.token_id).exists()
 
 
 def _require_good_actor(form: Form) -> None:

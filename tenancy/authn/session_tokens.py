@@ -1,7 +1,8 @@
 """Short-lived tokens for one that is stored: what `/catalog/v1/oauth/tokens` gives out.
 
 `ika_` and a JSON Web Token, signed with a key that only the servers of this deployment have. Nothing of it is stored:
-it names the row of the token that it was made from, ends with that at the latest, and is refused with it.
+it names the row of the token that it was made from, ends with that at the latest, and is refused with it. It keeps
+through all renewals when that token was last shown, and ends `ICEKEEPER__OAUTH_SESSION_LIFETIME` later at the latest.
 """
 
 from __future__ import annotations
@@ -34,23 +35,31 @@ TYPE: Final = "icekeeper-access+jwt"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a token says, after its signature was verified. `expires_at` is in seconds since the epoch."""
+    """What a token says, after its signature was verified. Times are in seconds since the epoch; `shown_at` is when
+    the token behind it was last shown."""
 
     token_id: UUID
     user_id: str
     scopes: frozenset[str]
     expires_at: int
+    shown_at: int
 
 
-def make_session_token(parent: StoredToken, scopes: frozenset[str]) -> tuple[str, int]:
-    """A token with `scopes` on the grounds of `parent`, and for how many seconds it works."""
+def make_session_token(parent: StoredToken, scopes: frozenset[str], *, shown_at: int | None = None) -> tuple[str, int]:
+    """A token with `scopes` on the grounds of `parent`, and for how many seconds it works: 0 if that is over.
+
+    `shown_at` is when `parent` was last shown, None for now.
+    """
     at = ceil(time.time())  # not earlier: clients count on every second that they are told
-    lifetime = min(int(settings.ICEKEEPER.oauth_token_lifetime), max(0, int(parent.expires_at) - at))
+    shown_at = at if shown_at is None else shown_at
+    latest = min(int(parent.expires_at), shown_at + int(settings.ICEKEEPER.oauth_session_lifetime))
+    lifetime = min(int(settings.ICEKEEPER.oauth_token_lifetime), max(0, latest - at))
     claims: dict[str, Any] = {
         "iss": _issuer(),
         "sub": parent.user_id,
         "iat": at,
         "exp": at + lifetime,
+        "auth_time": shown_at,
         "scope": joined(scopes),
         "parent": str(parent.token_id),
     }
@@ -66,13 +75,15 @@ def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
     claims = token.claims
     if token.header.get("typ") != TYPE or claims.get("iss") != _issuer():
         raise AuthenticationFailed("a session token of another type or issuer")
-    parent, expires_at = parse_id(str(claims.get("parent"))), claims.get("exp")
-    if parent is None or not isinstance(expires_at, int):
-        raise AuthenticationFailed("a session token without a parent or an end")
+    parent, expires_at, shown_at = parse_id(str(claims.get("parent"))), claims.get("exp"), claims.get("auth_time")
+    if parent is None or not isinstance(expires_at, int) or not isinstance(shown_at, int):
+        raise AuthenticationFailed("a session token without a parent, a beginning or an end")
     if expires_at <= time.time() and not may_have_expired:
         raise AuthenticationFailed(f"a session token of access token {parent} has expired")
     scopes = frozenset(str(claims.get("scope", "")).split())
-    return Session(token_id=parent, user_id=str(claims.get("sub")), scopes=scopes, expires_at=expires_at)
+    return Session(
+        token_id=parent, user_id=str(claims.get("sub")), scopes=scopes, expires_at=expires_at, shown_at=shown_at
+    )
 
 
 @cache

@@ -84,8 +84,9 @@ def create_token(
 
     Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
     scopes than that one, and if it is for the same user it ends with it at the latest: else a token that was stolen
-    would live for ever. For the same reason a short-lived one makes none (403). Raises `UserNotFound` (404), `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden`
-    (403), `AuthenticationRequired` (401), `BadRequest` for a wrong name, scope or end.
+    would live for ever. For the same reason a short-lived one makes none (403). Raises `UserNotFound` (404),
+    `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden` (403), `AuthenticationRequired` (401), `BadRequest`
+    for a wrong name, scope or end.
     """
     owner = _owner(actor, user_id)
     checked_name = require_name(name, "token name")
@@ -106,9 +107,9 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     """A new token in place of another, which ends in `overlap_seconds`: it has the same user, name and scopes, and
     lives for as long as the other was made for.
 
-    A token may so renew itself, but for a short-lived one, which rotates nothing (403); with another token of the same user a new one ends with that one at the latest.
-    Raises `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
-    `AccessTokenNotFound` (404).
+    A token may so renew itself, but for a short-lived one, which rotates nothing (403); with another token of the same
+    user a new one ends with that one at the latest. Raises `AccessTokenEnded` (409) for one that has ended or was
+    rotated already, else as `create_token` and `AccessTokenNotFound` (404).
     """
     if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {LONGEST_OVERLAP_SECONDS}")

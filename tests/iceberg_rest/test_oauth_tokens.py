@@ -20,6 +20,7 @@ from tenancy.authn import oauth, session_tokens
 from tenancy.authn.token_text import read_token
 from tenancy.authn.verification import identify
 from tenancy.models import AccessToken, ServiceAccount
+from tenancy.services.access_tokens import rotate_token
 from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
@@ -225,10 +226,63 @@ def test_an_expired_token_is_renewed_for_a_client_with_its_secret(
     granted(ask(exchange(first), authorization=basic(robot.user_id, secret)), "catalog:read")
     alice = new_token("local~alice")
     answer = ask(exchange(first), authorization=basic("local~alice", alice))
-    assert refused(answer, "invalid_request", "not the client's")
+    assert refused(answer, "invalid_request", "not of the client")
     forged = first[:-2] + ("xx" if first[-2:] != "xx" else "yy")
     answer = ask(exchange(forged), authorization=basic(robot.user_id, secret))
     assert refused(answer, "invalid_request", "subject_token")
+
+
+def test_an_exchange_stands_on_the_secret_that_is_shown(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
+    """Another secret of the same client neither raises scopes nor revives what has expired."""
+    narrow = new_token(robot.user_id, scopes=["catalog:read"])
+    wide = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
+    for subject in (wide, secret):
+        answer = ask(exchange(subject), authorization=basic(robot.user_id, narrow))
+        assert refused(answer, "invalid_request", "not of the client")
+    clock[0] += 7200
+    assert refused(ask(exchange(wide), authorization=basic(robot.user_id, narrow)), "invalid_request", "not of the")
+    granted(ask(exchange(wide), authorization=basic(robot.user_id, secret)))
+
+
+def test_an_exchange_with_the_secret_that_replaced_the_first_one(robot: ServiceAccount, secret: str) -> None:
+    row = AccessToken.objects.get()
+    first = granted(ask(credentials(secret, scope="catalog management")), "catalog management")
+    rotated = rotate_token(actor=INTERNAL, token_id=row.pk)
+    AccessToken.objects.filter(pk=rotated.row.pk).update(scopes="catalog:read")
+    answer = ask(exchange(first, scope="catalog"), authorization=basic(robot.user_id, rotated.text))
+    renewed = granted(answer, "catalog:read")
+    assert identify(renewed).access_token_id == rotated.row.pk
+    assert refused(ask(exchange(renewed), authorization=basic("", secret)), "invalid_request", "not of the client")
+
+
+def test_renewal_without_the_secret_comes_to_an_end(robot: ServiceAccount, secret: str, clock: list[float]) -> None:
+    start = clock[0] = float(int(clock[0]))
+    token = granted(ask(credentials(secret)))
+    for _ in range(14):
+        clock[0] += 3000
+        answer = ask(exchange(token))
+        token = granted(answer)
+        assert clock[0] + answer.json()["expires_in"] <= start + 12 * 3600
+    clock[0] = start + 12 * 3600 - 1
+    assert identify(token).user_id == robot.user_id
+    token = granted(ask(exchange(token)))
+    clock[0] += 0.5
+    assert refused(ask(exchange(token)), "invalid_request", "show the client secret")
+    clock[0] += 0.5
+    assert refused(ask(exchange(token)), "invalid_request", "has ended")
+    answer = ask(exchange(token), authorization=basic(robot.user_id, secret))
+    assert identify(granted(answer)).user_id == robot.user_id
+    assert answer.json()["expires_in"] == 3600
+
+
+def test_how_long_renewal_needs_no_secret(secret: str, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    shorter = {"oauth_session_lifetime": 90.0}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=shorter))
+    clock[0] = float(int(clock[0]))
+    answer = ask(credentials(secret))
+    assert answer.json()["expires_in"] == 90
+    clock[0] += 60
+    assert ask(exchange(granted(answer))).json()["expires_in"] == 30
 
 
 def test_exchange_does_not_raise_scopes(secret: str) -> None:

@@ -193,6 +193,7 @@ def claims(alice: TokenClient) -> dict[str, Any]:
         "sub": "local~alice",
         "iat": at,
         "exp": at + 60,
+        "auth_time": at,
         "scope": "management",
         "parent": str(id_of(alice.token)),
     }
