@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
@@ -96,7 +96,7 @@ def create_token(
         if owner == actor.user_id:
             _register(actor)
         _lock_user(owner)
-        bounds = _bounds(actor, owner)
+        bounds = _bounds(actor, owner, _lock_tokens(actor))
         granted = _granted(scopes, bounds)
         at = now()
         end = _end(at, expires_in=expires_in, expires_at=expires_at, latest=bounds.expires_at)
@@ -117,8 +117,9 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     _owner(actor, owner)
     with ending_tokens():
         _lock_user(owner)
-        bounds = _bounds(actor, owner)
-        old = lock_row(AccessToken, "id = %s", [token_id])
+        locked = _lock_tokens(actor, token_id)
+        bounds = _bounds(actor, owner, locked)
+        old = locked.get(token_id)
         if old is None:
             raise AccessTokenNotFound(f"Access token does not exist: {token_id}")
         at = now()
@@ -152,7 +153,9 @@ def revoke_tokens_of(*, user_id: str) -> int:
     The name of a service account is free again.
     """
     at = now()
-    live = AccessToken.objects.filter(user_id=user_id, revoked_at=None, expires_at__gt=at).update(revoked_at=at)
+    found = AccessToken.objects.filter(user_id=user_id, revoked_at=None, expires_at__gt=at)
+    locked = list(_in_order(found).values_list("pk", flat=True))
+    live = AccessToken.objects.filter(pk__in=locked).update(revoked_at=at)
     ServiceAccount.objects.filter(user_id=user_id).delete()
     transaction.on_commit(revocations.renew)
     return live
@@ -185,12 +188,26 @@ def kind_of(user_id: str) -> Kind:
     return Kind.SERVICE if user_id.startswith(USER_ID_PREFIX) else Kind.PERSONAL
 
 
-def _bounds(actor: Actor, owner: str) -> _Bounds:
-    """Locks the token that the actor came with: what is made with it is there when somebody else revokes it."""
+def _lock_tokens(actor: Actor, *others: UUID) -> dict[UUID, AccessToken]:
+    """The token that the actor came with, and `others`, as far as they are there, locked in one statement.
+
+    What is made with a token is there when somebody else revokes that one.
+    """
+    own = actor.identity.access_token_id if actor.identity is not None else None
+    wanted = others if own is None else (own, *others)
+    return {token.pk: token for token in _in_order(AccessToken.objects.filter(pk__in=wanted))}
+
+
+def _in_order(tokens: QuerySet[AccessToken]) -> QuerySet[AccessToken]:
+    """Locked in the order of their ids, as `record_uses` does: nobody waits for each other in a circle."""
+    return tokens.select_for_update(no_key=True).order_by("pk")
+
+
+def _bounds(actor: Actor, owner: str, locked: Mapping[UUID, AccessToken]) -> _Bounds:
     identity = actor.identity
     if identity is None or identity.access_token_id is None:
         return _Bounds(None, None)
-    own = lock_row(AccessToken, "id = %s", [identity.access_token_id])
+    own = locked.get(identity.access_token_id)
     if own is None or own.revoked_at is not None or own.expires_at <= now():
         raise AuthenticationFailed("The token has ended")
     return _Bounds(identity.scopes, own.expires_at if owner == actor.user_id else None)
@@ -244,9 +261,13 @@ def _register(actor: Actor) -> None:
 
 
 def _lock_user(user_id: str) -> None:
-    """Tokens of one user are made one after the other, and not while the user is being deleted."""
+    """Tokens of one user are made one after the other, and not while the user is being deleted.
+
+    A user whose id is a service account's without being one has none.
+    """
     user = lock_row(User, "id = %s", [user_id])
-    if user is None or user.deleted_at is not None:
+    is_somebody = kind_of(user_id) is Kind.PERSONAL or ServiceAccount.objects.filter(user_id=user_id).exists()
+    if user is None or user.deleted_at is not None or not is_somebody:
         raise user_not_found(user_id)
     if not user.is_active:
         raise Forbidden(f"User is not active: {user_id}")

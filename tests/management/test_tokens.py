@@ -14,6 +14,7 @@ from django.db import connection
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.session_tokens import make_session_token
 from tenancy.authn.stored_tokens import find_live_token
@@ -22,7 +23,7 @@ from tenancy.authn.verification import identify
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
-from tenancy.models import AccessToken, User
+from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
 from tenancy.services.service_accounts import create_service_account
@@ -238,6 +239,22 @@ def test_bodies_that_are_refused(
     answer = alice.post("/token", body)
     assert answer.refused(status, wire_type)
     assert len(answer.body) < 1000
+    assert everything() == before
+
+
+def test_a_user_with_the_id_of_a_service_account_is_none(
+    alice: TokenClient, robot: str, everything: Callable[[], Fingerprint]
+) -> None:
+    phantom = f"icekeeper~{NOWHERE}"
+    User.objects.create(pk=phantom, user_type="application")
+    token = made(alice.post("/token", {"name": "t", "user-id": robot}))
+    ServiceAccount.objects.filter(user_id=robot).delete()
+    before = everything()
+    for user_id in (phantom, robot):
+        assert alice.post("/token", {"name": "t", "user-id": user_id}).refused(404, "UserNotFound")
+        with pytest.raises(CatalogError, match="does not exist"):
+            create_token(actor=INTERNAL, user_id=user_id, name="t")
+    assert alice.post(f"/token/{token['id']}/rotate", {}).refused(404, "UserNotFound")
     assert everything() == before
 
 
