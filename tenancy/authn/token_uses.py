@@ -19,6 +19,7 @@ from django.conf import settings
 from icekeeper.kernel.attendant import Attendant
 from icekeeper.kernel.sql import execute
 from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.maintenance import is_read_only
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -53,7 +54,9 @@ class TokenUses:
             self._used = {**taken, **self._used}
 
     def write_down(self) -> None:
-        """When that fails, the uses are kept for the next time."""
+        """When that fails, or nothing may change now, the uses are kept for the next time."""
+        if is_read_only():
+            return
         taken = self.take()
         if not taken:
             return

@@ -15,6 +15,7 @@ from icekeeper.kernel.ids import new_id
 from tenancy.authn import token_uses
 from tenancy.authn.token_text import read_token
 from tenancy.authn.token_uses import TokenUses, record_uses
+from tenancy.maintenance import switch
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token
 
@@ -69,6 +70,19 @@ def test_uses_that_cannot_be_written_are_kept(
     with monkeypatch.context() as patched:
         patched.setattr(token_uses, "record_uses", fail)
         uses.write_down()
+    assert used_at() == [None]
+    uses.write_down()
+    assert used_at() != [None]
+
+
+def test_uses_are_kept_while_maintenance_is_switched_on(
+    alice: TokenClient, uses: TokenUses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.get("/token")
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "is_on", True)
+        uses.write_down()
+        assert alice.get("/token").status == 200
     assert used_at() == [None]
     uses.write_down()
     assert used_at() != [None]
