@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import KebabSerializer, Number, Text, answers, done
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, PAGE, ManagementView
 from tenancy.authn.scopes import ALL
@@ -146,7 +147,8 @@ class TokensView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         user_id = request.GET.get("userId")
-        tokens, next_token = list_access_tokens_for(actor=self.actor, user_id=user_id, page=self.page("tokens"))
+        page = self.page(listing_of("tokens", user_id if user_id is not None else self.actor.user_id))
+        tokens, next_token = list_access_tokens_for(actor=self.actor, user_id=user_id, page=page)
         answer: dict[str, Any] = {"tokens": [token_json(token) for token in tokens]}
         if next_token is not None:
             answer["next-page-token"] = next_token

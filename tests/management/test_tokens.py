@@ -143,6 +143,9 @@ def test_the_listing_has_pages_and_they_are_of_one_user(alice: TokenClient, robo
         token = page["next-page-token"]
     assert (found, sizes) == (ids, [2, 2, 1])
     assert len(alice.get("/token").json()["tokens"]) == 1
+    of_robot = alice.get(target).json()["next-page-token"]
+    for other in ("/token?", "/token?userId=local~bob&"):
+        assert alice.get(f"{other}pageToken={of_robot}").refused(400, "InvalidPaginationToken")
     for forged in ("x", "WzEsInNlcnZpY2UtYWNjb3VudHMiLCJ4Il0", "%F0", token[:-3]):
         assert alice.get(f"{target}&pageToken={forged}").refused(400, "InvalidPaginationToken")
     for size in ("0", "-1", "a", "1e3", "9999999999"):
