@@ -22,10 +22,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.sql import as_uuid, fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.scopes import joined
 from tenancy.authn.stored_tokens import StoredToken
-from tenancy.models import Server
 
 PREFIX: Final = "ika_"
 ALGORITHM: Final = "HS256"
@@ -88,7 +88,10 @@ def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
 
 @cache
 def _issuer() -> str:
-    return f"icekeeper:{Server.objects.values_list('server_id', flat=True).get()}"
+    row = fetch_one("default", "SELECT server_id FROM tenancy_server", [])
+    if row is None:
+        raise LookupError("the server has no row: was the database migrated?")
+    return f"icekeeper:{as_uuid(row[0])}"
 
 
 @cache
