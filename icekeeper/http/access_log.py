@@ -1,11 +1,13 @@
 """One log line a request: who asked for what, and what came of it.
 
-Never in it: the query (it may hold a secret), the Authorization header, bodies.
+Never in it: the query (it may hold a secret), the Authorization header, bodies, the secret part of an access token
+that somebody put into the path.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from time import monotonic
 from typing import Any
 
@@ -24,6 +26,10 @@ QUIET_ROUTES = frozenset({"health", "health/live", "health/ready"})
 """Routes that probes call every few seconds: their good answers are written at level debug."""
 
 
+_TOKEN = re.compile(r"(ik[ps](?:_|%5F)[0-9A-Za-z]{22}|ika(?=(?:_|%5F)eyJ))(?:_|%5F)[0-9A-Za-z._%-]+", re.IGNORECASE)
+"""A token of `tenancy.authn.token_text`, of which the beginning is no secret, or a short-lived one."""
+
+
 def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the line of a request that went through Django. Called when the answer has been sent."""
     meta = request.META
@@ -31,7 +37,7 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     fields: dict[str, Any] = {
         "method": request.method,
         "route": match.route if match is not None else None,
-        "path": meta["icekeeper.path"][:LONGEST_PATH],
+        "path": without_tokens(meta["icekeeper.path"])[:LONGEST_PATH],
         "status": response.status_code,
         "duration_ms": round((monotonic() - meta["icekeeper.arrived"]) * 1000, 3),
         "bytes": _body_bytes(request, response),
@@ -41,9 +47,13 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     if isinstance(response, ErrorAnswer):
         fields["error_type"] = response.error.wire_type
         fields["error_id"] = response.error_id
-        fields["error"] = response.error.message[:LONGEST_PATH]
+        fields["error"] = without_tokens(response.error.message)[:LONGEST_PATH]
     quiet = response.status_code == 200 and fields["route"] in QUIET_ROUTES  # noqa: PLR2004
     write_line(fields, level=logging.DEBUG if quiet else logging.INFO)
+
+
+def without_tokens(text: str) -> str:
+    return _TOKEN.sub(r"\1_***", text)
 
 
 def write_line(fields: dict[str, Any], *, level: int = logging.INFO) -> None:

@@ -8,7 +8,7 @@ from time import monotonic
 from gunicorn.http import errors as http_errors
 from gunicorn.util import http_date
 
-from icekeeper.http.access_log import LONGEST_PATH, write_line
+from icekeeper.http.access_log import LONGEST_PATH, without_tokens, write_line
 from icekeeper.kernel.errors import (
     BadRequest,
     CatalogError,
@@ -77,9 +77,9 @@ def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
 
 
 def _first_line(head: bytes) -> tuple[str | None, str | None]:
-    """Method and path for the log, as far as they can be told; the query is left out."""
+    """Method and path for the log, as far as they can be told; the query is left out, and secrets of tokens."""
     words = head[:8192].lstrip(b"\r\n").split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2:  # noqa: PLR2004
         return None, None
     method, target = words[0][:20].decode("latin-1"), words[1].split(b"?", 1)[0].decode("latin-1")
-    return method, target[:LONGEST_PATH]
+    return method, without_tokens(target)[:LONGEST_PATH]

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import orjson
 
+from tenancy.authn.token_text import Kind, make_token
 from tests.server.bare_server import BareServer
 from tests.server.raw_client import RawClient
 
@@ -81,3 +82,23 @@ def test_requests_that_never_became_one(server: BareServer, client: RawClient) -
 def test_compressed_bytes_are_counted_as_sent(server: BareServer, client: RawClient) -> None:
     answer = client.get("/catalog/v1/large", "Accept-Encoding: gzip")
     assert _line(server, answer.headers["X-Request-Id"])["bytes"] == len(answer.body)
+
+
+def test_a_token_in_an_address_is_not_written(server: BareServer, client: RawClient) -> None:
+    """But for its beginning, which tells which token it is; so it is in the error's message, too."""
+    stored = make_token(Kind.SERVICE, uuid4())
+    short = "ika_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
+    for written, shown in (
+        (stored, f"{stored[:26]}_***"),
+        (stored.replace("_", "%5f"), f"iks%5f{stored[4:26]}_***"),
+        (short, "ika_***"),
+        (short.replace("_", "%5F"), "ika_***"),
+        ("ika_table_ikp_other", "ika_table_ikp_other"),
+    ):
+        for folder in ("/catalog/v1/namespaces/", "/nowhere/"):
+            line = _line(server, client.get(f"{folder}{written}/x").headers["X-Request-Id"])
+            assert line["path"] == f"{folder}{shown}/x"
+            assert written == shown or written[-20:] not in orjson.dumps(line).decode()
+        with server.client() as other:
+            other.send(f"BREW /{written} HTTP/9.9\r\n\r\n".encode())
+            assert _line(server, other.answer().headers["X-Request-Id"])["path"] == f"/{shown}"
