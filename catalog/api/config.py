@@ -12,7 +12,7 @@ from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
 from tenancy.selectors.projects import requested_project_id
-from tenancy.services.users import register_caller
+from tenancy.services.registration import register_caller
 
 NAMESPACE_SEPARATOR = "%1F"
 """Of levels in paths, in the encoded form in which the specification has it; it is also what clients take for granted.

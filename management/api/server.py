@@ -13,7 +13,7 @@ from tasks.queue.models import Task
 from tenancy.models import User
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
-from tenancy.services.users import LONGEST_EMAIL, LONGEST_NAME
+from tenancy.services.registration import LONGEST_EMAIL, LONGEST_NAME
 
 TAGS = ["server"]
 

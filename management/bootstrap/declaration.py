@@ -17,7 +17,7 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key, require_name
 from storage.services.warehouse_rules import LONGEST_EXPIRATION_SECONDS, MAX_NAME_BYTES, SUPPORTED_FORMAT_VERSIONS
-from tenancy.services.users import LONGEST_EMAIL
+from tenancy.services.registration import LONGEST_EMAIL
 from tenancy.user_ids import require_user_id
 
 MOST_ENTRIES = 1000

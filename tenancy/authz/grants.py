@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenancy.actor import Actor
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.models import Grant
-from tenancy.services.users import register_principal
+from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN = "project_admin"
 OWNERSHIP = "ownership"
@@ -22,5 +22,5 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
     if actor.assumed_role is not None:
         Grant.objects.create(securable_id=on, role_id=actor.assumed_role, privilege=privilege)
         return
-    user = register_principal(actor=actor, name=None, email=None, user_type=None)
+    user = register_principal(actor=actor)
     Grant.objects.create(securable_id=on, user=user, privilege=privilege)

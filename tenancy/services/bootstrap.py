@@ -16,7 +16,7 @@ from tenancy.authn.providers import authenticators
 from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable, securable_id
 from tenancy.models import Grant, Project, Securable, Server, User
-from tenancy.services.users import register_principal
+from tenancy.services.registration import register_principal
 from tenancy.user_ids import require_user_id
 
 DEFAULT_PROJECT_NAME: Final = "Default Project"

@@ -17,8 +17,9 @@ from tenancy.authn import providers, requests, verification
 from tenancy.identity import Identity
 from tenancy.models import User
 from tenancy.selectors.users import get_own_user
-from tenancy.services import users as service
+from tenancy.services import registration
 from tenancy.services.registered_users import registered_users
+from tenancy.services.users import update_user
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import ApiClient
 
@@ -190,9 +191,9 @@ def test_a_forgotten_deletion_of_another_node_shows_after_a_minute(callers: Name
 def test_a_role_that_is_assumed_does_not_change_who_one_is(bootstrapped: None) -> None:
     identity = Identity("oidc~alice", "oidc", "human", "Alice")
     actor = Actor("oidc~alice", assumed_role=new_id(), identity=identity)
-    service.register_caller(actor=actor)
+    registration.register_caller(actor=actor)
     assert get_own_user(actor=actor).pk == "oidc~alice"
-    service.update_user(actor=actor, user_id="oidc~alice", name="Al", email=None, user_type="human")
+    update_user(actor=actor, user_id="oidc~alice", name="Al", email=None, user_type="human")
     assert User.objects.get().name == "Al"
 
 
@@ -202,15 +203,15 @@ def test_two_first_calls_in_one_moment_register_one_user(
 ) -> None:
     callers.person("alice")
     both_looked = threading.Barrier(2)
-    lock_row = service._lock
+    lock_user = registration.lock_user
 
     def meet(user_id: str) -> Any:
-        found = lock_row(user_id)
+        found = lock_user(user_id)
         if found is None and connection.vendor == "postgresql":  # SQLite's writers come one by one
             both_looked.wait(20)
         return found
 
-    monkeypatch.setattr(service, "_lock", meet)
+    monkeypatch.setattr(registration, "lock_user", meet)
     statuses: list[int] = []
 
     def ask() -> None:

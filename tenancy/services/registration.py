@@ -1,0 +1,204 @@
+"""How the row of a user comes to be: whoever calls is registered, a deleted user begins anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy import maintenance
+from tenancy.actor import Actor
+from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.identity import Identity
+from tenancy.models import AccessToken, User
+from tenancy.services.registered_users import registered_users
+from tenancy.user_ids import has_hidden_characters, require_user_id
+
+LONGEST_NAME, LONGEST_EMAIL = 255, 320
+"""Characters."""
+
+CREATED = User.Provenance.CREATE_ENDPOINT
+
+
+class MissingUserId(BadRequest):
+    wire_type = "MissingUserId"
+
+
+class EmptyName(BadRequest):
+    wire_type = "EmptyName"
+
+
+class UserExists(Conflict):
+    wire_type = "UserAlreadyExists"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What is to be known of a user. An empty `email` is none.
+
+    `own_token` is what the server's token that speaks for this very user says. Such a token is of a user who is there:
+    it registers nobody.
+    """
+
+    user_id: str
+    name: str
+    email: str
+    user_type: str
+    own_token: Identity | None = None
+
+
+def register_principal(
+    *, actor: Actor, name: str | None = None, email: str | None = None, user_type: str | None = None
+) -> User:
+    """The row of the user who acts, whatever role is assumed. What is given counts, then what is known, then the token.
+
+    Raises `EmptyName`, `BadRequest` (400) for what cannot be stored, `AuthenticationFailed` (401) for an access token
+    that has ended.
+    """
+    person = own_person(actor, name=name, email=email, user_type=user_type)
+    user, is_new = put_user(person, by=CREATED, if_there="complete")
+    given = {"name": name, "email": email, "user_type": user_type}
+    changed = {field: value for field, value in given.items() if value is not None and value != getattr(user, field)}
+    if changed and not is_new:
+        for field, value in changed.items():
+            setattr(user, field, value)
+        user.last_updated_with = CREATED
+        user.save()
+    return user
+
+
+def register_caller(*, actor: Actor) -> None:
+    """Make sure that whoever calls is registered; costs nothing for one who was seen here within the last minute.
+
+    A row without a name takes name and mail from the token. Nothing is done for callers that no token speaks for, and
+    in maintenance mode. Raises `AuthenticationFailed` (401) for an access token that has ended.
+    """
+    identity = actor.identity
+    if identity is None or registered_users.holds(identity.user_id):
+        return
+    if maintenance.is_read_only():
+        return
+    require_user_id(identity.user_id)
+    known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at").first()
+    if known is None or known[1] is not None or (not known[0] and identity.name):
+        put_user(own_person(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_there="complete")
+    registered_users.add(identity.user_id)
+
+
+def own_person(
+    actor: Actor, *, name: str | None = None, email: str | None = None, user_type: str | None = None
+) -> Person:
+    """Who acts; what is not given comes from the token.
+
+    Raises `MissingUserId` (400) for nobody, `EmptyName`, `BadRequest` and what `require_user_id` raises (400).
+    """
+    if actor.user_id is None:
+        raise MissingUserId("Nobody is known who asks, so the id of the user must be given")
+    user_id, own = require_user_id(actor.user_id), actor.identity
+    known_name = own and _storable(own.name, LONGEST_NAME)
+    known_email = own and _storable(own.email, LONGEST_EMAIL)
+    known_type = own.user_type if own else User.Type.HUMAN.value
+    return Person(
+        user_id,
+        (known_name or _nameless(user_id)) if name is None else checked_name(name),
+        (known_email or "") if email is None else checked_email(email),
+        user_type or known_type,
+        own_token=own if own and own.access_token_id is not None else None,
+    )
+
+
+def put_user(
+    person: Person, *, by: User.Provenance, if_there: Literal["refuse", "update", "complete"]
+) -> tuple[User, bool]:
+    """Write the row of a user: a new one, one that was deleted, or, as told, one that is there; whether it is new.
+
+    Raises `UserExists` (409) if told to refuse, `AuthenticationFailed` (401) for an access token that has ended.
+    """
+    try:
+        with write_transaction():
+            return _put_once(person, by, if_there)
+    except IntegrityError:  # another request made the row in between
+        with write_transaction():
+            return _put_once(person, by, if_there)
+
+
+def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User, bool]:
+    user = lock_user(person.user_id)
+    if person.own_token is not None:
+        _require_live(person.own_token, user)
+    if user is None:
+        user = User(id=person.user_id, name=person.name, email=person.email, user_type=person.user_type)
+        user.last_updated_with = by
+        user.set_unusable_password()
+        user.save(force_insert=True)
+        return user, True
+    if user.deleted_at is not None:
+        user.deleted_at = user.last_login = None
+        user.created_at = now()
+        write_person(user, person, by=by)
+        return user, True
+    if if_there == "refuse":
+        raise UserExists(f"User exists already: {person.user_id}")
+    if if_there == "update":
+        write_person(user, person, by=by)
+    elif not user.name:
+        write_person(user, Person(user.pk, person.name, user.email or person.email, user.user_type), by=by)
+    return user, False
+
+
+def _require_live(token: Identity, user: User | None) -> None:
+    """The verification of a token is remembered for some seconds, in which it and its user may come to their end.
+
+    Locks the token's row, behind that of the user: who deletes the user comes before this or after it.
+    """
+    row = lock_row(AccessToken, "id = %s", [token.access_token_id])
+    is_live = row is not None and row.revoked_at is None and row.expires_at > now()
+    if not is_live or user is None or user.deleted_at is not None:
+        raise AuthenticationFailed("The token has ended")
+
+
+def write_person(user: User, person: Person, *, by: User.Provenance) -> None:
+    """Replace what is known of a user whose row is locked."""
+    user.name, user.email, user.user_type = person.name, person.email, person.user_type
+    user.last_updated_with = by
+    user.save()
+
+
+def lock_user(user_id: str) -> User | None:
+    return lock_row(User, "id = %s", [user_id])
+
+
+def checked_name(name: str) -> str:
+    """Raises `EmptyName`, `BadRequest` (400)."""
+    if not name.strip():
+        raise EmptyName("The name of a user must not be empty")
+    if len(name) > LONGEST_NAME:
+        raise BadRequest(f"name: longer than {LONGEST_NAME} characters")
+    if has_hidden_characters(name):
+        raise BadRequest("name: must not hold control characters")
+    return name
+
+
+def checked_email(email: str | None) -> str:
+    """Empty for none. Raises `BadRequest` (400)."""
+    if not email or not email.strip():
+        return ""
+    if len(email) > LONGEST_EMAIL:
+        raise BadRequest(f"email: longer than {LONGEST_EMAIL} characters")
+    if has_hidden_characters(email):
+        raise BadRequest("email: must not hold control characters")
+    return email
+
+
+def _storable(text: str | None, longest: int) -> str:
+    """Whatever a token says, it must not keep its user out: what cannot be stored is left out of it."""
+    return "".join(character for character in text or "" if not has_hidden_characters(character))[:longest].strip()
+
+
+def _nameless(user_id: str) -> str:
+    return f"Nameless App with ID {user_id}"[:LONGEST_NAME]
