@@ -10,6 +10,10 @@ from icekeeper.kernel.errors import BadRequest
 LONGEST_SUBJECT = 127
 """Bytes of UTF-8."""
 
+RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
+"""Of this server's own: users of `icekeeper` are service accounts, those of the others are nobody."""
+
+_LOCAL_ID = re.compile(r"local~[A-Za-z0-9][A-Za-z0-9._@-]{0,119}", re.ASCII)
 _PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
 _HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of control characters, surrogates, line and paragraph separators."""
@@ -43,6 +47,27 @@ def require_user_id(text: str) -> str:
         raise InvalidUserId("A user id must not hold control characters")
     if len(subject.encode()) > LONGEST_SUBJECT:
         raise UserIdTooLong(f"The subject of a user id is longer than {LONGEST_SUBJECT} bytes")
+    return text
+
+
+def require_new_user_id(text: str) -> str:
+    """`require_user_id` for a user whom somebody else makes, or brings back.
+
+    Raises `InvalidUserId` (400) for the providers that are the server's own too, and for people without an identity
+    provider whose name is not as it must be.
+    """
+    provider = require_user_id(text).partition("~")[0]
+    if provider in RESERVED_PROVIDERS:
+        raise InvalidUserId(f"Users of the provider {provider} are made by the server alone")
+    return require_local_user_id(text) if provider == "local" else text
+
+
+def require_local_user_id(text: str) -> str:
+    """Return `text` if it can name one whom no identity provider knows. Raises `InvalidUserId` (400)."""
+    if not _LOCAL_ID.fullmatch(text):
+        raise InvalidUserId(
+            "Such a user is named local~<name>, at most 120 letters, digits, . _ @ or -, the first a letter or digit"
+        )
     return text
 
 

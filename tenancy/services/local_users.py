@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from django.contrib.auth.hashers import make_password
 
-from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import User
 from tenancy.selectors.access_tokens import require_on_server
+from tenancy.user_ids import require_local_user_id
 
 USER_ID_PREFIX: Final = "local~"
-_USER_ID = re.compile(r"local~[A-Za-z0-9][A-Za-z0-9._@-]{0,119}", re.ASCII)
-
-
-class InvalidLocalUser(BadRequest):
-    wire_type = "InvalidUserIdError"
 
 
 def create_local_user(*, actor: Actor, user_id: str) -> bool:
     """The user `local~<name>` is there on return; whether it was not before. One that was deleted is there again,
-    without the rights and tokens that it had. Raises `InvalidLocalUser` (400).
+    without the rights and tokens that it had. Raises `InvalidUserId` (400).
     """
     require_on_server(actor, Can.PROVISION_USERS)
-    if not _USER_ID.fullmatch(user_id):
-        raise InvalidLocalUser(
-            "Such a user is named local~<name>, at most 120 letters, digits, . _ @ or -, the first a letter or digit"
-        )
+    require_local_user_id(user_id)
     name = user_id.removeprefix(USER_ID_PREFIX)
     with write_transaction():
         _, is_new = User.objects.get_or_create(pk=user_id, defaults={"name": name, "password": make_password(None)})

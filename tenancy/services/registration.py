@@ -17,7 +17,7 @@ from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
 from tenancy.services.registered_users import registered_users
-from tenancy.user_ids import has_hidden_characters, require_user_id
+from tenancy.user_ids import has_hidden_characters, require_new_user_id, require_user_id
 
 LONGEST_NAME, LONGEST_EMAIL = 255, 320
 """Characters."""
@@ -117,7 +117,8 @@ def put_user(
 ) -> tuple[User, bool]:
     """Write the row of a user: a new one, one that was deleted, or, as told, one that is there; whether it is new.
 
-    Raises `UserExists` (409) if told to refuse, `AuthenticationFailed` (401) for an access token that has ended.
+    Raises `UserExists` (409) if told to refuse, `AuthenticationFailed` (401) for an access token that has ended,
+    `InvalidUserId` (400) for a new user who is not to be made so.
     """
     try:
         with write_transaction():
@@ -131,6 +132,8 @@ def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User,
     user = lock_user(person.user_id)
     if person.own_token is not None:
         _require_live(person.own_token, user)
+    if user is None or user.deleted_at is not None:
+        require_new_user_id(person.user_id)
     if user is None:
         user = User(id=person.user_id, name=person.name, email=person.email, user_type=person.user_type)
         user.last_updated_with = by

@@ -25,7 +25,7 @@ from tenancy.services.registration import (
     put_user,
     write_person,
 )
-from tenancy.user_ids import require_user_id
+from tenancy.user_ids import require_new_user_id
 
 
 class MissingUserName(BadRequest):
@@ -49,7 +49,7 @@ def register_user(
 
     What is not given of the caller comes from the token. Raises `Forbidden` (403) for others without the right to
     provision users; `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName` and what
-    `tenancy.user_ids.require_user_id` raises (400); `UserExists` (409) unless `update_if_exists`;
+    `tenancy.user_ids.require_new_user_id` raises (400); `UserExists` (409) unless `update_if_exists`;
     `AuthenticationFailed` (401) for oneself with an access token that has ended.
     """
     if user_id is None or user_id == actor.user_id:
@@ -90,7 +90,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
 
 
 def _somebody_else(actor: Actor, user_id: str, name: str | None, email: str | None, user_type: str | None) -> Person:
-    require_user_id(user_id)
+    require_new_user_id(user_id)
     require(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
     if name is None:
         raise MissingUserName("The name of another user must be given")

@@ -32,6 +32,8 @@ from tenancy.services.bootstrap import (
     bootstrap,
     reopen_bootstrap,
 )
+from tenancy.services.service_accounts import create_service_account
+from tenancy.user_ids import InvalidUserId
 from tests.fingerprint import Fingerprint
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
@@ -285,6 +287,22 @@ def test_ids_that_are_none(user_id: str) -> None:
     with pytest.raises(BadRequest, match="user id"):
         appoint_administrator(actor=INTERNAL, user_id=user_id)
     assert not User.objects.exists()
+
+
+@pytest.mark.parametrize("user_id", ["icekeeper~x", "system~x", "lakekeeper~x", "local~bad name!"])
+def test_nobody_is_made_in_the_name_of_the_server(everything: Callable[[], Fingerprint], user_id: str) -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    before = everything()
+    with pytest.raises(InvalidUserId):
+        appoint_administrator(actor=INTERNAL, user_id=user_id)
+    assert everything() == before
+
+
+def test_a_service_account_can_be_administrator() -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    robot = create_service_account(actor=INTERNAL, name="robot").user_id
+    assert appoint_administrator(actor=INTERNAL, user_id=robot) is True
+    assert grants() == {(robot, "admin", "server")}
 
 
 @contextmanager

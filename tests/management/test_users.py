@@ -18,6 +18,7 @@ from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
+from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
@@ -25,6 +26,8 @@ from tests.wsgi_client import Answer, ApiClient
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
 api = ApiClient("/management/v1")
+
+NOWHERE = "01a2021f-e3e0-75c2-97d1-5919c2df1d2e"
 
 
 @pytest.fixture
@@ -120,6 +123,16 @@ def test_others_are_provisioned(alice: CallerClient) -> None:
         ({"id": "oidc~" + "é" * 64}, "UserIdTooLongError"),
         ({"id": "oidc~" + "x" * 10_000}, "UserIdTooLongError"),
         ({"id": 7}, "BadRequestException"),
+        ({"id": f"icekeeper~{NOWHERE}"}, "InvalidUserIdError"),
+        ({"id": "icekeeper~x"}, "InvalidUserIdError"),
+        ({"id": "system~x"}, "InvalidUserIdError"),
+        ({"id": "lakekeeper~x"}, "InvalidUserIdError"),
+        ({"id": "local~bad name!"}, "InvalidUserIdError"),
+        ({"id": "local~-x"}, "InvalidUserIdError"),
+        ({"id": "local~x\n"}, "InvalidUserIdError"),
+        ({"id": "local~x~y"}, "InvalidUserIdError"),
+        ({"id": "local~\u00e4nne"}, "InvalidUserIdError"),
+        ({"id": "local~" + "x" * 121}, "InvalidUserIdError"),
     ],
 )
 def test_bad_users_are_refused(everything: Callable[[], Fingerprint], change: dict[str, Any], wire_type: str) -> None:
@@ -129,6 +142,24 @@ def test_bad_users_are_refused(everything: Callable[[], Fingerprint], change: di
     assert api.post("/user", body).refused(400, wire_type)
     if "id" not in change and "update-if-exists" not in change and None not in change.values():
         assert api.put(address("oidc~bob"), body).refused(400, wire_type)
+    assert everything() == before
+
+
+def test_people_without_an_identity_provider_are_provisioned() -> None:
+    body = {"id": "local~Ann.Lee@example-1.com", "name": "Ann", "user-type": "human"}
+    assert api.post("/user", body).status == 201
+    assert api.get(address(body["id"])).json()["id"] == body["id"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_service_accounts_are_not_provisioned(everything: Callable[[], Fingerprint], is_deleted: bool) -> None:
+    account = create_service_account(actor=INTERNAL, name="robot")
+    if is_deleted:
+        delete_service_account(actor=INTERNAL, account_id=account.pk)
+    before = everything()
+    body = {"id": account.user_id, "name": "Robot", "user-type": "application"}
+    assert api.post("/user", body).refused(400, "InvalidUserIdError", "icekeeper")
+    assert api.post("/user", {**body, "update-if-exists": True}).refused(400, "InvalidUserIdError", "icekeeper")
     assert everything() == before
 
 
