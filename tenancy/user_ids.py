@@ -41,10 +41,10 @@ def require_user_id(text: str) -> str:
     provider, tilde, subject = text.partition("~")
     if not tilde or not _PROVIDER.fullmatch(provider):
         raise InvalidUserId("A user id is <provider>~<subject>, the provider of lower-case letters, digits and -")
-    if not subject.strip():
-        raise EmptyUserId("A user id must have a subject behind the first ~")
     if has_hidden_characters(subject):
         raise InvalidUserId("A user id must not hold control characters")
+    if not subject.strip():
+        raise EmptyUserId("A user id must have a subject behind the first ~")
     if len(subject.encode()) > LONGEST_SUBJECT:
         raise UserIdTooLong(f"The subject of a user id is longer than {LONGEST_SUBJECT} bytes")
     return text

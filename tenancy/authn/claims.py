@@ -7,29 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from icekeeper.kernel.errors import BadRequest
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.claim_paths import claim_at
 from tenancy.authn.name_template import NameTemplate
 from tenancy.identity import Identity
+from tenancy.user_ids import require_user_id
 
-LONGEST_SUBJECT: Final = 127
-"""Bytes of UTF-8."""
 LONGEST_NAME: Final = 255
 LONGEST_EMAIL: Final = 320
 LONGEST_ROLE: Final = 255
-
-
-class EmptyUserId(BadRequest):
-    wire_type = "EmptyUserIdError"
-
-
-class UserIdTooLong(BadRequest):
-    wire_type = "UserIdTooLongError"
-
-
-class InvalidUserId(BadRequest):
-    wire_type = "InvalidUserIdError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +46,8 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules) -> Identity:
 
 
 def user_id(provider_id: str, subject: str) -> str:
-    """`<provider id>~<subject>`. Raises `EmptyUserId`, `UserIdTooLong` or `InvalidUserId` (400)."""
-    if not subject:
-        raise EmptyUserId("The subject of the token is empty")
-    if len(subject.encode(errors="surrogatepass")) > LONGEST_SUBJECT:
-        raise UserIdTooLong(f"The subject of the token is longer than {LONGEST_SUBJECT} bytes")
-    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in subject):
-        raise InvalidUserId("The subject of the token holds control characters")
-    return f"{provider_id}~{subject}"
+    """`<provider id>~<subject>`. Raises what `require_user_id` raises (400)."""
+    return require_user_id(f"{provider_id}~{subject}")
 
 
 def _own_name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:

@@ -10,7 +10,6 @@ from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
@@ -36,6 +35,7 @@ from tenancy.selectors.access_tokens import (
     require_somebody,
 )
 from tenancy.selectors.users import user_not_found
+from tenancy.services.registration import register_principal
 
 MOST_LIVE: Final = 100
 """Tokens of one user that have not ended."""
@@ -94,7 +94,7 @@ def create_token(
         raise BadRequest("expires-at: must not be given beside expires-in-seconds")
     with write_transaction():
         if owner == actor.user_id:
-            _register(actor)
+            register_principal(actor=actor)
         _lock_user(owner)
         bounds = _bounds(actor, owner, _lock_tokens(actor))
         granted = _granted(scopes, bounds)
@@ -242,22 +242,6 @@ def _end(at: datetime, *, expires_in: float | None, expires_at: datetime | None,
     if latest is not None and end > latest:
         raise BadRequest(f"A token does not outlive the one that it is made with, which ends at {latest.isoformat()}")
     return end
-
-
-def _register(actor: Actor) -> None:
-    """People whom another provider knows may come here before anybody wrote them down."""
-    identity = actor.identity
-    if identity is None or identity.access_token_id is not None:
-        return
-    User.objects.get_or_create(
-        pk=identity.user_id,
-        defaults={
-            "name": (identity.name or "")[:255],
-            "email": (identity.email or "")[:320],
-            "user_type": identity.user_type,
-            "password": make_password(None),
-        },
-    )
 
 
 def _lock_user(user_id: str) -> None:

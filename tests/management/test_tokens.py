@@ -289,6 +289,20 @@ def test_somebody_of_another_provider_is_written_down_with_the_first_token(acces
     assert (spoken_for.user_id, spoken_for.provider_id, spoken_for.roles) == ("oidc~carol", "oidc", ())
 
 
+def test_who_comes_first_for_a_token_is_registered_like_everybody() -> None:
+    identity = Identity("oidc~carol", "oidc", "human", name="Ca\x00rol\u2028", email="c" * 10_000)
+    actor = Actor(user_id="oidc~carol", identity=identity)
+    create_token(actor=actor, name="t")
+    carol = User.objects.get(pk="oidc~carol")
+    assert (carol.name, carol.email) == ("Carol", "c" * 320)
+    User.objects.update(deleted_at=now())
+    create_token(actor=actor, name="t")
+    assert User.objects.get(pk="oidc~carol").deleted_at is None, "a new beginning, as by any other call"
+    nameless = Actor(user_id="oidc~dave", identity=Identity("oidc~dave", "oidc", "human"))
+    create_token(actor=nameless, name="t")
+    assert User.objects.get(pk="oidc~dave").name == "Nameless App with ID oidc~dave"
+
+
 # --- ended -------------------------------------------------------------------------------------------------------
 
 

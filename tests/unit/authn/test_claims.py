@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.claims import ClaimRules, InvalidUserId, identity_of, user_id
+from tenancy.authn.claims import ClaimRules, identity_of, user_id
 from tenancy.authn.name_template import parse_template
 from tenancy.identity import Identity
+from tenancy.user_ids import EmptyUserId, InvalidUserId, UserIdTooLong
 
 OIDC = ClaimRules("oidc")
 
@@ -44,9 +45,24 @@ def test_no_subject() -> None:
             identity_of(claims, OIDC)
 
 
-def test_lone_surrogates_are_no_user_id() -> None:
-    with pytest.raises(InvalidUserId):
-        user_id("oidc", "\ud800")
+@pytest.mark.parametrize(
+    ("subject", "error"),
+    [
+        ("", EmptyUserId),
+        (" ", EmptyUserId),
+        ("\u3000", EmptyUserId),
+        ("\ud800", InvalidUserId),
+        ("a\u2028b", InvalidUserId),
+        ("a\u2029b", InvalidUserId),
+        ("a\x7fb", InvalidUserId),
+        ("a" * 128, UserIdTooLong),
+    ],
+)
+def test_subjects_that_no_address_could_name(subject: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        user_id("oidc", subject)
+    with pytest.raises(error):
+        identity_of({"sub": subject}, OIDC)
 
 
 # --- name ---------------------------------------------------------------------------------------------------------
