@@ -16,6 +16,7 @@ from management.api.base import BAD_PAGE, PAGE, ManagementView, no_body
 from management.api.search import SearchRequest, page_of_search
 from tenancy.authz.actions import Can
 from tenancy.models import User
+from tenancy.selectors.similarity import HITS
 from tenancy.selectors.users import get_user_for, list_users_for, search_users
 from tenancy.services.users import delete_user, register_user, update_user
 from tenancy.user_ids import require_user_id
@@ -214,13 +215,16 @@ class UserSearchView(ManagementView):
         operation_id="search_user",
         tags=TAGS,
         summary="Users whose name or mail is like a text, best first",
+        description=f"Without the right to list users there are {HITS} hits at most and none for an empty text, and no "
+        "further pages.",
         request=SearchUserRequest,
-        responses=answers({200: SearchUserResponse}, {400: BAD_PAGE}),
+        responses=answers({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),
     )
     def post(self, request: Request) -> Response:
         body = self.body(SearchUserRequest)
         user_type = body.get("user_type")
         users, token = search_users(
+            actor=self.actor,
             typed=body["search"],
             user_type=user_type,
             page=page_of_search("user-search", body, user_type),

@@ -39,7 +39,7 @@ def search(
     Only the first text may be spelled otherwise: mails of one company would all be alike. Nothing typed matches
     everything. `is_named` finds rows that are meant exactly, by another name than those.
     """
-    needle = name_key(typed[:LONGEST_SEARCH]).strip()[:LONGEST_SEARCH]
+    needle = needle_of(typed)
     named = {f"text_{number}": text for number, text in enumerate(texts)}
     spaced = Concat(Value(" "), texts[0], Value(" "), output_field=TextField())
     ranked = rows.alias(**named, spaced=spaced).annotate(rank=_rank(needle, list(named), is_named))
@@ -50,6 +50,11 @@ def search(
         ranked = ranked.filter(Q(rank__lt=rank) | Q(rank=rank, pk__gt=key))
     found: list[Any] = list(ranked.order_by("-rank", "pk")[: page.sql_limit])
     return page_of([(f"{row.rank} {row.pk}", row) for row in found], page)
+
+
+def needle_of(typed: str) -> str:
+    """What is looked for: empty when nothing was typed that could be."""
+    return name_key(typed[:LONGEST_SEARCH]).strip()[:LONGEST_SEARCH]
 
 
 def _rank(needle: str, names: Sequence[str], is_named: Q | None) -> Case:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Lower
 
@@ -10,10 +12,10 @@ from icekeeper.kernel.names import name_key
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import is_allowed, require
 from tenancy.models import Securable, User
 from tenancy.selectors.server import get_server
-from tenancy.selectors.similarity import search
+from tenancy.selectors.similarity import HITS, needle_of, search
 
 
 class UserNotFound(NotFound):
@@ -65,10 +67,24 @@ def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[
     return page_of([(user.pk, user) for user in found], page)
 
 
-def search_users(*, typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
+def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
     """Those whose name, mail or id matches what somebody typed, best first, and the next page's token.
 
-    No right is asked for: whoever may call at all may look for whom to share with.
+    Whoever may call at all may look for whom to share with, but not read the whole list: without the right to list
+    users nothing typed finds nobody, and there are `HITS` at most. Raises `Forbidden` (403) for further pages.
     """
+    server_id = get_server().server_id
+    if page.token:
+        require(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id)
+        return _search(typed, user_type, page)
+    if is_allowed(actor, Can.LIST_USERS, Securable.Type.SERVER, server_id):
+        return _search(typed, user_type, page)
+    if not needle_of(typed):
+        return [], None
+    found, _ = _search(typed, user_type, replace(page, size=HITS if page.size is None else min(page.size, HITS)))
+    return found, None
+
+
+def _search(typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:
     rows = users() if user_type is None else users().filter(user_type=user_type)
     return search(rows, typed, texts=[F("name_key"), Lower("email")], page=page, is_named=Q(pk=typed))

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.models import Server, User
 from tests.management.test_users import address, provision
-from tests.wsgi_client import ApiClient
+from tests.named_callers import CallerClient, NamedCallers
+from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
 
@@ -140,6 +144,46 @@ def test_ten_are_found_unless_more_are_asked_for() -> None:
             break
     assert len(pages) == len(set(pages)) == 25
     assert all(int(user_id[-2:]) % 2 for user_id in pages[:12]), "equal names come first"
+
+
+def test_who_may_not_list_users_does_not_by_searching(
+    bootstrapped: None, callers: NamedCallers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        User.objects.create(id=f"oidc~u{number:02}", name="Same Name", email=f"u{number}@example.com")
+    callers.person("mallory")
+    mallory = CallerClient("/management/v1", "mallory")
+
+    def ask(text: str, **more: Any) -> Answer:
+        return mallory.post("/search/user", {"search": text, **more})
+
+    assert len(ask("", **{"page-size": 100}).json()["users"]) == 12
+    first = ask("same name").json()
+    assert first.keys() == {"users", "next-page-token"}
+    asked = forbid(monkeypatch)
+    for nothing in ("", "   ", "\u3000", "\t\n"):
+        assert ask(nothing).json() == {"users": []}
+        assert ask(nothing, **{"page-size": 100, "user-type": "human"}).json() == {"users": []}
+        assert ask(nothing, **{"page-token": ""}).json() == {"users": []}
+    assert ask("same name").json() == {"users": first["users"]}, "ten, and no way to more"
+    assert ask("same name", **{"page-size": 1000}).json() == {"users": first["users"]}
+    assert ask("same name", **{"page-size": 3}).json() == {"users": first["users"][:3]}
+    for token in (first["next-page-token"], "forged"):
+        assert ask("same name", **{"page-token": token}).refused(403, "ForbiddenException", "list_users")
+    assert set(asked) == {(Can.LIST_USERS, f"server:{Server.objects.get().server_id}")}
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
+    """From now on nobody has any right; what is asked for."""
+    asked: list[tuple[Can, str]] = []
+
+    class Refusing(port.AllowAll):
+        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
+            asked.append((action, f"{securable_type.value}:{object_id}"))
+            return False
+
+    monkeypatch.setattr(port, "authorizer", Refusing)
+    return asked
 
 
 @pytest.mark.parametrize(

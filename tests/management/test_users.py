@@ -382,6 +382,7 @@ def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked:
     assert alice.get(f"{me}/roles").json() == {"roles": []}
     assert alice.get(f"{me}/roles/transitive").json() == {"roles": []}
     assert alice.post("/search/user", {"search": "al"}).json()["users"][0]["id"] == "oidc~alice"
+    assert asked.pop() == (Can.LIST_USERS, f"server:{Server.objects.get().server_id}"), "a search has more for some"
     assert alice.delete(me).status == 204
     assert asked == []
 
