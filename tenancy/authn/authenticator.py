@@ -53,9 +53,18 @@ class Authenticator(ABC):
     def is_for(self, token: str) -> bool:
         """Whether the token claims to be one of this provider's; decided without any verification."""
 
+    def looks_again_for(self, token: str) -> bool:
+        """As `is_for`, after another look at the provider, if one may be taken now; for tokens that nobody takes."""
+        return False
+
     @abstractmethod
     def verify(self, token: str) -> Verified:
         """Raises `AuthenticationFailed` with the reason for the log, or `ProviderUnavailable`."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a token that `is_for` takes is no other provider's: nobody else need look for it."""
+        return True
 
     @property
     def is_ready(self) -> bool:

@@ -53,14 +53,23 @@ class KeyedAuthenticator(Authenticator):
         """Whom verified claims speak for. Raises `AuthenticationFailed`, or `BadRequest` for an impossible user id."""
 
     def is_for(self, token: str) -> bool:
+        issuers, published = self._issuers_in(token), self._published.known
+        return bool(issuers) and (published is None or not self._issuers_of(published).isdisjoint(issuers))
+
+    def looks_again_for(self, token: str) -> bool:
+        """A provider may have another issuer than when it was looked at."""
+        issuers = self._issuers_in(token)
+        if not issuers:
+            return False
         try:
-            unverified = read_token(token)
-        except NoToken:
-            return False
-        wanted, published = self._expected.audiences, self._published.known
-        if not unverified.issuers or (wanted and wanted.isdisjoint(unverified.audiences)):
-            return False
-        return published is None or not self._issuers_of(published).isdisjoint(unverified.issuers)
+            self._published.get(lambda newest: not self._issuers_of(newest).isdisjoint(issuers))
+        except ProviderUnavailable as failure:
+            logger.info("%s could not be asked whether it has another issuer: %s", self.name, failure.reason)
+        return self.is_ready and self.is_for(token)
+
+    @property
+    def is_sure(self) -> bool:
+        return self.is_ready
 
     @property
     def is_ready(self) -> bool:
@@ -86,6 +95,15 @@ class KeyedAuthenticator(Authenticator):
         claims = unverified.claims  # from here on they are the provider's word
         expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
         return Verified(self.identity(claims), expires_at)
+
+    def _issuers_in(self, token: str) -> tuple[str, ...]:
+        """Those that a token for one of our audiences names; none for any other text."""
+        try:
+            unverified = read_token(token)
+        except NoToken:
+            return ()
+        wanted = self._expected.audiences
+        return () if wanted and wanted.isdisjoint(unverified.audiences) else unverified.issuers
 
     def _issuers_of(self, published: Published) -> frozenset[str]:
         return self._issuers | {published.issuer}

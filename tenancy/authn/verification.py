@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
@@ -12,7 +13,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from tenancy.authn.authenticator import AuthenticationFailed, ProviderUnavailable, Verified
+from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
 from tenancy.authn.providers import authenticators
 from tenancy.authn.revocations import revocations
 from tenancy.authn.unverified import NoToken, read_token
@@ -63,7 +64,8 @@ def identify(token: str) -> Identity:
     """Whom `token` speaks for.
 
     Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
-    are asked last, so that they hold up nobody else's tokens. Raises `AuthenticationFailed` (401) when none does,
+    are asked last, so that they hold up nobody else's tokens. For a token that is surely none of theirs, providers are
+    looked at anew: one may have changed its issuer. Raises `AuthenticationFailed` (401) when none does,
     `ProviderUnavailable` (503) when that may only be for want of a provider's keys.
     """
     if len(token) > LONGEST_TOKEN:
@@ -76,8 +78,7 @@ def identify(token: str) -> Identity:
         raise _refusal("it holds characters that no token has; was the Authorization header sent twice?")
     unavailable: ProviderUnavailable | None = None
     reasons = []
-    takers = [authenticator for authenticator in authenticators() if authenticator.is_for(token)]
-    for authenticator in sorted(takers, key=lambda taker: not taker.is_ready):
+    for authenticator in _takers(token):
         try:
             verified = authenticator.verify(token)
         except AuthenticationFailed as failure:
@@ -90,6 +91,15 @@ def identify(token: str) -> Identity:
     if unavailable is not None:
         raise unavailable
     raise _refusal("; ".join(reasons) or f"no provider of this server takes it ({_described(token)})")
+
+
+def _takers(token: str) -> Iterator[Authenticator]:
+    """Those to ask, in this order; who comes last is looked for only when nobody before has accepted the token."""
+    everybody = authenticators()
+    takers = [authenticator for authenticator in everybody if authenticator.is_for(token)]
+    yield from sorted(takers, key=lambda taker: not taker.is_ready)
+    if not any(taker.is_sure for taker in takers):
+        yield from (other for other in everybody if other not in takers and other.looks_again_for(token))
 
 
 def _refusal(reason: str) -> AuthenticationFailed:

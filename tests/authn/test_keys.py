@@ -95,6 +95,47 @@ def test_keys_that_moved(eager: None, provider: IdentityProvider, on: On, ask: A
     assert ask(provider.token()).status == 200
 
 
+def test_an_issuer_that_changed(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+    before = provider.token()
+    assert ask(before).status == 200
+    provider.published[DISCOVERY] = {"issuer": "https://moved.example"}
+    assert ask(provider.token(iss="https://moved.example")).status == 200
+    assert refused(ask(anew(provider, sub="other")))  # the earlier issuer is nobody's any more
+    assert ask(provider.token(iss="https://moved.example", sub="x")).status == 200
+
+
+def test_a_flood_of_unknown_issuers_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
+    connect_providers()
+    for number in range(50):
+        assert refused(ask(provider.token(iss=f"https://{number}.example")))
+    assert provider.asked == {DISCOVERY: 1, KEYS: 1}
+
+
+def test_an_unknown_issuer_while_the_provider_is_away(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
+    connect_providers()
+    provider.is_down = True
+    assert refused(ask(provider.token(iss="https://elsewhere.example")))
+    assert ask(provider.token()).status == 200
+
+
+def test_an_issuer_that_changed_to_what_no_other_provider_has(
+    eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address, LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address
+    )
+    connect_providers()
+    other_provider.published[DISCOVERY] = {"issuer": "https://moved.example"}
+    assert identify(other_provider.token(iss="https://moved.example")).user_id == "x~anna"
+    provider.is_down = other_provider.is_down = True
+    asked = provider.asked.total()
+    with pytest.raises(AuthenticationFailed):
+        identify(other_provider.token(iss="https://moved.example", exp=1))
+    assert provider.asked.total() == asked  # it is surely the other's
+
+
 def test_withdrawn_keys_are_forgotten_when_keys_grow_old(
     eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
 ) -> None:
