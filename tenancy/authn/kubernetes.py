@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
 from icekeeper.kernel import deadline
@@ -18,8 +19,10 @@ from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Pro
 from tenancy.authn.claim_paths import texts
 from tenancy.authn.claims import user_id
 from tenancy.authn.fetching import Fetcher, FetchFailed
-from tenancy.authn.jwks import UnusableKey, read_key_set
-from tenancy.authn.keyed import KeyedAuthenticator, Published
+from tenancy.authn.jwks import ALGORITHMS_OF, UnusableKey, read_key_set
+from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published
+from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.signatures import signing_key_id, verify_signature
 from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
 
@@ -29,7 +32,13 @@ PROVIDER_ID: Final = "kubernetes"
 LEGACY_ISSUERS: Final = frozenset({"kubernetes/serviceaccount", "https://kubernetes.default.svc.cluster.local"})
 MOST_REVIEWS: Final = 8
 """Reviews that one process asks for at once; others wait."""
+MOST_UNPROVEN: Final = 2
+"""As `MOST_REVIEWS`, of tokens that no known key of the cluster has signed."""
+MOST_REFUSED, REFUSED_SECONDS = 20, 10.0
+"""Refused reviews of such tokens in so many seconds, after which no more of them are asked about for a while."""
 LONGEST_NAME: Final = 255
+
+_EVERY_ALGORITHM: Final = frozenset().union(*ALGORITHMS_OF.values())
 
 SubjectSource = Literal["uid", "username"]
 
@@ -51,10 +60,28 @@ class Cluster:
         return replace(self.fetcher, bearer=token)
 
 
+class _Refusals:
+    """The last reviews that were refused, of tokens that anybody could have made."""
+
+    def __init__(self) -> None:
+        self._at: deque[float] = deque(maxlen=MOST_REFUSED)
+        self._lock = Lock()
+
+    def note(self) -> None:
+        with self._lock:
+            self._at.append(time.monotonic())
+
+    @property
+    def are_too_many(self) -> bool:
+        with self._lock:
+            return len(self._at) == MOST_REFUSED and time.monotonic() - self._at[0] < REFUSED_SECONDS
+
+
 class ReviewingAuthenticator(Authenticator):
     """Asks the API server about each token (TokenReview), so it also knows which accounts have been deleted.
 
-    `audiences` empty: it is asked about every token, of `issuers` only when there are any.
+    `audiences` empty: it is asked about every token, of `issuers` only when there are any. Tokens that a key of the
+    cluster has signed come first: others, which anybody can make, have few reviews and hold up only each other.
     """
 
     def __init__(
@@ -70,7 +97,15 @@ class ReviewingAuthenticator(Authenticator):
         self.name = name
         self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
         self._leeway = leeway
-        self._reviews = BoundedSemaphore(MOST_REVIEWS)
+        self._reviews, self._unproven = BoundedSemaphore(MOST_REVIEWS), BoundedSemaphore(MOST_UNPROVEN)
+        self._refusals = _Refusals()
+        self._published = Refreshed(
+            name,
+            lambda _: _published_by(cluster, _EVERY_ALGORITHM, name),
+            lifetime=KEYS_LIFETIME,
+            pause=LOOKS_PAUSE,
+            patience=2 * cluster.fetcher.timeout,
+        )
 
     def connect(self) -> None:
         """The API server itself is asked with the first token only: what may be wrong by settings is the files."""
@@ -97,8 +132,13 @@ class ReviewingAuthenticator(Authenticator):
 
     def verify(self, token: str) -> Verified:
         expires_at = self._expiry(token)
-        status = self._review(token).get("status")
+        is_proven = self._is_proven(token)
+        if not is_proven and self._refusals.are_too_many:
+            raise ProviderUnavailable(f"{self.name}: too many tokens were refused")
+        status = self._review(token, self._reviews if is_proven else self._unproven).get("status")
         if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
+            if not is_proven:
+                self._refusals.note()
             raise AuthenticationFailed(f"{self.name}: the API server does not accept it")
         if self._audiences and self._audiences.isdisjoint(texts(status.get("audiences"))):
             raise AuthenticationFailed(f"{self.name}: it is for another audience")
@@ -119,7 +159,22 @@ class ReviewingAuthenticator(Authenticator):
             raise AuthenticationFailed(f"{self.name}: it has expired")
         return float(expiry)
 
-    def _review(self, token: str) -> dict[str, Any]:
+    def _is_proven(self, token: str) -> bool:
+        """Whether a key of the cluster has signed it; not known where it names none that can be had.
+
+        Raises `AuthenticationFailed` when the key that it names has not.
+        """
+        try:
+            key_id, algorithm = signing_key_id(read_token(token), _EVERY_ALGORITHM)
+            keys = self._published.get(lambda newest: key_id in newest.keys).keys.get(key_id, ())
+        except (AuthenticationFailed, ProviderUnavailable):
+            return False
+        if not keys:
+            return False
+        verify_signature(token, keys, algorithm)
+        return True
+
+    def _review(self, token: str, reviews: BoundedSemaphore) -> dict[str, Any]:
         """The answer echoes the token, so nothing of it is ever logged."""
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
@@ -127,7 +182,7 @@ class ReviewingAuthenticator(Authenticator):
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         patience, left = self._cluster.fetcher.timeout, deadline.remaining()
         with waiting_for_others():
-            if not self._reviews.acquire(timeout=patience if left is None else min(patience, left)):
+            if not reviews.acquire(timeout=patience if left is None else min(patience, left)):
                 raise ProviderUnavailable(f"{self.name}: too many tokens wait for the API server")
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
@@ -136,7 +191,7 @@ class ReviewingAuthenticator(Authenticator):
                 logger.warning("%s cannot be asked about a token: %s", self.name, reason)
                 raise ProviderUnavailable(f"{self.name}: {reason}") from None
             finally:
-                self._reviews.release()
+                reviews.release()
 
 
 class KubernetesKeysAuthenticator(KeyedAuthenticator):
@@ -159,14 +214,19 @@ class KubernetesKeysAuthenticator(KeyedAuthenticator):
 
     def fetch(self, before: Published | None) -> Published:
         """The keys at the API server itself, wherever its discovery document says that others find them."""
-        fetcher, address = self._cluster.authorized(), f"{self._cluster.address}/openid/v1/jwks"
-        issuer = fetcher.get(f"{self._cluster.address}/.well-known/openid-configuration").get("issuer")
-        if not isinstance(issuer, str) or not issuer:
-            raise FetchFailed("the API server names no issuer")
-        try:
-            return Published(issuer, address, read_key_set(fetcher.get(address), self._algorithms, self.name))
-        except UnusableKey as reason:
-            raise FetchFailed(f"{address}: {reason}") from None
+        return _published_by(self._cluster, self._algorithms, self.name)
+
+
+def _published_by(cluster: Cluster, algorithms: frozenset[str], name: str) -> Published:
+    """Raises `FetchFailed`."""
+    fetcher, address = cluster.authorized(), f"{cluster.address}/openid/v1/jwks"
+    issuer = fetcher.get(f"{cluster.address}/.well-known/openid-configuration").get("issuer")
+    if not isinstance(issuer, str) or not issuer:
+        raise FetchFailed("the API server names no issuer")
+    try:
+        return Published(issuer, address, read_key_set(fetcher.get(address), algorithms, name))
+    except UnusableKey as reason:
+        raise FetchFailed(f"{address}: {reason}") from None
 
 
 def _account(claims: Mapping[str, Any]) -> Mapping[str, Any]:
