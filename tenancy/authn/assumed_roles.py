@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Lock
+from typing import Final
+from uuid import UUID
+
+from cachetools import TTLCache
+from django.conf import settings
 
 from icekeeper.kernel.errors import BadRequest, Forbidden
 from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.sql import fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.models import Role, Securable
+from tenancy.models import Securable
+
+REMEMBERED_SECONDS: Final = 5.0
+MOST_REMEMBERED: Final = 10_000
+
+_IS_THERE: Final = "SELECT 1 FROM tenancy_role WHERE id = %s"
 
 
 class InvalidRoleId(BadRequest):
@@ -24,6 +36,39 @@ class AssumeRoleForbidden(Forbidden):
     wire_type = "AssumeRoleForbidden"
 
 
+class KnownRoles:
+    """Roles that were there a moment ago. One that was deleted meanwhile has no rights that could be used."""
+
+    def __init__(self) -> None:
+        self._ids: TTLCache[UUID, None] = TTLCache(MOST_REMEMBERED, REMEMBERED_SECONDS)
+        self._lock = Lock()
+
+    def has(self, role_id: UUID) -> bool:
+        with self._lock:
+            if role_id in self._ids:
+                return True
+        if fetch_one(settings.READ_DATABASE, _IS_THERE, [role_id]) is None:
+            return False
+        with self._lock:
+            self._ids[role_id] = None
+        return True
+
+    def forget(self, role_id: UUID) -> None:
+        with self._lock:
+            self._ids.pop(role_id, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._ids.clear()
+
+
+known_roles: Final = KnownRoles()
+
+
+def unknown_role(role_id: UUID) -> UnknownAssumedRole:
+    return UnknownAssumedRole(f"There is no role {role_id} to assume (x-assume-role)")
+
+
 def assume_role(actor: Actor, wanted: str) -> Actor:
     """`actor` in the role whose id is `wanted`, of any project.
 
@@ -32,8 +77,8 @@ def assume_role(actor: Actor, wanted: str) -> Actor:
     role_id = parse_id(wanted.strip())
     if role_id is None:
         raise InvalidRoleId("x-assume-role must be the UUID of one role")
-    if not Role.objects.filter(pk=role_id).exists():
-        raise UnknownAssumedRole(f"There is no role {role_id} to assume (x-assume-role)")
+    if not known_roles.has(role_id):
+        raise unknown_role(role_id)
     try:
         require(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
     except Forbidden as refusal:

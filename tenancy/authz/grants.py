@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tenancy.actor import Actor
+from tenancy.authn.assumed_roles import unknown_role
 from tenancy.authz.securables import Ref, securable_id
-from tenancy.models import Grant
+from tenancy.models import Grant, Role
 from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN = "project_admin"
@@ -20,7 +21,10 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
         return
     on = securable_id(*securable)
     if actor.assumed_role is not None:
-        Grant.objects.create(securable_id=on, role_id=actor.assumed_role, privilege=privilege)
+        role = Role.objects.select_for_update(no_key=True).filter(pk=actor.assumed_role).first()
+        if role is None:  # deleted since the request came
+            raise unknown_role(actor.assumed_role)
+        Grant.objects.create(securable_id=on, role=role, privilege=privilege)
         return
     user = register_principal(actor=actor)
     Grant.objects.create(securable_id=on, user=user, privilege=privilege)

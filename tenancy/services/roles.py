@@ -16,6 +16,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
@@ -132,6 +133,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             raise role_not_found(role_id, project)
         delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
+    known_roles.forget(role_id)
 
 
 def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:

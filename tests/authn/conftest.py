@@ -9,6 +9,7 @@ from django.conf import settings
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.env import read_settings
+from tenancy.authn.assumed_roles import known_roles
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.providers import authenticators
 from tenancy.authn.verification import verified_tokens
@@ -65,6 +66,7 @@ def switch_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchOn]:
 def forget() -> None:
     authenticators.cache_clear()
     verified_tokens.clear()
+    known_roles.clear()
 
 
 @pytest.fixture

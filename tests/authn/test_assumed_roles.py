@@ -11,9 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tenancy.actor import Actor
+from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authn.requests import admit
 from tenancy.authz import port
 from tenancy.authz.actions import Can
+from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.models import Role, Securable
 from tenancy.selectors.projects import get_project
 from tests.authn.conftest import Ask
@@ -107,8 +109,23 @@ def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: 
         assert admitted(provider) == Actor(user_id="oidc~anna")
     assert len(queries) == 0
     with CaptureQueriesContext(connection) as queries:
-        admitted(provider, x_assume_role=str(role.pk))
+        for _ in range(3):
+            admitted(provider, x_assume_role=str(role.pk))
     assert len(queries) == 1
+
+
+def test_a_role_that_was_deleted_is_forgotten(on: Any, provider: IdentityProvider, role: Role, ask: Ask) -> None:
+    assert ask(provider.token(), x_assume_role=str(role.pk)).status == 200
+    assert ApiClient(f"/management/v1/role/{role.pk}").delete(Authorization=f"Bearer {provider.token()}").status == 204
+    assert ask(provider.token(), x_assume_role=str(role.pk)).refused(400, "InvalidAssumeRoleId")
+
+
+def test_a_role_that_is_deleted_while_it_makes_something(role: Role) -> None:
+    actor = Actor(user_id="oidc~anna", assumed_role=role.pk)
+    project = role.project_id
+    Role.objects.filter(pk=role.pk).delete()
+    with pytest.raises(UnknownAssumedRole):
+        grant_creator(actor, OWNERSHIP, (Securable.Type.PROJECT, project))
 
 
 def test_one_idempotency_key_is_another_in_a_role(

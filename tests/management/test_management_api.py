@@ -129,13 +129,11 @@ def test_folders_outside_the_root_are_refused(root: Path, bootstrapped: None, pa
         {"storage-credential": {"type": "s3"}},
         {"delete-profile": {"type": "soft"}},
         {"delete-profile": {"type": "later", "expiration-seconds": 5}},
-        {"delete-profile": {"type": "hard", "expiration-seconds": 5}},
         {"delete-profile": {"type": "soft", "expiration-seconds": -1}},
         {"delete-profile": {"type": "soft", "expiration-seconds": True}},
         {"delete-profile": {"type": "soft", "expiration-seconds": 1.5}},
         {"delete-profile": {"type": "soft", "expiration-seconds": "5"}},
         {"delete-profile": {"type": "soft", "expiration-seconds": 3_155_760_001}},
-        {"delete-profile": {"type": "soft", "expiration-seconds": 5, "more": 1}},
         {"allowed-format-versions": []},
         {"allowed-format-versions": [9]},
         {"allowed-format-versions": "2"},
@@ -193,3 +191,15 @@ def test_the_api_documents_are_served() -> None:
 def test_health() -> None:
     answer = call("GET", "/health")
     assert (answer.status, answer.json()["health"]) == (200, "ok")
+
+
+def test_a_delete_profile_may_have_members_of_the_other_kind_or_of_nobody(root: Path, bootstrapped: None) -> None:
+    """Clients that are made from a document send one shape for both kinds."""
+    for name, given, kept in (
+        ("a", {"type": "hard", "expiration-seconds": None}, {"type": "hard"}),
+        ("b", {"type": "hard", "expiration-seconds": 5}, {"type": "hard"}),
+        ("c", {"type": "soft", "expiration-seconds": 5, "x": 1}, {"type": "soft", "expiration-seconds": 5}),
+    ):
+        profile = {"type": "local", "path": str(root / name)}
+        made = api.post("/warehouse", {"warehouse-name": name, "storage-profile": profile, "delete-profile": given})
+        assert (made.status, made.json()["delete-profile"]) == (201, kept)
