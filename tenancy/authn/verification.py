@@ -12,7 +12,9 @@ from threading import Lock
 from typing import Final
 
 from cachetools import LRUCache
+from django.conf import settings
 
+from icekeeper.kernel.sql import fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
 from tenancy.authn.providers import authenticators
 from tenancy.authn.revocations import revocations
@@ -24,6 +26,7 @@ logger = logging.getLogger("icekeeper.authn")
 REMEMBERED_SECONDS: Final = 60.0
 MOST_REMEMBERED: Final = 10_000
 LONGEST_TOKEN: Final = 16_384
+_IS_ACTIVE: Final = "SELECT is_active FROM tenancy_user WHERE id = %s"
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """RFC 6750 §2.1."""
 
@@ -81,6 +84,7 @@ def identify(token: str) -> Identity:
     for authenticator in _takers(token):
         try:
             verified = authenticator.verify(token)
+            _require_active(verified.identity)
         except AuthenticationFailed as failure:
             reasons.append(failure.message)
         except ProviderUnavailable as failure:
@@ -100,6 +104,15 @@ def _takers(token: str) -> Iterator[Authenticator]:
     yield from sorted(takers, key=lambda taker: not taker.is_ready)
     if not any(taker.is_sure for taker in takers):
         yield from (other for other in everybody if other not in takers and other.looks_again_for(token))
+
+
+def _require_active(identity: Identity) -> None:
+    """A user who is blocked here is let in by no provider; one without a row yet may come. The tokens of this server
+    were looked up together with their users."""
+    if identity.access_token_id is None:
+        row = fetch_one(settings.READ_DATABASE, _IS_ACTIVE, [identity.user_id])
+        if row is not None and not row[0]:
+            raise AuthenticationFailed(f"{identity.user_id} is not active")
 
 
 def _refusal(reason: str) -> AuthenticationFailed:

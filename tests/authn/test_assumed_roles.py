@@ -105,12 +105,18 @@ def test_where_authentication_is_off_the_header_means_nothing(role: Role) -> Non
 
 
 def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: IdentityProvider, role: Role) -> None:
+    token = provider.token()
+    request: Any = _Request(authorization=f"Bearer {token}")
     with CaptureQueriesContext(connection) as queries:
-        assert admitted(provider) == Actor(user_id="oidc~anna")
+        assert admit(request, is_reading=True) == Actor(user_id="oidc~anna")
+    assert len(queries) == 1  # whether the user is blocked, once a verification
+    with CaptureQueriesContext(connection) as queries:
+        assert admit(request, is_reading=True) == Actor(user_id="oidc~anna")
     assert len(queries) == 0
     with CaptureQueriesContext(connection) as queries:
+        in_role: Any = _Request(authorization=f"Bearer {token}", x_assume_role=str(role.pk))
         for _ in range(3):
-            admitted(provider, x_assume_role=str(role.pk))
+            admit(in_role, is_reading=True)
     assert len(queries) == 1
 
 

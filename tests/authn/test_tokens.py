@@ -12,7 +12,8 @@ import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tenancy.authn.authenticator import Authenticator
-from tenancy.authn.verification import LONGEST_TOKEN, identify
+from tenancy.authn.verification import LONGEST_TOKEN, identify, verified_tokens
+from tenancy.models import User
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, encoded, sign
 from tests.wsgi_client import call
@@ -24,6 +25,16 @@ def test_a_good_token(provider: IdentityProvider, ask: Ask) -> None:
     assert ask(provider.token()).status == 200
     identity = identify(provider.token(name="Anna A", email="anna@example.com"))
     assert (identity.user_id, identity.name, identity.email) == ("oidc~anna", "Anna A", "anna@example.com")
+
+
+def test_a_user_who_is_blocked_here(provider: IdentityProvider, ask: Ask) -> None:
+    user = User.objects.create_user(id="oidc~anna")
+    token = provider.token()
+    assert ask(token).status == 200
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    verified_tokens.clear()
+    assert refused(ask(token))
+    assert ask(provider.token(sub="bob")).status == 200  # who has no row yet may come
 
 
 @pytest.mark.parametrize(
