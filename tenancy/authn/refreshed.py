@@ -76,12 +76,13 @@ class Refreshed(Generic[T]):
             flight = self._current_flight()
         if known is not None and serves and age < 2 * self._lifetime:
             return known  # whoever asks next finds the newer one
-        has_landed = flight is None or self._wait_for(flight)
+        has_landed = flight is not None and self._wait_for(flight)
         with self._lock:
             known, failure = self._known, self._failure
         if known is not None and (suffices(known) or (has_landed and failure is None)):
             return known
-        raise ProviderUnavailable(f"{self.name}: {failure or 'it did not answer in time'}")
+        reason = "it was asked a moment ago" if flight is None else "it did not answer in time"
+        raise ProviderUnavailable(f"{self.name}: {failure or reason}")
 
     def _current_flight(self) -> _Flight | None:
         """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""
