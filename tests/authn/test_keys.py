@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tenancy.authn import keyed
@@ -17,6 +18,7 @@ from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Pro
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
 from tenancy.authn.refreshed import MOST_HANGING
 from tenancy.authn.verification import identify, verified_tokens
+from tenancy.identity import Identity
 from tests.authn.conftest import Ask, SwitchOn, forget, refused
 from tests.identity_provider import (
     DISCOVERY,
@@ -169,9 +171,16 @@ def test_many_at_once_share_one_look(provider: IdentityProvider, on: On) -> None
         answers(200, _json(provider.documents()[KEYS]))(handler)
 
     provider.misbehave[KEYS] = slowly
+
+    def identified(token: str) -> Identity:
+        try:
+            return identify(token)
+        finally:
+            connections.close_all()  # this thread's own
+
     tokens = [provider.token(sub=f"user-{number}") for number in range(20)]
     with ThreadPoolExecutor(20) as pool:
-        asked = [pool.submit(identify, token) for token in tokens]
+        asked = [pool.submit(identified, token) for token in tokens]
         gate.set()
         assert {done.result().user_id for done in asked} == {f"oidc~user-{number}" for number in range(20)}
     assert provider.asked == {DISCOVERY: 1, KEYS: 1}
