@@ -12,9 +12,9 @@ from storage.secrets.port import SecretStore
 def secret_store() -> SecretStore:
     """The database, with `LAKEKEEPER__PG_ENCRYPTION_KEY`; on PostgreSQL nothing is kept without that.
 
-    Beside SQLite the signing key can stand in for it: both lie in the data folder, with the database.
+    Beside SQLite the signing key can stand in for it: both lie in the data folder, with the database. What was kept so
+    can still be read when a key is chosen later.
     """
     chosen = settings.ICEKEEPER.pg_encryption_key
-    if chosen is not None:
-        return DatabaseSecrets([chosen.get_secret_value()])
-    return DatabaseSecrets([settings.SECRET_KEY] if connection.vendor == "sqlite" else [])
+    keys = [] if chosen is None else [chosen.get_secret_value()]
+    return DatabaseSecrets([*keys, settings.SECRET_KEY] if connection.vendor == "sqlite" else keys)

@@ -125,6 +125,7 @@ def test_bootstrap_is_reopened_on_purpose_only() -> None:
     assert "--yes" in str(refused("reopen_bootstrap"))
     assert Server.objects.get().bootstrapped_at is not None
     assert run("reopen_bootstrap", "--yes") == "Bootstrap is open again.\n"
+    assert json.loads(run("reopen_bootstrap", "--yes", "--json")) == {"reopened": False}
     assert run("reopen_bootstrap", "--yes") == "The catalog is not bootstrapped: there is nothing to reopen.\n"
     assert run("bootstrap") == "The catalog is bootstrapped.\n"
 
@@ -365,6 +366,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tries]:
 def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) -> None:
     made = tries(OutOfReach("away"), NotMigrated("behind"))
     assert run("wait_for_db", "--backoff", "0.5") == "The databases are ready.\n"
+    assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
     assert (made.asked, made.slept) == ([True] * 3, [0.5, 0.5])
 
 

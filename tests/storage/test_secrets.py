@@ -59,6 +59,16 @@ def test_a_row_that_somebody_changed_is_not_read() -> None:
         store.get(secret_id)
 
 
+def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL keeps nothing without a key")
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
+    secret_id = secret_store().put(DOCUMENT)
+    own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("chosen later")})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    assert secret_store().get(secret_id) == DOCUMENT
+
+
 def test_without_a_key_only_the_embedded_database_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
     store = secret_store()

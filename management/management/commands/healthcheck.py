@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.kernel.json_text import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 
 LONGEST_WAIT = 10.0
@@ -24,6 +25,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-a", "--all", action="store_true", help="everything below")
         parser.add_argument("-d", "--check-db", action="store_true", help="the databases, from this process")
+        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
         parser.add_argument("-s", "--check-server", action="store_true", help="the server, by GET /health")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,9 +39,12 @@ class Command(BaseCommand):
                 problems.append(str(refusal))
         if asks_server:
             problems += _problems_of_the_server()
+        if options["json"]:
+            self.stdout.write(write_json({"ok": not problems, "problems": problems}).decode())
         if problems:
             raise CommandError("\n".join(problems))
-        self.stdout.write("ok")
+        if not options["json"]:
+            self.stdout.write("ok")
 
 
 def _problems_of_the_server() -> list[str]:

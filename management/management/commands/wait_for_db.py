@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.kernel.json_text import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 
 MAX_RETRIES = 10_000
@@ -31,6 +32,8 @@ class Command(BaseCommand):
             "-b", "--backoff", type=_seconds, default=2.0, metavar="SECONDS", help="between two tries; default: 2"
         )
 
+        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
     def handle(self, *args: Any, **options: Any) -> None:
         needs_migrations = options["check_migrations"] or not options["check_db"]
         for left in range(options["retries"], -1, -1):
@@ -38,13 +41,21 @@ class Command(BaseCommand):
                 check_databases(needs_migrations=needs_migrations)
             except UnusableDatabase as refusal:
                 if not refusal.may_pass or not left:
+                    self._tell_json(options, str(refusal))
                     raise CommandError(str(refusal)) from None
                 self.stderr.write(f"{refusal}; {left} more tries")
                 self.stderr.flush()
                 time.sleep(options["backoff"])
             else:
-                self.stdout.write("The databases are ready." if needs_migrations else "The databases answer.")
+                sentence = "The databases are ready." if needs_migrations else "The databases answer."
+                self._tell_json(options, None)
+                if not options["json"]:
+                    self.stdout.write(sentence)
                 return
+
+    def _tell_json(self, options: dict[str, Any], problem: str | None) -> None:
+        if options["json"]:
+            self.stdout.write(write_json({"ready": problem is None, "problem": problem}).decode())
 
 
 def _number(text: str) -> int:
