@@ -366,8 +366,8 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tries]:
 def test_waiting_ends_when_the_databases_are_ready(tries: Callable[..., Tries]) -> None:
     made = tries(OutOfReach("away"), NotMigrated("behind"))
     assert run("wait_for_db", "--backoff", "0.5") == "The databases are ready.\n"
-    assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
     assert (made.asked, made.slept) == ([True] * 3, [0.5, 0.5])
+    assert json.loads(run("wait_for_db", "--json")) == {"ready": True, "problem": None}
 
 
 def test_waiting_ends_when_it_was_long_enough(tries: Callable[..., Tries]) -> None:
