@@ -11,7 +11,7 @@ from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
-from tenancy.selectors.projects import requested_project_id
+from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.registration import register_caller
 
 NAMESPACE_SEPARATOR = "%1F"
@@ -54,11 +54,10 @@ class ConfigView(IcebergView):
     @operations.get_config
     def get(self, request: HttpRequest) -> HttpResponse:
         register_caller(actor=self.actor)  # first of all: whoever asks in vain is a user, too
-        header = request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")
         warehouse_id = find_warehouse_for(
             actor=self.actor,
             argument=request.GET.get("warehouse"),
-            project_id=requested_project_id(header),
+            project_id=requested_project_id(named_project_id(request.META)),
         )
         request.META["icekeeper.warehouse"] = str(warehouse_id)
         answer: dict[str, Any] = {

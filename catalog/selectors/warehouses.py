@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from uuid import UUID
 
 from django.conf import settings
@@ -15,9 +14,9 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
+from tenancy.selectors.projects import is_project_id
 
 _FIND = "SELECT id FROM storage_warehouse WHERE project_id = %s AND name_key = %s AND status = 'active'"
-_PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 _IS_THERE = "SELECT 1 FROM storage_warehouse WHERE id = %s"
@@ -42,7 +41,7 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
     if not argument:
         raise WarehouseNotGiven("The query parameter warehouse is required")
     left, slash, right = argument.partition("/")
-    if slash and _PROJECT_ID.fullmatch(left):
+    if slash and is_project_id(left):
         project_id, name = left, right
     else:
         name = argument

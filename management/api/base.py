@@ -20,7 +20,7 @@ from icekeeper.kernel.raw_path import decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project
+from tenancy.selectors.projects import get_project, named_project_id
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -63,7 +63,7 @@ class ManagementView(APIView):
 
     def project(self, named: str | None = None) -> Project:
         """The project that the request means: `named` in its path or body, else by header, else the default one."""
-        return get_project(named or header_project_id(self.request))
+        return get_project(named or named_project_id(self.request.META))
 
     @property
     def warehouse_id(self) -> UUID:
@@ -99,7 +99,3 @@ def no_body() -> HttpResponse:
     answer = HttpResponse(status=200)
     del answer.headers["Content-Type"]
     return answer
-
-
-def header_project_id(request: Request) -> str | None:
-    return request.META.get("HTTP_X_PROJECT_ID") or request.META.get("HTTP_X_PROJECT_IDENT")

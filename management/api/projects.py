@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView, header_project_id
+from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from tenancy.models import Project
-from tenancy.selectors.projects import get_project_for, list_projects_for, require_project_id
+from tenancy.selectors.projects import get_project_for, list_projects_for, named_project_id, require_project_id
 from tenancy.services.projects import create_project, delete_project, rename_project
 
 TAGS = ["project"]
@@ -58,7 +58,7 @@ class ProjectView(ManagementView):
         responses=answers({200: ProjectResponse}, PROJECT_REFUSALS),
     )
     def get(self, request: Request) -> Response:
-        return Response(project_json(get_project_for(actor=self.actor, given=header_project_id(request))))
+        return Response(project_json(get_project_for(actor=self.actor, given=named_project_id(request.META))))
 
     @extend_schema(
         operation_id="create_project",

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from management.services.calls import SECONDS_AN_HOUR, Call, Tally
+from tenancy.selectors.projects import named_project_id
 
 MOST_KEYS: Final = 10_000
 """Different calls that are told apart between two writes. Whoever invents warehouses or projects ends in the sum."""
@@ -79,7 +80,7 @@ def count_request(request: HttpRequest, response: HttpResponseBase) -> None:
     warehouse: str | None = meta.get("icekeeper.warehouse") or named.get("prefix") or named.get("warehouse_id")
     if warehouse is not None and len(warehouse) != ID_LENGTH:
         warehouse = None
-    project: str | None = meta.get("HTTP_X_PROJECT_ID") or meta.get("HTTP_X_PROJECT_IDENT")
+    project: str | None = named_project_id(meta)
     if project is not None:
         project = project[: LONGEST_PROJECT + 1]  # still too long to be one
     call_counter.count(method, match.route, response.status_code, warehouse=warehouse, project=project)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 
@@ -26,9 +28,18 @@ class ProjectNotFound(NotFound):
     wire_type = "ProjectNotFound"
 
 
+def is_project_id(text: str) -> bool:
+    return _PROJECT_ID.fullmatch(text) is not None
+
+
+def named_project_id(meta: Mapping[str, Any]) -> str | None:
+    """What the header `x-project-id` (or its former name) of a request says, as it was sent; from the WSGI environ."""
+    return meta.get("HTTP_X_PROJECT_ID") or meta.get("HTTP_X_PROJECT_IDENT")
+
+
 def require_project_id(text: str) -> str:
     """Raises `MalformedProjectId` (400) for what cannot be one."""
-    if not _PROJECT_ID.fullmatch(text):
+    if not is_project_id(text):
         raise MalformedProjectId("A project id is made of letters, digits, _ and -, at most 128")
     return text
 
