@@ -20,6 +20,7 @@ from tenancy.authn.providers import authenticators
 from tenancy.authn.revocations import revocations
 from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
+from tenancy.user_ids import require_user_id
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -84,6 +85,7 @@ def identify(token: str) -> Identity:
     for authenticator in _takers(token):
         try:
             verified = authenticator.verify(token)
+            require_user_id(verified.identity.user_id)
             _require_active(verified.identity)
         except AuthenticationFailed as failure:
             reasons.append(failure.message)

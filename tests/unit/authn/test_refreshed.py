@@ -12,6 +12,8 @@ from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
 from tenancy.authn.refreshed import Refreshed
 
+pytestmark = pytest.mark.django_db  # who waits gives the database's connection back
+
 
 class Clock:
     now = 1000.0
