@@ -17,6 +17,8 @@ _LOCAL_ID = re.compile(r"local~[A-Za-z0-9][A-Za-z0-9._@-]{0,119}", re.ASCII)
 _PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
 _HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of control characters, surrogates, line and paragraph separators."""
+_JOINERS = "\u200c\u200d"
+"""Format characters that scripts need; others only hide or turn what is read."""
 
 
 class EmptyUserId(BadRequest):
@@ -72,4 +74,8 @@ def require_local_user_id(text: str) -> str:
 
 
 def has_hidden_characters(text: str) -> bool:
-    return any(unicodedata.category(character) in _HIDDEN for character in text)
+    for character in text:
+        category = unicodedata.category(character)
+        if category in _HIDDEN or (category == "Cf" and character not in _JOINERS):
+            return True
+    return False

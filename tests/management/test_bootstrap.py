@@ -175,6 +175,7 @@ def test_the_second_one_changes_nothing(with_tokens: None, everything: Callable[
         ({"user-name": "x" * 10_000}, "BadRequestException", "user-name"),
         ({"user-name": "a\x00b"}, "BadRequestException", "user-name"),
         ({"user-name": "a\nb"}, "BadRequestException", "name: must not hold control characters"),
+        ({"user-name": "a\u202eb"}, "BadRequestException", "name: must not hold control characters"),
         ({"user-name": 7}, "BadRequestException", "user-name"),
         ({"user-name": ["x"]}, "BadRequestException", "user-name"),
         ({"user-email": "x" * 321}, "BadRequestException", "user-email"),
