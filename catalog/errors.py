@@ -13,7 +13,6 @@ from icekeeper.kernel.errors import (
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
 )
 
 _NO_SUCH = {"table": NoSuchTable, "view": NoSuchView, "generic-table": NoSuchGenericTable}
@@ -96,10 +95,6 @@ class GenericTableAlreadyExists(NameTaken):
 def noun(kind: str) -> str:
     """How a sentence about a tabular of `kind` begins."""
     return kind.replace("-", " ").capitalize()
-
-
-def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
-    return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
 
 def no_such_namespace(levels: Levels) -> NoSuchNamespace:

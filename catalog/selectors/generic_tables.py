@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_tabular, no_such_warehouse
+from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.tabulars import require_listing
@@ -16,6 +16,7 @@ from icekeeper.kernel.errors import NoSuchGenericTable
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -7,13 +7,14 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_namespace, no_such_warehouse
+from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
 from catalog.models.namespace import shown_properties
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

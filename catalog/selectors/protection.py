@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from catalog.errors import no_such_id, no_such_warehouse
+from catalog.errors import no_such_id
 from catalog.models import Namespace, Tabular
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_namespace, no_such_tabular, no_such_warehouse
+from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
@@ -18,6 +18,7 @@ from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
+from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
 from storage.profiles.options import verifies_metadata_on_load

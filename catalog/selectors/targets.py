@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from catalog.errors import no_such_namespace, no_such_tabular, no_such_warehouse
+from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import read_document
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.sql import Row, as_uuid, fetch_one
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

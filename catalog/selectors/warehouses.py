@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_warehouse
 from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import as_uuid, fetch_one
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

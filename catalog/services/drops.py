@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from catalog.errors import Protected, no_such_tabular, no_such_warehouse, noun
+from catalog.errors import Protected, no_such_tabular, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded
@@ -15,6 +15,7 @@ from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import hide, retire
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 

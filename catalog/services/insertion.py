@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError
 
-from catalog.errors import Protected, already_exists, no_such_namespace, no_such_warehouse, noun
+from catalog.errors import Protected, already_exists, no_such_namespace, noun
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular
@@ -35,6 +35,7 @@ from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogErro
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.sql import execute, fetch_all, lock_row
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside

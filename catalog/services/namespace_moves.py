@@ -9,13 +9,7 @@ from django.db import IntegrityError
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Substr
 
-from catalog.errors import (
-    ChildNamespaceProtected,
-    NamespaceProtected,
-    no_such_id,
-    no_such_namespace,
-    no_such_warehouse,
-)
+from catalog.errors import ChildNamespaceProtected, NamespaceProtected, no_such_id, no_such_namespace
 from catalog.identifiers import (
     MAX_DEPTH,
     MAX_KEY_BYTES,
@@ -33,6 +27,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import AlreadyExists, BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import RestrictedError
 
-from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace, no_such_warehouse
+from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.services.locations import lock_warehouse, require_outside_tabulars
@@ -26,6 +26,7 @@ from icekeeper.kernel.errors import (
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.profiles.location import location_inside, new_location_inside
 from tenancy.actor import Actor

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
 
-from catalog.errors import no_such_warehouse
 from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
@@ -30,6 +29,7 @@ from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUn
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.io.port import ObjectStore
 from storage.io.stores import store_for
 from storage.models import Warehouse

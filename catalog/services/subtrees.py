@@ -13,7 +13,6 @@ from catalog.errors import (
     NamespaceHasRunningTabularExpirations,
     NamespaceProtected,
     no_such_namespace,
-    no_such_warehouse,
 )
 from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
@@ -23,6 +22,7 @@ from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -7,13 +7,14 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from catalog.errors import TabularHasRunningExpiration, no_such_id, no_such_warehouse, noun
+from catalog.errors import TabularHasRunningExpiration, no_such_id, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.services.locations import lock_warehouse
 from catalog.services.retirement import AT_ONCE, cancel_expirations
 from icekeeper.kernel.errors import AlreadyExists, BadRequest
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require, require_each

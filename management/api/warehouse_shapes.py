@@ -7,20 +7,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.api_shapes import KebabSerializer, Number, Text
 from management.api.storage_shapes import StorageCredentialField, StorageProfileField
 from storage.credentials.kinds import CREDENTIAL_TYPES, TYPES
 from storage.models import Warehouse
 from storage.profiles import kinds as profile_kinds
-
-
-class FormatVersion(serializers.IntegerField):
-    """A JSON number; DRF's own field also takes texts and booleans."""
-
-    def to_internal_value(self, data: Any) -> int:
-        if type(data) is not int:
-            self.fail("invalid")
-        return super().to_internal_value(data)
 
 
 class DeleteProfile(KebabSerializer):
@@ -51,9 +42,9 @@ class CreateWarehouseRequest(KebabSerializer):
     storage_credential = StorageCredentialField(help_text="A local warehouse takes none")
     delete_profile = DeleteProfileField(required=False, allow_null=True)
     allowed_format_versions = serializers.ListField(
-        child=FormatVersion(), required=False, allow_null=True, max_length=100, help_text="Default: 1, 2 and 3"
+        child=Number(), required=False, allow_null=True, max_length=100, help_text="Default: 1, 2 and 3"
     )
-    default_format_version = FormatVersion(
+    default_format_version = Number(
         required=False, allow_null=True, help_text="Of tables that name none; default: 2 if allowed, else the highest"
     )
     managed_by = managed_by_field(required=False, allow_null=True)
@@ -70,9 +61,9 @@ class UpdateDeleteProfileRequest(KebabSerializer):
 
 class UpdateFormatVersionPolicyRequest(KebabSerializer):
     allowed_format_versions = serializers.ListField(
-        child=FormatVersion(), max_length=100, help_text="What tables may be made in and upgraded to"
+        child=Number(), max_length=100, help_text="What tables may be made in and upgraded to"
     )
-    default_format_version = FormatVersion(
+    default_format_version = Number(
         required=False, allow_null=True, help_text="Of tables that name none; default: 2 if allowed, else the highest"
     )
 

@@ -6,7 +6,8 @@ A member that is left out says nothing: a new object gets the default, one that 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -16,7 +17,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key, require_name
-from storage.services.warehouse_rules import LONGEST_EXPIRATION_SECONDS, MAX_NAME_BYTES, SUPPORTED_FORMAT_VERSIONS
+from storage.services.warehouse_rules import (
+    LONGEST_EXPIRATION_SECONDS,
+    SUPPORTED_FORMAT_VERSIONS,
+    checked_warehouse_name,
+)
+from tenancy.services.projects import checked_project_name
 from tenancy.services.registration import LONGEST_EMAIL
 from tenancy.user_ids import require_user_id
 
@@ -31,31 +37,16 @@ class WrongDeclaration(Exception):
         self.problems = problems
 
 
-def _user_id(value: str) -> str:
-    try:
-        return require_user_id(value)
-    except BadRequest as refusal:
-        raise ValueError(refusal.message) from None
+def _as(check: Callable[[str], str]) -> AfterValidator:
+    """A text that the service which keeps it takes."""
 
+    def checked(value: str) -> str:
+        try:
+            return check(value)
+        except BadRequest as refusal:
+            raise ValueError(refusal.message) from None
 
-def _name(value: str) -> str:
-    """Of a user; those of projects and warehouses have a bound in bytes, too."""
-    try:
-        return require_name(value, "name")
-    except BadRequest as refusal:
-        raise ValueError(refusal.message) from None
-
-
-def _short_name(value: str) -> str:
-    if len(_name(value).encode()) > MAX_NAME_BYTES:
-        raise ValueError(f"longer than {MAX_NAME_BYTES} bytes")
-    return value
-
-
-def _warehouse_name(value: str) -> str:
-    if "/" in value:
-        raise ValueError("must not hold a slash")
-    return _short_name(value)
+    return AfterValidator(checked)
 
 
 def _warehouse_id(value: str) -> UUID:
@@ -65,7 +56,10 @@ def _warehouse_id(value: str) -> UUID:
     return warehouse_id
 
 
-UserId = Annotated[str, AfterValidator(_user_id)]
+UserId = Annotated[str, _as(require_user_id)]
+UserName = Annotated[str, _as(partial(require_name, what="name"))]
+ProjectName = Annotated[str, _as(checked_project_name)]
+WarehouseName = Annotated[str, _as(checked_warehouse_name)]
 ProjectId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
 FormatVersion = Annotated[int, Field(ge=1, le=4)]
 
@@ -83,7 +77,7 @@ class Entry(BaseModel):
 
 class Administrator(Entry):
     user_id: UserId
-    user_name: Annotated[str, AfterValidator(_name)] | None = None
+    user_name: UserName | None = None
     user_email: Annotated[str, Field(max_length=LONGEST_EMAIL)] | None = None
     user_type: Literal["human", "application"] | None = None
     is_operator: bool = False
@@ -91,7 +85,7 @@ class Administrator(Entry):
 
 class DeclaredProject(Entry):
     project_id: ProjectId
-    project_name: Annotated[str, AfterValidator(_short_name)]
+    project_name: ProjectName
 
 
 class DeleteProfile(Entry):
@@ -107,7 +101,7 @@ class DeleteProfile(Entry):
 class DeclaredWarehouse(Entry):
     """Known by its name in its project; with `warehouse-id`, by that, and then the name may be a new one."""
 
-    warehouse_name: Annotated[str, AfterValidator(_warehouse_name)]
+    warehouse_name: WarehouseName
     warehouse_id: Annotated[str, AfterValidator(_warehouse_id)] | None = None
     project_id: ProjectId | None = None
     storage_profile: dict[str, Any]
@@ -116,6 +110,7 @@ class DeclaredWarehouse(Entry):
     allowed_format_versions: Annotated[list[FormatVersion], Field(min_length=1)] | None = None
     default_format_version: FormatVersion | None = None
     protected: bool | None = None
+    managed_by: Literal["self-managed", "instance-admin"] | None = None
 
     @property
     def project(self) -> str:

@@ -19,6 +19,7 @@ from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
     set_format_version_policy,
+    set_managed_by,
     set_warehouse_protection,
 )
 from storage.services.warehouse_storage import read_new_credential
@@ -171,6 +172,7 @@ def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None
         delete_profile=entry.delete_profile.as_stored() if entry.delete_profile else None,
         allowed_format_versions=entry.allowed_format_versions,
         default_format_version=entry.default_format_version,
+        managed_by=entry.managed_by or Warehouse.ManagedBy.SELF_MANAGED,
     )
     if entry.protected:
         set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
@@ -226,4 +228,10 @@ def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[s
             "set-warehouse-protection",
             f"switch the protection {'on' if entry.protected else 'off'}",
             partial(set_warehouse_protection, **about, is_protected=entry.protected),
+        )
+    if entry.managed_by is not None and entry.managed_by != warehouse.managed_by:
+        yield (
+            "set-managed-by",
+            f"set the manager to {entry.managed_by}",
+            partial(set_managed_by, **about, managed_by=entry.managed_by),
         )

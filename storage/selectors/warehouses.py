@@ -3,18 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from icekeeper.kernel.errors import NoSuchWarehouse
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.paging import Page, page_of
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import authorizer, require
 from tenancy.models import Project, Securable
-
-
-def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:
-    return NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
 
 
 def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:

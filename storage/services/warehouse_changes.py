@@ -13,10 +13,10 @@ from icekeeper.kernel.errors import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.selectors.warehouses import no_such_warehouse
 from storage.services.occupancy import name_taken
-from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_name
+from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
@@ -52,7 +52,7 @@ def count_change(warehouse: Warehouse, *fields: str) -> None:
 
 def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
     """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
-    checked = checked_name(new_name)
+    checked = checked_warehouse_name(new_name)
     try:
         with _changing(actor, Can.RENAME, warehouse_id) as warehouse:
             if warehouse.status != Warehouse.Status.ACTIVE:

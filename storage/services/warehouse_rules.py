@@ -32,7 +32,7 @@ class DefaultFormatVersionNotAllowed(BadRequest):
     wire_type = "DefaultFormatVersionNotAllowed"
 
 
-def checked_name(name: str) -> str:
+def checked_warehouse_name(name: str) -> str:
     """Raises `EmptyWarehouseName`, `WarehouseNameTooLong`, `BadRequest`.
 
     A slash is refused, as clients name a warehouse `<project id>/<name>`.

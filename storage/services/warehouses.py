@@ -14,7 +14,7 @@ from storage.io.stores import make_base
 from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
 from storage.services.occupancy import lock_places, name_taken, require_free_name, require_free_place
-from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_name
+from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from storage.services.warehouse_storage import keep_credential, read_new_credential
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -47,7 +47,7 @@ def create_warehouse(
     require(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
     if managed_by != Warehouse.ManagedBy.SELF_MANAGED:
         require_instance_admin(actor)
-    warehouse = Warehouse(id=new_id(), project=project, name=checked_name(name), managed_by=managed_by)
+    warehouse = Warehouse(id=new_id(), project=project, name=checked_warehouse_name(name), managed_by=managed_by)
     warehouse.name_key = name_key(warehouse.name)
     warehouse.delete_profile = checked_delete_profile(delete_profile)
     policy = checked_format_policy(allowed_format_versions, default_format_version)

@@ -48,7 +48,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
     Raises `EmptyProjectName`, `ProjectNameTooLong`, `MalformedProjectId` (400), `ProjectIdAlreadyExists`,
     `ProjectNameAlreadyExists` (409).
     """
-    checked = _checked_name(name)
+    checked = checked_project_name(name)
     wanted = str(new_id()) if project_id is None else require_project_id(project_id)
     server_id = get_server().server_id
     require(actor, Can.CREATE_PROJECT, Securable.Type.SERVER, server_id)
@@ -72,7 +72,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
 
 def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
-    checked = _checked_name(new_name)
+    checked = checked_project_name(new_name)
     try:
         with write_transaction():
             project = _locked_for(actor, Can.RENAME, project_id)
@@ -108,7 +108,8 @@ def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:
     return project
 
 
-def _checked_name(name: str) -> str:
+def checked_project_name(name: str) -> str:
+    """Raises `EmptyProjectName`, `ProjectNameTooLong`, `BadRequest`."""
     if not name.strip():
         raise EmptyProjectName("The name of a project must not be empty")
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:

@@ -66,6 +66,7 @@ def full(storage_root: Path) -> dict[str, Any]:
                 "allowed-format-versions": [3, 2],
                 "default-format-version": 2,
                 "protected": True,
+                "managed-by": "instance-admin",
             },
             {
                 "warehouse-name": "Sandbox",
@@ -119,6 +120,7 @@ def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, 
         "sales", True, [2, 3], 2
     )  # fmt: skip
     assert sales.delete_profile == {"type": "soft", "expiration-seconds": 604800}
+    assert sales.managed_by == "instance-admin"
     sandbox = Warehouse.objects.get(project_id="lab")
     assert (sandbox.name, sandbox.protected, sandbox.allowed_format_versions, sandbox.delete_profile) == (
         "Sandbox", False, [1, 2, 3], {"type": "hard"}
@@ -141,6 +143,7 @@ def test_differences_are_applied(full: Any, declared: Any, everything: Any) -> N
     sales, sandbox = full["warehouses"]
     sales |= {"delete-profile": {"type": "hard"}, "protected": False, "allowed-format-versions": [2]}
     sandbox |= {"warehouse-name": "sandbox", "protected": True, "default-format-version": 3}
+    sandbox["managed-by"] = "instance-admin"
     place, before = declared(full), everything()
     planned = json.loads(run(place, "--dry-run", "--json"))
     assert everything() == before
@@ -153,12 +156,14 @@ def test_differences_are_applied(full: Any, declared: Any, everything: Any) -> N
         ("warehouses[1]", "rename-warehouse"),
         ("warehouses[1]", "set-format-version-policy"),
         ("warehouses[1]", "set-warehouse-protection"),
+        ("warehouses[1]", "set-managed-by"),
     ]
     assert json.loads(run(place, "--json")) == planned | {"dry-run": False}
     made = {warehouse.name: warehouse for warehouse in Warehouse.objects.all()}
     assert (made["sales"].delete_profile, made["sales"].protected) == ({"type": "hard"}, False)
     assert (made["sales"].allowed_format_versions, made["sales"].default_format_version) == ([2], 2)
     assert (made["sandbox"].protected, made["sandbox"].default_format_version) == (True, 3)
+    assert made["sandbox"].managed_by == "instance-admin"
     assert Project.objects.get(pk="lab").name == "Lab"
     assert run(place) == NOTHING
 
@@ -179,7 +184,7 @@ def test_what_a_declaration_does_not_name_stays(full: Any, declared: Any, everyt
     run(declared(full))
     before = everything()
     del full["warehouses"][1], full["projects"], full["administrators"]
-    for member in ("delete-profile", "allowed-format-versions", "default-format-version", "protected"):
+    for member in ("delete-profile", "allowed-format-versions", "default-format-version", "protected", "managed-by"):
         del full["warehouses"][0][member]
     assert run(declared(full)) == NOTHING
     assert run(declared({})) == NOTHING
@@ -280,10 +285,10 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         (entry("projects", project_id="a b"), "projects[0].project-id: must match"),
         (entry("projects", project_id="p\n"), "projects[0].project-id: must match"),
         (entry("projects", project_id="p" * 129), "projects[0].project-id: must match"),
-        (entry("projects", project_name=" "), "projects[0].project-name: Invalid name: must not be empty"),
-        (entry("projects", project_name="ü" * 65), "projects[0].project-name: longer than 128 bytes"),
+        (entry("projects", project_name=" "), "projects[0].project-name: The name of a project must not be empty"),
+        (entry("projects", project_name="ü" * 65), "projects[0].project-name: The name of a project must not be longer than 128 bytes"),
         (entry("projects", project_name=["x"]), "projects[0].project-name: must be a valid string"),
-        (entry("warehouses", warehouse_name="a/b"), "warehouses[0].warehouse-name: must not hold a slash"),
+        (entry("warehouses", warehouse_name="a/b"), "warehouses[0].warehouse-name: Invalid warehouse name: must not hold a slash"),
         (entry("warehouses", warehouse_name=True), "warehouses[0].warehouse-name: must be a valid string"),
         (entry("warehouses", warehouse_id="w"), "warehouses[0].warehouse-id: must be a UUID"),
         (entry("warehouses", storage_profile=None), "warehouses[0].storage-profile: must be a valid dictionary"),
@@ -319,6 +324,10 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
             "warehouses[0].default-format-version: must be one of",
         ),
         (entry("warehouses", protected="no"), "warehouses[0].protected: must be a valid boolean"),
+        (
+            entry("warehouses", **{"managed-by": "me"}),
+            "warehouses[0].managed-by: must be 'self-managed' or 'instance-admin'",
+        ),
         (entry("warehouses", protected=1), "warehouses[0].protected: must be a valid boolean"),
         ({"projects": entry("projects")["projects"] * 2}, "projects[1].project-id: the same as in projects[0]"),
         (

@@ -137,13 +137,14 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
     run("bootstrap")
     profile = {"type": "local", "path": str(root / "a"), "verify-metadata-on-load": False}
     rules = ["--delete-profile", "soft:60", "--format-versions", "2, 3", "--default-format-version", "3", "--protected"]
+    rules += ["--managed-by", "instance-admin"]
     made = json.loads(run("create_warehouse", "a", "--profile", json.dumps(profile), *rules, "--json"))
     warehouse = Warehouse.objects.get()
     assert made == {"created": True, "name": "a", "id": str(warehouse.pk), "location": f"file://{root}/a"}
     assert warehouse.storage_profile["verify-metadata-on-load"] is False
     assert warehouse.delete_profile == {"type": "soft", "expiration-seconds": 60}
     assert (warehouse.allowed_format_versions, warehouse.default_format_version) == ([2, 3], 3)
-    assert warehouse.protected
+    assert (warehouse.protected, warehouse.managed_by) == (True, "instance-admin")
     (tmp_path / "profile.yaml").write_text(f"type: local\npath: {root}/b\n")
     assert "lies at" in run("create_warehouse", "b", "--profile", str(tmp_path / "profile.yaml"))
     again = run("create_warehouse", "b", "--local-path", str(root / "b"), "--if-not-exists", "--json")

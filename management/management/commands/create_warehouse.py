@@ -48,6 +48,10 @@ class Command(BaseCommand):
         )
         parser.add_argument("--default-format-version", type=int, metavar="N", help="of tables that ask for none")
         parser.add_argument("--protected", action="store_true", help="let it be deleted by force only")
+        parser.add_argument(
+            "--managed-by", choices=Warehouse.ManagedBy.values, default=Warehouse.ManagedBy.SELF_MANAGED,
+            help="instance-admin: only those in LAKEKEEPER__INSTANCE_ADMINS may change it; default: self-managed",
+        )  # fmt: skip
         parser.add_argument("--project-id", help="project; default: the default project")
         parser.add_argument("--if-not-exists", action="store_true", help="a warehouse of that name is fine")
         parser.add_argument("--json", action="store_true", help="print id and location as JSON")
@@ -67,6 +71,7 @@ class Command(BaseCommand):
                 delete_profile=options["delete_profile"],
                 allowed_format_versions=options["format_versions"],
                 default_format_version=options["default_format_version"],
+                managed_by=options["managed_by"],
             )
             if options["protected"]:
                 set_warehouse_protection(actor=INTERNAL, warehouse_id=warehouse.pk, is_protected=True)
