@@ -80,6 +80,7 @@ def pytest_report_header() -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        _require_one_way_to_empty(item)
         if _is_below(item, "spark"):
             item.add_marker(pytest.mark.part("spark"))
             item.add_marker(pytest.mark.timeout(900))
@@ -91,6 +92,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--split"):
         config.hook.pytest_deselected(items=[item for item in items if _runs_on(item) not in {RUN.database, None}])
         items[:] = [item for item in items if _runs_on(item) in {RUN.database, None}]
+
+
+def _require_one_way_to_empty(item: pytest.Item) -> None:
+    """What a transactional test leaves behind must suit the next one, in every order."""
+    for mark in item.iter_markers("django_db"):
+        if mark.kwargs.get("transaction") and not mark.kwargs.get("serialized_rollback"):
+            raise pytest.UsageError(f"{item.nodeid}: django_db(transaction=True) needs serialized_rollback=True")
 
 
 def _is_below(item: pytest.Item, folder: str) -> bool:

@@ -155,7 +155,7 @@ def test_a_payload_that_is_no_object_is_an_empty_one(payload: Any) -> None:
     assert taken(take_due_task(QUEUES)).payload == {}
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_workers_that_ask_at_once_get_different_tasks() -> None:
     tasks = {queue_task().pk for _ in range(40)}
     workers = 4
