@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from icekeeper.kernel.error_answers import answer_error
 from icekeeper.kernel.errors import BadRequest, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
-from icekeeper.kernel.paging import Page
+from icekeeper.kernel.paging import Page, listing_of, read_size
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
@@ -103,14 +103,9 @@ class IcebergView(APIView):
         if token is None:
             return Page(kind, None, None)
         limits = settings.ICEKEEPER
-        size = limits.pagination_size_default
         given = request.GET.get("pageSize")
-        if given is not None:
-            if not (given.isascii() and given.isdigit() and 0 < len(given) < 10 and int(given) > 0):  # noqa: PLR2004
-                raise BadRequest("pageSize must be a positive number")
-            size = int(given)
-        place = f"{self.warehouse_id} {path_key(levels)}"
-        listing = f"{kind} {blake2b(place.encode(errors='surrogatepass'), digest_size=8).hexdigest()}"
+        size = limits.pagination_size_default if given is None else read_size(given, "pageSize")
+        listing = listing_of(kind, str(self.warehouse_id), path_key(levels))
         return Page(listing, token, min(size, limits.pagination_size_max))
 
     def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:

@@ -8,13 +8,15 @@ from hashlib import blake2b
 from typing import TypeVar
 from uuid import UUID
 
-from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.errors import BadRequest, InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.page_tokens import read_page_token, write_page_token
 
 FIRST = UUID(int=0)
 EVERYTHING = 2**62
 """A limit that limits nothing, so that one prepared statement serves listings with and without pages."""
+LARGEST_SIZE = 999_999_999
+"""That a request may ask for; what it gets is bounded by the server's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,13 @@ class Page:
         if not key:
             raise InvalidPageToken("Invalid page token")
         return key
+
+
+def read_size(given: str, name: str) -> int:
+    """The size of a page in the query parameter `name`. Raises `BadRequest`."""
+    if given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_SIZE)) and int(given):
+        return int(given)
+    raise BadRequest(f"{name}: must be a number from 1 to {LARGEST_SIZE}")
 
 
 T = TypeVar("T")

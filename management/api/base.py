@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import Page
+from icekeeper.kernel.paging import LARGEST_SIZE, Page, read_size
 from icekeeper.kernel.raw_path import decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
@@ -32,7 +32,7 @@ PAGE = [
     OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the page before"),
     OpenApiParameter(
         "pageSize",
-        {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        {"type": "integer", "minimum": 1, "maximum": LARGEST_SIZE},
         description="Entries of a page; the server has a default and a largest size",
     ),
 ]
@@ -88,9 +88,7 @@ class ManagementView(APIView):
         wanted = limits.pagination_size_max if given is None else limits.pagination_size_default
         number = self.request.GET.get(size)
         if number is not None:
-            if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) > 0):  # noqa: PLR2004
-                raise BadRequest(f"{size}: must be a positive number")
-            wanted = int(number)
+            wanted = read_size(number, size)
         return Page(kind, given, min(wanted, limits.pagination_size_max))
 
 

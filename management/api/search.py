@@ -8,7 +8,7 @@ from django.conf import settings
 from rest_framework import serializers
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
-from icekeeper.kernel.paging import Page, listing_of
+from icekeeper.kernel.paging import LARGEST_SIZE, Page, listing_of
 from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
 
 
@@ -17,7 +17,7 @@ class SearchRequest(KebabSerializer):
         allow_blank=True, help_text=f"What to look for; what is behind {LONGEST_SEARCH} characters is not looked at"
     )
     page_size = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=999_999_999, help_text=f"Most hits; default: {HITS}"
+        required=False, allow_null=True, min_value=1, max_value=LARGEST_SIZE, help_text=f"Most hits; default: {HITS}"
     )
     page_token = Text(
         required=False, allow_null=True, allow_blank=True, help_text="`next-page-token` of the same search before"

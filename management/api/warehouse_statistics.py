@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from icekeeper.kernel.paging import LARGEST_SIZE
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.warehouses import TAGS
 
@@ -42,7 +43,7 @@ class WarehouseStatisticsView(ManagementView):
             OpenApiParameter("page_token", OpenApiTypes.STR, description="`next-page-token` of the page before"),
             OpenApiParameter(
                 "page_size",
-                {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+                {"type": "integer", "minimum": 1, "maximum": LARGEST_SIZE},
                 description="Entries of a page; the server has a default and a largest size",
             ),
         ],
