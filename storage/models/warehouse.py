@@ -10,9 +10,10 @@ from icekeeper.kernel.ids import new_id
 class Warehouse(models.Model):
     """A place in an object store that tables live in, with its rules.
 
-    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash. The credential
-    for the store is not in this row: `credential_type` says of which type it is, `secret_id` where the secret store has
-    it. `version` counts changes, so that caches and ETags can tell.
+    `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `place` that
+    base as others are compared with it (`storage.profiles.place`). The credential for the store is not in this row:
+    `credential_type` says of which type it is, `secret_id` where the secret store has it. `version` counts changes, so
+    that caches and ETags can tell.
     """
 
     class Status(models.TextChoices):
@@ -30,6 +31,7 @@ class Warehouse(models.Model):
     status = models.CharField(max_length=8, choices=Status.choices, default=Status.ACTIVE)
     storage_profile: models.JSONField[dict[str, Any]] = models.JSONField()
     location = models.TextField()
+    place = models.TextField()
     delete_profile: models.JSONField[dict[str, Any]] = models.JSONField()
     allowed_format_versions: models.JSONField[list[int]] = models.JSONField()
     default_format_version = models.SmallIntegerField(null=True)
@@ -46,6 +48,7 @@ class Warehouse(models.Model):
         indexes = [
             models.Index(fields=["project", "id"], name="warehouse_by_project"),
             models.Index(fields=["project", "status", "id"], name="warehouse_by_status"),
+            models.Index(fields=["place"], opclasses=["text_pattern_ops"], name="warehouse_at"),
         ]
 
     def __str__(self) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
+from icekeeper.kernel.sql import fetch_one
 from storage.models import Warehouse
-from storage.profiles.overlap import common_start, overlap
+from storage.profiles.place import at_or_above, below, place_of
 from storage.profiles.profile import Profile
 from tenancy.models import Server
+
+# The bounds are compared byte by byte, as the index `warehouse_at` is sorted.
+_OTHERS = """
+SELECT 1 FROM storage_warehouse
+ WHERE (place = ANY(%s) OR (place ~>=~ %s AND place ~<~ %s)) AND (project_id = %s OR %s) AND id <> %s LIMIT 1
+"""
 
 
 class WarehouseExists(Conflict):
@@ -35,18 +40,14 @@ def require_free_name(project_id: str, name: str) -> None:
         raise name_taken(name)
 
 
-def require_free_place(project_id: str, profile: Profile, *, but_for: UUID | None = None) -> None:
-    """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at its place.
+def require_free_place(warehouse: Warehouse, profile: Profile) -> None:
+    """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
     Folders of this machine are looked at in all projects, buckets in the project alone: who may use a bucket is not
     this server's to say, and nobody can keep others from it by naming it.
     """
-    stored, location = profile.as_json(), profile.location
-    others = Warehouse.objects.filter(location__startswith=common_start(stored, location))
-    if but_for is not None:
-        others = others.exclude(pk=but_for)
-    if profile.type != "local":
-        others = others.filter(project_id=project_id)
-    for place in others.values_list("storage_profile", "location"):
-        if overlap((stored, location), place):
-            raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {location}")
+    place = place_of(profile.as_json(), profile.location)
+    is_everywhere = profile.type == "local"
+    others = [at_or_above(place), *below(place), warehouse.project_id, is_everywhere, warehouse.pk]
+    if fetch_one("default", _OTHERS, others) is not None:
+        raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

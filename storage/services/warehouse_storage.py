@@ -10,6 +10,7 @@ from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
+from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
@@ -35,7 +36,7 @@ def update_storage(
         lock_places()
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
-        require_free_place(warehouse.project_id, profile, but_for=warehouse.pk)
+        require_free_place(warehouse, profile)
         _save(warehouse, profile, credential)
     return warehouse
 
@@ -74,4 +75,5 @@ def keep_credential(warehouse: Warehouse, credential: Credential | None) -> None
 def _save(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
     keep_credential(warehouse, credential)
     warehouse.storage_profile = profile.as_json()
-    count_change(warehouse, "storage_profile", "credential_type", "secret_id")
+    warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
+    count_change(warehouse, "storage_profile", "place", "credential_type", "secret_id")

@@ -13,6 +13,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import make_base
 from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
+from storage.profiles.place import place_of
 from storage.services.occupancy import lock_places, name_taken, require_free_name, require_free_place
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from storage.services.warehouse_storage import keep_credential, read_new_credential
@@ -55,8 +56,9 @@ def create_warehouse(
     credential = read_new_credential(storage_credential)
     profile = read_profile(storage_profile, credential)
     warehouse.storage_profile, warehouse.location = profile.as_json(), profile.location
+    warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
     require_free_name(project.pk, warehouse.name)
-    require_free_place(project.pk, profile)
+    require_free_place(warehouse, profile)
     make_base(warehouse.storage_profile, warehouse.location)
     try:
         with write_transaction():
@@ -65,7 +67,7 @@ def create_warehouse(
             if lock_row(Project, "id = %s", [project.pk]) is None:
                 raise no_such_project(project.pk)
             require_free_name(project.pk, warehouse.name)
-            require_free_place(project.pk, profile)
+            require_free_place(warehouse, profile)
             keep_credential(warehouse, credential)
             warehouse.save(force_insert=True)
             add_securable(Securable.Type.WAREHOUSE, warehouse.pk, parent=(Securable.Type.PROJECT, project.pk))

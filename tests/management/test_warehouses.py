@@ -13,7 +13,9 @@ from django.db import connection
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.paging import Page
 from storage.models import Warehouse
+from storage.profiles.place import at_or_above, below, place_of
 from storage.selectors.warehouses import list_warehouses_for
+from storage.services import occupancy
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -543,6 +545,24 @@ def test_a_page_reads_its_own_rows(many: Project, project_id: str, statuses: lis
     most = 50 if project_id == "other" else 2 * LIMIT
     assert max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps) <= most, plan
     assert any("Index" in step["Node Type"] for step in steps), plan
+
+
+def test_whether_a_place_is_free_is_told_by_the_index(many: Project) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: SQLite tells no rows of a plan")
+    for warehouse in (placed := list(Warehouse.objects.all())):
+        warehouse.place = place_of(S3 | {"endpoint": None}, f"s3://my-bucket/a/{warehouse.name}")
+    Warehouse.objects.bulk_update(placed, ["place"], batch_size=2_000)
+    free = place_of(S3 | {"endpoint": None}, "s3://my-bucket/a/b/c")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE storage_warehouse")
+    with psycopg.Cursor(connection.connection) as cursor:
+        asked = [at_or_above(free), *below(free), many.pk, False, new_id()]
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {occupancy._OTHERS}", asked)
+        plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
+    steps = list(steps_of(plan))
+    assert max(step["Actual Rows"] + step.get("Rows Removed by Filter", 0) for step in steps) <= 5, plan
+    assert any(step.get("Index Name") == "warehouse_at" for step in steps), plan
 
 
 def test_the_selector_reads_a_page_in_one_statement(

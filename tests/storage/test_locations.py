@@ -8,7 +8,7 @@ import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
 from storage.profiles.location import location_inside, new_location_inside, parents
-from storage.profiles.overlap import common_start, overlap
+from storage.profiles.place import at_or_above, below, place_of
 
 S3 = "s3://bucket/wh"
 ADLS = "abfss://files@account1.dfs.core.windows.net/wh"
@@ -98,13 +98,23 @@ AWS = "https://s3.eu-1.amazonaws.com/"
 )
 def test_overlaps(one: Any, other: Any, expected: bool) -> None:
     assert overlap(one, other) is overlap(other, one) is expected
-    if expected:
-        assert other[1].startswith(common_start(*one))
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """By the lists and bounds that the database is asked for."""
+    place, asked = place_of(*other), place_of(*one)
+    first, end = below(asked)
+    return place in at_or_above(asked) or first <= place < end
+
+
+def test_the_places_above() -> None:
+    place = place_of({"type": "local"}, "file:///a/b")
+    assert [above.removeprefix(place[:32]) for above in at_or_above(place)] == ["/", "/a/", "/a/b/"]
+    assert below(place) == (f"{place[:32]}/a/b/", f"{place[:32]}/a/b0")
 
 
 def test_one_lakehouse_under_two_addresses() -> None:
     profile = {"type": "onelake", "workspace-id": "w"}
     one, other = (profile, "abfss://w@onelake.h/l/Files"), (profile, "abfss://w@westus-onelake.h/l/Files/a")
     assert overlap(one, other)
-    assert other[1].startswith(common_start(*one))
     assert not overlap(one, (profile, "abfss://w@onelake.h/l/Tables"))

@@ -1,29 +1,34 @@
-"""Whether two warehouses have files in common: in the same store, one's folder is in the other's or the same."""
+"""Where the files of a warehouse are, as one text that the texts of all in, around and at it can be found by."""
 
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
 from urllib.parse import urlsplit
 
 _AWS = re.compile(r"s3[.-](.+\.)?amazonaws\.com(\.cn)?")
 
 
-def overlap(one: tuple[dict[str, Any], str], other: tuple[dict[str, Any], str]) -> bool:
-    """Each is a stored profile with its location."""
-    if _store(one[0]) != _store(other[0]):
-        return False
-    mine, theirs = (f"{_folder(location)}/" for _, location in (one, other))
-    return mine.startswith(theirs) or theirs.startswith(mine)
+def place_of(profile: dict[str, Any], location: str) -> str:
+    """The store, as a digest, and the folder in it: `<32 hex digits>/a/b/`, for a stored profile and its location.
+
+    Two warehouses have files in common when the place of one begins with that of the other. Places are stored: another
+    form of them needs a migration.
+    """
+    digest = blake2b(repr(_store(profile)).encode(), digest_size=16).hexdigest()
+    return f"{digest}{_folder(location)}/"
 
 
-def common_start(profile: dict[str, Any], location: str) -> str:
-    """How the locations of all warehouses begin that `overlap` may be true of."""
-    scheme, _, rest = location.partition("://")
-    authority = rest.partition("/")[0]
-    if profile["type"] == "onelake":  # one lakehouse goes by the names of several hosts
-        authority = authority.partition("@")[0] + "@"
-    return f"{scheme}://{authority}"
+def at_or_above(place: str) -> list[str]:
+    """The places that `place` lies in, the whole store first and itself last."""
+    return list(accumulate(re.findall(r"[^/]*/", place)))
+
+
+def below(place: str) -> tuple[str, str]:
+    """The first place at or in `place`, and the first one behind them all, in the order of bytes."""
+    return place, f"{place.removesuffix('/')}0"
 
 
 def _store(profile: dict[str, Any]) -> tuple[object, ...]:
@@ -32,7 +37,7 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
             return "s3", profile["bucket"], _endpoint(profile["endpoint"])
         case "adls":
             return "adls", profile["filesystem"], profile["account-name"], profile["host"]
-        case "onelake":
+        case "onelake":  # one lakehouse goes by the names of several hosts
             return "onelake", profile["workspace-id"]
         case "gcs":
             return "gcs", profile["bucket"]
