@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
+from tenancy.actor import INTERNAL
 from tenancy.authn.authenticator import Authenticator
 from tenancy.authn.verification import LONGEST_TOKEN, identify, verified_tokens
 from tenancy.models import User
+from tenancy.services.blocking import block_user, unblock_user
+from tenancy.services.users import delete_user
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, encoded, sign
 from tests.wsgi_client import call
@@ -35,6 +38,15 @@ def test_a_user_who_is_blocked_here(provider: IdentityProvider, ask: Ask) -> Non
     verified_tokens.clear()
     assert refused(ask(token))
     assert ask(provider.token(sub="bob")).status == 200  # who has no row yet may come
+
+
+def test_a_blocked_user_who_was_deleted_does_not_come_back(provider: IdentityProvider, ask: Ask) -> None:
+    User.objects.create_user(id="oidc~anna")
+    block_user(actor=INTERNAL, user_id="oidc~anna")
+    delete_user(actor=INTERNAL, user_id="oidc~anna")
+    assert refused(ask(provider.token()))
+    unblock_user(actor=INTERNAL, user_id="oidc~anna")
+    assert ask(provider.token()).status == 200
 
 
 @pytest.mark.parametrize(
