@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.json_text import write_json
 from icekeeper.version import VERSION
+from management.api.openapi_examples import put_examples, read_exchanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ TOKEN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An OpenAPI document, and what drf-spectacular had to guess or leave out: nothing, in a true one."""
+    """An OpenAPI document, and what had to be guessed or left out of it: nothing, in a true one."""
 
     content: dict[str, Any]
     complaints: list[str]
@@ -121,7 +122,7 @@ def make_document(name: str) -> Document:
     content["tags"] = [{"name": tag, "description": meaning} for tag, meaning in api.tags.items()]
     content.setdefault("components", {})["securitySchemes"] = {"token": TOKEN}
     content["security"] = [{"token": []}, {}]
-    return Document(content, complaints)
+    return Document(content, complaints + put_examples(content, read_exchanges(name)))
 
 
 @cache

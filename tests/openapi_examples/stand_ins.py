@@ -1,0 +1,74 @@
+"""What differs from one run of a story to the next, replaced by what is the same in all of them.
+
+Ids of one story that are equal stay equal, and different ones stay different. A stand-in follows from the place where
+its id is told first, so that a new step in a story changes no example of the steps around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from tenancy.authn.token_text import Kind, prefix_of, read_prefix
+
+FOLDER = "/var/lib/icekeeper/warehouses"
+STORY_BEGINS_MS = 1_768_469_400_000
+"""2026-01-15T09:30:00Z, which is what UUIDv7 begin with."""
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_PREFIX = re.compile(r"\bik[ps]_[0-9A-Za-z]{22}")
+_SECRET = re.compile(r"(?<=\bik[ps]_[0-9A-Za-z]{22}_)[0-9A-Za-z]{49}")
+_SESSION_TOKEN = re.compile(r"\bika_[\w.-]+")
+_PAGE_TOKEN = re.compile(r"\bWzEsI[\w-]+")
+A_SECRET = "EXAMPLE" * 7
+A_SESSION_TOKEN = "ika_EXAMPLE.EXAMPLE.EXAMPLE"
+A_PAGE_TOKEN = "WzEsImV4YW1wbGUiXQ"
+"""`[1,"example"]`, as the server would write it."""
+
+
+class StandIns:
+    """Those of one story. `folder` is where its files lie."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._ids: dict[str, str] = {}
+
+    def instead_of(self, value: Any, place: str) -> Any:
+        """`value` as it is recorded; `place` says where in the story it stands."""
+        if isinstance(value, dict):
+            new = {key: self.instead_of(value[key], f"{place}/{key}") for key in sorted(value)}
+            return {key: new[key] for key in value}
+        if isinstance(value, list):
+            return [self.instead_of(each, f"{place}/{at}") for at, each in enumerate(value)]
+        return self._text(value, place) if isinstance(value, str) else value
+
+    def _text(self, text: str, place: str) -> str:
+        text = text.replace(self._folder, FOLDER)
+        text = _PAGE_TOKEN.sub(A_PAGE_TOKEN, text)
+        text = _SESSION_TOKEN.sub(A_SESSION_TOKEN, text)
+        text = _SECRET.sub(A_SECRET, text)
+        text = _PREFIX.sub(self._for_each(place, self._prefix), text)
+        return _ID.sub(self._for_each(place, self._id), text)
+
+    @staticmethod
+    def _for_each(place: str, replace: Callable[[str, str], str]) -> Callable[[re.Match[str]], str]:
+        return lambda found: replace(found[0], f"{place}@{found.start()}")
+
+    def _prefix(self, prefix: str, place: str) -> str:
+        token_id = read_prefix(prefix)
+        assert token_id is not None
+        return prefix_of(Kind(prefix[:3]), UUID(self._id(str(token_id), place)))
+
+    def _id(self, text: str, place: str) -> str:
+        return self._ids.setdefault(text, _made_up(UUID(text), place))
+
+
+def _made_up(like: UUID, place: str) -> str:
+    """An id of the same version."""
+    digits = sha256(place.encode()).hexdigest()
+    begin = f"{STORY_BEGINS_MS:012x}" if like.version == 7 else digits[20:32]
+    return str(UUID(hex=f"{begin}{like.version:x}{digits[:3]}8{digits[3:18]}"))

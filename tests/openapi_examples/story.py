@@ -1,0 +1,115 @@
+"""Stories: requests to the real application, one after the other, written down with their answers as examples."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from management.api.openapi import make_document
+from management.api.openapi_examples import Exchanges
+from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
+from tests.wsgi_client import Answer, call
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Clock:
+    """The time of a story, which stands still until somebody says how much later it is."""
+
+    def __init__(self) -> None:
+        self.at = datetime.fromtimestamp(STORY_BEGINS_MS / 1000, UTC)
+
+    def later(self, **passed: float) -> None:
+        self.at += timedelta(**passed)
+
+    def now(self, zone: Any) -> datetime:
+        return self.at.astimezone(zone)
+
+    def time(self) -> float:
+        return self.at.timestamp()
+
+    def time_ns(self) -> int:
+        return int(self.at.timestamp()) * 1_000_000_000
+
+
+class Story:
+    """Told by somebody with `token`, of the operations that the document `name` describes."""
+
+    def __init__(self, name: str, token: str, folder: Path, clock: Clock) -> None:
+        self.exchanges: Exchanges = {}
+        self.folder, self.clock = folder, clock
+        self._token, self._stand_ins = token, StandIns(folder)
+        self._operations = {
+            operation["operationId"]: (method.upper(), path, operation)
+            for path, item in make_document(name).content["paths"].items()
+            for method, operation in item.items()
+        }
+
+    def tell(
+        self,
+        operation_id: str,
+        parameters: dict[str, Any] | None = None,
+        body: Any = None,
+        *,
+        summary: str | None = None,
+        refused: int | None = None,
+    ) -> Any:
+        """Send one request, write the exchange down, and return what was answered. It succeeds, unless `refused`."""
+        parameters = parameters or {}
+        answer = self._send(operation_id, parameters, body)
+        assert answer.status == refused or (refused is None and answer.status < 400), (operation_id, answer.body)
+        told = answer.json() if answer.body else None
+        exchange: dict[str, Any] = {
+            "summary": summary,
+            "parameters": parameters,
+            "request": body,
+            "status": answer.status,
+            "response": told,
+        }
+        own = self.exchanges.setdefault(operation_id, [])
+        place = f"{operation_id}/{len(own)}"
+        own.append({key: self._stand_ins.instead_of(value, f"{place}/{key}") for key, value in exchange.items()})
+        return told
+
+    def aside(self, method: str, target: str, body: Any = None) -> Any:
+        """A request that is needed and not written down."""
+        data = b"" if body is None else json.dumps(body).encode()
+        answer = call(method, target, body=data, headers=self._headers)
+        assert answer.status < 400, answer.body
+        return answer.json() if answer.body else None
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._token}"}
+
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+        method, target, operation = self._operations[operation_id]
+        headers, query, unused = self._headers, [], dict(parameters)
+        for name, place in [(each["name"], each["in"]) for each in operation.get("parameters", [])]:
+            if name not in unused:
+                continue
+            given = unused.pop(name)
+            if place == "path":
+                target = target.replace(f"{{{name}}}", quote(given, safe=""))
+            elif place == "header":
+                headers[name] = given
+            else:
+                query += [(name, _text(each)) for each in (given if isinstance(given, list) else [given])]
+        assert not unused, f"{operation_id} has no parameters {sorted(unused)}"
+        content_type = next(iter(operation.get("requestBody", {}).get("content", ["application/json"])))
+        data = b"" if body is None else urlencode(body) if content_type == FORM else json.dumps(body)
+        data = data.encode() if isinstance(data, str) else data
+        return call(
+            method,
+            target + ("?" + urlencode(query) if query else ""),
+            body=data,
+            headers=headers,
+            content_type=content_type,
+        )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

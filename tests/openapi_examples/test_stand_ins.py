@@ -1,0 +1,70 @@
+"""Stand-ins hide what differs between two runs of a story, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.page_tokens import write_page_token
+from management.api import openapi
+from management.api.openapi_examples import FOLDER as EXAMPLES
+from tenancy.authn.token_text import Kind, make_token, prefix_of, read_prefix, read_token
+from tests.openapi_examples.stand_ins import FOLDER, StandIns
+
+
+def told(*ids: UUID, place: str = "loadTable/0") -> object:
+    first, second = ids
+    row = {"warehouse": str(first), "location": f"file:///tmp/x/{first}/{second}", "members": [f"icekeeper~{second}"]}
+    return StandIns(Path("/tmp/x")).instead_of(row, place)
+
+
+def test_ids_of_two_runs_get_the_same_stand_ins() -> None:
+    once = told(new_id(), new_id())
+    assert told(new_id(), new_id()) == once
+    assert told(uuid4(), uuid4()) != once, "their version is kept"
+    assert told(new_id(), new_id(), place="loadTable/1") != once
+
+
+def test_what_is_equal_stays_equal_and_nothing_else() -> None:
+    row = told(new_id(), new_id())
+    assert isinstance(row, dict)
+    first, second = row["warehouse"], row["members"][0].removeprefix("icekeeper~")
+    assert row["location"] == f"file://{FOLDER}/{first}/{second}"
+    assert first != second
+    same = new_id()
+    assert told(same, same) != row
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 7, 1.5, "", "orders", [], {}, "00000000-0000-0000-0000-000000000000", "2026-01-15T09:30:00Z"]
+)
+def test_everything_else_is_left_as_it_is(value: object) -> None:
+    assert repr(StandIns(Path("/tmp/x")).instead_of({"a": value}, "")) == repr({"a": value})
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_secret_is_replaced_by_what_is_none(kind: Kind) -> None:
+    token_id = new_id()
+    token = make_token(kind, token_id)
+    row = {"id": str(token_id), "prefix": prefix_of(kind, token_id), "token": token}
+    told = StandIns(Path("/tmp/x")).instead_of(row, "")
+    assert read_prefix(told["prefix"]) == UUID(told["id"]) != token_id
+    assert told["token"] == f"{told['prefix']}_{'EXAMPLE' * 7}"
+    assert len(told["token"]) == len(token)
+    assert read_token(told["token"]) is None
+
+
+def test_tokens_of_pages_and_sessions() -> None:
+    told = StandIns(Path("/tmp/x")).instead_of([write_page_token("roles", str(new_id())), "ika_eyJ-_.e30.x_y"], "")
+    assert told == [write_page_token("example"), "ika_EXAMPLE.EXAMPLE.EXAMPLE"]
+
+
+@pytest.mark.parametrize("name", openapi.APIS)
+def test_no_committed_example_holds_what_belongs_to_one_machine(name: str) -> None:
+    text = (EXAMPLES / f"{name}.json").read_text()
+    words = text.replace('"', " ").split()
+    assert not any(read_token(word) for word in words)
+    assert not any(word in text for word in ("PRIVATE KEY", "AKIA", "eyJ", "/tmp/", "/home/", "pytest"))

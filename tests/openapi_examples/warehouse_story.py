@@ -1,0 +1,201 @@
+"""Warehouses on every kind of storage, one of them changed in all ways, and what is done with what lies in it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from catalog.services.warehouse_statistics import record_warehouse_statistics
+from management.services.calls import Call, Tally
+from management.services.endpoint_statistics import record_calls
+from tenancy.actor import INTERNAL
+from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
+from tests.openapi_examples.story import Story
+
+ACCESS_KEY = {
+    "credential-type": "access-key",
+    "access-key-id": "example-access-key-id",
+    "secret-access-key": "example-secret-access-key",
+}
+ENTRA_APPLICATION = {
+    "type": "az",
+    "credential-type": "client-credentials",
+    "client-id": "example-client-id",
+    "tenant-id": "example-tenant-id",
+    "client-secret": "example-client-secret",
+}
+S3 = {"type": "s3", "bucket": "analytics-lake", "key-prefix": "lakehouse", "region": "eu-central-1"}
+LOADER_ROLE = "arn:aws:iam::123456789012:role/lakehouse"
+GOOGLE_KEY = {
+    "type": "service_account",
+    "project_id": "analytics",
+    "private_key_id": "example-private-key-id",
+    "private_key": "example-private-key",
+    "client_email": "icekeeper@analytics.iam.gserviceaccount.com",
+    "client_id": "example-client-id",
+    "auth_uri": "https://accounts.google.com/o/oauth2/auth",
+    "token_uri": "https://oauth2.googleapis.com/token",
+    "auth_provider_x509_cert_url": "https://www.googleapis.com/oauth2/v1/certs",
+    "client_x509_cert_url": "https://www.googleapis.com/robot/v1/metadata/x509/icekeeper",
+    "universe_domain": "googleapis.com",
+}
+STORAGE: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
+    "On S3, with an access key": (S3, {"type": "s3"} | ACCESS_KEY),
+    "On S3, where a role is assumed": (
+        S3 | {"key-prefix": "reporting", "sts-enabled": True, "assume-role-arn": LOADER_ROLE},
+        {"type": "s3", **ACCESS_KEY, "external-id": "example-external-id"},
+    ),
+    "On a store that speaks like S3": (
+        S3 | {"endpoint": "https://minio.example.com:9000", "flavor": "s3-compat", "path-style-access": True},
+        {"type": "s3"} | ACCESS_KEY,
+    ),
+    "On STACKIT Object Storage": (
+        {
+            "type": "stackit",
+            "bucket": "analytics-lake",
+            "region": "eu01",
+            "credentials-group-urn": "urn:sgws:identity::12345678901234567890:group/lakehouse",
+        },
+        {"type": "stackit"} | ACCESS_KEY,
+    ),
+    "On Azure Data Lake Storage": (
+        {"type": "adls", "filesystem": "lakehouse", "account-name": "analyticslake", "key-prefix": "warehouse"},
+        ENTRA_APPLICATION,
+    ),
+    "On OneLake": (
+        {
+            "type": "onelake",
+            "workspace-id": "5c1f0f1e-52c1-4d5c-9d0a-6f1f8f0d7a11",
+            "lakehouse-id": "a8b1a7c2-3f0e-4b61-8a3d-2f9c4f6f0b27",
+            "directory-rel-path": "warehouse",
+        },
+        ENTRA_APPLICATION,
+    ),
+    "On Google Cloud Storage": (
+        {"type": "gcs", "bucket": "analytics-lake", "key-prefix": "lakehouse"},
+        {"type": "gcs", "credential-type": "service-account-key", "key": GOOGLE_KEY},
+    ),
+}
+SOFT = {"type": "soft", "expiration-seconds": 604_800}
+
+
+def play(story: Story) -> None:
+    on_s3 = new_warehouses(story)
+    changes(story, on_s3)
+    here = story.aside("GET", "/management/v1/warehouse")["warehouses"][0]["id"]
+    ids = contents(story, here)
+    found_and_moved(story, here, ids)
+    dropped_and_restored(story, here, ids)
+    protections(story, here, ids)
+    statistics(story, here)
+
+
+def new_warehouses(story: Story) -> str:
+    """The id of the first one on S3."""
+    local = {"type": "local", "path": f"{story.folder}/lakehouse"}
+    rules = {"delete-profile": SOFT, "allowed-format-versions": [2, 3], "default-format-version": 2}
+    new = {"warehouse-name": "lakehouse", "storage-profile": local, **rules}
+    story.tell("create_warehouse", body=new, summary="In a folder of the server's machine")
+    story.tell("create_warehouse", body=new, refused=409)
+    made = []
+    for number, (summary, (profile, credential)) in enumerate(STORAGE.items(), 2):
+        new = {"warehouse-name": f"lakehouse-{number}", "storage-profile": profile, "storage-credential": credential}
+        made.append(story.tell("create_warehouse", body=new, summary=summary)["id"])
+    return str(made[0])
+
+
+def changes(story: Story, warehouse_id: str) -> None:
+    this = {"warehouse_id": warehouse_id}
+    story.clock.later(minutes=10)
+    story.tell("get_warehouse", this)
+    story.tell("rename_warehouse", this, {"new-name": "archive"})
+    story.tell("deactivate_warehouse", this)
+    story.tell("list_warehouses", {"warehouseStatus": ["inactive"]})
+    story.tell("activate_warehouse", this)
+    story.tell("update_warehouse_delete_profile", this, {"delete-profile": SOFT}, summary="Keep what is dropped")
+    story.tell("update_warehouse_delete_profile", this, {"delete-profile": {"type": "hard"}}, summary="Forget it")
+    policy = {"allowed-format-versions": [2, 3], "default-format-version": 3}
+    story.tell("update_warehouse_format_version_policy", this, policy)
+    story.tell("set_warehouse_managed_by", this, {"managed-by": "instance-admin"})
+    story.aside("POST", f"/management/v1/warehouse/{warehouse_id}/managed-by", {"managed-by": "self-managed"})
+    story.tell("set_warehouse_protection", this, {"protected": True})
+    key = {"type": "s3"} | ACCESS_KEY
+    unsigned = {"storage-profile": S3 | {"remote-signing-enabled": False}, "storage-credential": key}
+    story.tell("update_storage_profile", this, unsigned)
+    story.tell("update_storage_credential", this, {"new-storage-credential": key})
+    story.tell("delete_warehouse", this, refused=409)
+    story.tell("delete_warehouse", this | {"force": True})
+
+
+def contents(story: Story, warehouse_id: str) -> dict[str, str]:
+    """What is made in a warehouse of local files; the ids by kind."""
+    catalog = f"/catalog/v1/{warehouse_id}/namespaces"
+    space = story.aside("POST", catalog, {"namespace": ["sales"]})
+    table = story.aside("POST", f"{catalog}/sales/tables", {"name": "orders", "schema": ORDERS})
+    first = version(story, 1, "SELECT ordered_at, amount FROM sales.orders", "spark")
+    new_view = {"name": "revenue_by_day", "schema": DAYS, "view-version": first, "properties": {}}
+    view = story.aside("POST", f"{catalog}/sales/views", new_view)
+    generic = f"/lakekeeper/v1/{warehouse_id}/namespaces/sales/generic-tables"
+    story.aside("POST", generic, {"name": "product_photos", "format": "lance"})
+    return {
+        "namespace": space["properties"]["namespace_id"],
+        "table": table["metadata"]["table-uuid"],
+        "view": view["metadata"]["view-uuid"],
+        "generic_table": story.aside("GET", generic)["identifiers"][0]["id"],
+    }
+
+
+def found_and_moved(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    this = {"warehouse_id": warehouse_id}
+    wanted = {"search": "sales orders", "types": ["table"], "page-size": 10}
+    story.tell("search_tabular", this, wanted, summary="By about what it is called")
+    story.tell("search_tabular", this, {"search": ids["view"]}, summary="By its id")
+    story.aside("POST", f"/catalog/v1/{warehouse_id}/namespaces", {"namespace": ["finance"]})
+    move = {"destination": ["finance", "sales"]}
+    story.tell("move_namespace", this | {"namespace_id": ids["namespace"]}, move)
+
+
+def protections(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    for kind, object_id in ids.items():
+        this = {"warehouse_id": warehouse_id, "object_id": object_id}
+        story.tell(f"set_{kind}_protection", this, {"protected": True})
+        story.tell(f"get_{kind}_protection", this)
+
+
+def dropped_and_restored(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    this = {"warehouse_id": warehouse_id}
+    story.aside("DELETE", f"/catalog/v1/{warehouse_id}/namespaces/finance%1Fsales/tables/orders")
+    story.tell("list_deleted_tabulars", this | {"pageSize": 100})
+    story.tell("undrop_tabulars", this, {"targets": [{"type": "table", "id": ids["table"]}]})
+
+
+def statistics(story: Story, warehouse_id: str) -> None:
+    record_warehouse_statistics(actor=INTERNAL)
+    story.clock.later(hours=1)
+    story.tell("get_warehouse_statistics", {"warehouse_id": warehouse_id, "page_size": 24})
+    hour = story.clock.at.replace(minute=0, second=0)
+    route = "catalog/v1/<segment:prefix>/namespaces/<segment:namespace>/tables/<segment:table>"
+    record_calls(
+        {
+            called(hour, "GET", route, 200, warehouse_id): tally(hour, 42),
+            called(hour, "POST", route, 409, warehouse_id): tally(hour, 2),
+        }
+    )
+    window = {"type": "window", "end": (hour + timedelta(hours=1)).isoformat(), "interval": "P1D"}
+    one = {"type": "warehouse-id", "id": warehouse_id}
+    story.tell(
+        "get_endpoint_statistics",
+        body={"warehouse": one, "status-codes": [200, 409], "range-specifier": window},
+        summary="Of a warehouse, in the day before a time",
+    )
+
+
+def called(hour: Any, method: str, route: str, status: int, warehouse_id: str) -> Call:
+    return Call(int(hour.timestamp()) // 3600, method, route, status, warehouse_id, None)
+
+
+def tally(hour: Any, count: int) -> Tally:
+    """So many calls, from the fifth to the fiftieth minute of the hour."""
+    made = Tally((hour + timedelta(minutes=5)).timestamp())
+    made.count, made.last = count, (hour + timedelta(minutes=50)).timestamp()
+    return made
