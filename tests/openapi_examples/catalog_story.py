@@ -102,8 +102,9 @@ def new_tables(story: Story, sales: dict[str, str]) -> None:
     story.tell("createTable", sales, orders, summary="With a partition spec and a sort order")
     customers = {"name": "customers", "schema": CUSTOMERS, "properties": {"format-version": "3"}}
     story.tell("createTable", sales, customers, summary="In format version 3")
-    old = {"name": "targets", "schema": DAYS, "properties": {"format-version": "1"}}
-    story.tell("createTable", sales, old, summary="In format version 1")
+    chosen = f"file://{story.folder}/lakehouse/targets"
+    old = {"name": "targets", "location": chosen, "schema": DAYS, "properties": {"format-version": "1"}}
+    story.tell("createTable", sales, old, summary="In format version 1, at a location of one's own choice")
     staged = {"name": "returns", "schema": DAYS, "stage-create": True}
     metadata = story.tell("createTable", sales, staged, summary="Staged, to be made by its first commit")["metadata"]
     story.clock.later(minutes=1)
@@ -117,6 +118,7 @@ def commits(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> N
     same_table = {"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}
     story.clock.later(minutes=4)
     append = {
+        "identifier": {"namespace": ["sales"], "name": "orders"},
         "requirements": [same_table, {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}],
         "updates": [
             {"action": "add-snapshot", "snapshot": first_snapshot(story, metadata["location"])},
@@ -165,7 +167,8 @@ def first_snapshot(story: Story, location: str) -> dict[str, Any]:
 
 def reads(story: Story, sales: dict[str, str]) -> None:
     orders = sales | {"table": "orders"}
-    story.tell("listTables", sales | {"returnUuids": True, "returnProtectionStatus": True})
+    story.tell("listTables", sales | {"returnUuids": True, "returnProtectionStatus": True}, summary="All at once")
+    story.tell("listTables", sales | {"pageToken": "", "pageSize": 2}, summary="The first page")
     story.tell("loadTable", orders | {"snapshots": "refs"})
     story.tell("loadTable", sales | {"table": "order"}, refused=404)
     story.tell("tableExists", orders)
@@ -232,7 +235,7 @@ def moves(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> Non
     destination = {"namespace": ["sales", "emea"], "name": "returned_orders"}
     story.tell("renameTable", warehouse, {"source": source, "destination": destination})
     handed_out = story.tell("unregisterTable", sales | {"table": "targets"})
-    body = {"name": "targets", "metadata-location": handed_out["metadata-location"]}
+    body = {"name": "targets", "metadata-location": handed_out["metadata-location"], "overwrite": False}
     story.tell("registerTable", sales, body)
 
 

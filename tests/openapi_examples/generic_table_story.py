@@ -19,6 +19,7 @@ def play(story: Story) -> None:
     description = {
         "name": "product_photos",
         "format": "lance",
+        "base-location": f"file://{story.folder}/lakehouse/product_photos",
         "doc": "Photos of products, with embeddings for search",
         "properties": {"owner": "analytics"},
         "schema": {"fields": fields},

@@ -60,7 +60,7 @@ def tell(clock: Clock, access_tokens: None, storage_root: Path, monkeypatch: pyt
     """Plays a story of the document that is named, to its end, and gives what was recorded."""
     keep_secrets(monkeypatch)
     address = AnyHttpUrl("https://icekeeper.example.com")
-    use_settings(monkeypatch, instance_admins=["local~alice"], base_uri=address)
+    use_settings(monkeypatch, instance_admins=["local~alice"], base_uri=address, enable_aws_system_credentials=True)
     monkeypatch.setattr(server, "commit_sha", lambda: None)
 
     def tell(name: str) -> Exchanges:

@@ -25,7 +25,7 @@ ENTRA_APPLICATION = {
     "client-secret": "example-client-secret",
 }
 S3 = {"type": "s3", "bucket": "analytics-lake", "key-prefix": "lakehouse", "region": "eu-central-1"}
-LOADER_ROLE = "arn:aws:iam::123456789012:role/lakehouse"
+A_ROLE = "arn:aws:iam::123456789012:role/lakehouse"
 GOOGLE_KEY = {
     "type": "service_account",
     "project_id": "analytics",
@@ -39,15 +39,40 @@ GOOGLE_KEY = {
     "client_x509_cert_url": "https://www.googleapis.com/robot/v1/metadata/x509/icekeeper",
     "universe_domain": "googleapis.com",
 }
+BY_NAME = {"type": "full-hierarchy", "namespace": "{name}", "tabular": "{name}-{uuid}"}
 STORAGE: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
     "On S3, with an access key": (S3, {"type": "s3"} | ACCESS_KEY),
     "On S3, where a role is assumed": (
-        S3 | {"key-prefix": "reporting", "sts-enabled": True, "assume-role-arn": LOADER_ROLE},
+        S3 | {"key-prefix": "reporting", "sts-enabled": True, "assume-role-arn": A_ROLE},
         {"type": "s3", **ACCESS_KEY, "external-id": "example-external-id"},
+    ),
+    "On S3, with the identity that the server itself has": (
+        S3 | {"key-prefix": "finance", "assume-role-arn": A_ROLE},
+        {"type": "s3", "credential-type": "aws-system-identity", "external-id": "example-external-id"},
     ),
     "On a store that speaks like S3": (
         S3 | {"endpoint": "https://minio.example.com:9000", "flavor": "s3-compat", "path-style-access": True},
         {"type": "s3"} | ACCESS_KEY,
+    ),
+    "On Cloudflare R2": (
+        S3 | {"region": "auto", "endpoint": "https://example-account-id.r2.cloudflarestorage.com"},
+        {
+            "type": "s3",
+            **ACCESS_KEY,
+            "credential-type": "cloudflare-r2",
+            "account-id": "example-account-id",
+            "token": "example-token",
+        },
+    ),
+    "On Alibaba Cloud OSS": (
+        S3
+        | {
+            "region": "eu-central-1",
+            "endpoint": "https://s3.oss-eu-central-1.aliyuncs.com",
+            "sts-endpoint": "https://sts.eu-central-1.aliyuncs.com",
+            "sts-role-arn": "acs:ram::1234567890123456:role/lakehouse",
+        },
+        {"type": "s3", **ACCESS_KEY, "credential-type": "aliyun-oss"},
     ),
     "On STACKIT Object Storage": (
         {
@@ -62,6 +87,10 @@ STORAGE: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
         {"type": "adls", "filesystem": "lakehouse", "account-name": "analyticslake", "key-prefix": "warehouse"},
         ENTRA_APPLICATION,
     ),
+    "On Azure Data Lake Storage, with the account's key": (
+        {"type": "adls", "filesystem": "archive", "account-name": "analyticslake", "sas-enabled": False},
+        {"type": "az", "credential-type": "shared-access-key", "key": "example-key"},
+    ),
     "On OneLake": (
         {
             "type": "onelake",
@@ -72,7 +101,7 @@ STORAGE: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
         ENTRA_APPLICATION,
     ),
     "On Google Cloud Storage": (
-        {"type": "gcs", "bucket": "analytics-lake", "key-prefix": "lakehouse"},
+        {"type": "gcs", "bucket": "analytics-lake", "key-prefix": "lakehouse", "storage-layout": BY_NAME},
         {"type": "gcs", "credential-type": "service-account-key", "key": GOOGLE_KEY},
     ),
 }
