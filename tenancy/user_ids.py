@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.names import hidden_character
 
 LONGEST_SUBJECT = 127
 """Bytes of UTF-8."""
@@ -13,12 +13,8 @@ LONGEST_SUBJECT = 127
 RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
 """Of this server's own: users of `icekeeper` are service accounts, those of the others are nobody."""
 
-_LOCAL_ID = re.compile(r"local~[A-Za-z0-9][A-Za-z0-9._@-]{0,119}", re.ASCII)
+_LOCAL_ID = re.compile(r"local~[a-z0-9][a-z0-9._@-]{0,119}", re.ASCII)
 _PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
-_HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of control characters, surrogates, line and paragraph separators."""
-_JOINERS = "\u200c\u200d"
-"""Format characters that scripts need; others only hide or turn what is read."""
 
 
 class EmptyUserId(BadRequest):
@@ -43,8 +39,8 @@ def require_user_id(text: str) -> str:
     provider, tilde, subject = text.partition("~")
     if not tilde or not _PROVIDER.fullmatch(provider):
         raise InvalidUserId("A user id is <provider>~<subject>, the provider of lower-case letters, digits and -")
-    if has_hidden_characters(subject):
-        raise InvalidUserId("A user id must not hold control characters")
+    if hidden_character(subject) is not None:
+        raise InvalidUserId("A user id must not hold characters that cannot be seen")
     if not subject.strip():
         raise EmptyUserId("A user id must have a subject behind the first ~")
     if len(subject.encode()) > LONGEST_SUBJECT:
@@ -68,14 +64,7 @@ def require_local_user_id(text: str) -> str:
     """Return `text` if it can name one whom no identity provider knows. Raises `InvalidUserId` (400)."""
     if not _LOCAL_ID.fullmatch(text):
         raise InvalidUserId(
-            "Such a user is named local~<name>, at most 120 letters, digits, . _ @ or -, the first a letter or digit"
+            "Such a user is named local~<name>: lower-case letters, digits and . _ @ -, at most 120, the first one a "
+            "letter or digit"
         )
     return text
-
-
-def has_hidden_characters(text: str) -> bool:
-    for character in text:
-        category = unicodedata.category(character)
-        if category in _HIDDEN or (category == "Cf" and character not in _JOINERS):
-            return True
-    return False

@@ -36,7 +36,7 @@ class PrefixIsNotWarehouseId(BadRequest):
 
 
 METHODS = ("get", "head", "post", "delete")
-READS = frozenset({"GET", "HEAD"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class InvalidIdempotencyKey(BadRequest):

@@ -60,11 +60,10 @@ def _form(request: HttpRequest) -> dict[str, str]:
     """The fields of the body; those without a value count as left out (RFC 6749 §3.2)."""
     if (request.content_type or "").lower() != FORM:
         raise OAuthRefusal("invalid_request", f"The body must be {FORM}")
-    body = request.body
-    if len(body) > LARGEST_FORM:
+    if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:  # before a byte of it is read
         raise OAuthRefusal("invalid_request", f"The body is larger than {LARGEST_FORM} bytes")
     try:
-        fields = parse_qsl(body.decode("ascii"), errors="strict", max_num_fields=MOST_FIELDS)
+        fields = parse_qsl(request.body.decode("ascii"), errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:  # also of texts that are no UTF-8
         raise OAuthRefusal("invalid_request", "The body is malformed") from None
     form = dict(fields)

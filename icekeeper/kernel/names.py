@@ -19,6 +19,16 @@ LEVEL_SEPARATOR = "\x1f"
 """Joins the levels of a namespace, in URLs (`%1F`) and in stored keys. A control character, so no name holds it."""
 
 
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Control and format characters, surrogates, line and paragraph separators."""
+_JOINERS = frozenset("\u200c\u200d")
+"""Format characters that scripts need; the others only hide or turn what is read."""
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0")
+"""Letters and marks of which nothing is drawn (Unicode's Default_Ignorable_Code_Point, and the empty Braille cell)."""
+
+_LAYOUT = dict.fromkeys(map(ord, "\n\r\t"))
+
+
 def name_key(name: str) -> str:
     """Case- and width-insensitive form: NFKC(casefold(NFKC(name)))."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
@@ -40,9 +50,35 @@ def require_name(name: object, what: str) -> str:
         raise BadRequest(f"Invalid {what}: longer than {MAX_KEY_BYTES} bytes in its look-up form")
     if name in {".", ".."}:
         raise BadRequest(f"Invalid {what}: {name!r} is not a name")
-    for character in name:
-        # Cc control, Cs surrogate, Zl/Zp line and paragraph separators; Cf that only hides (bidi controls, BOM).
-        category = unicodedata.category(character)
-        if category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in "\u200c\u200d"):
-            raise BadRequest(f"Invalid {what}: character U+{ord(character):04X} is not allowed")
+    hidden = hidden_character(name)
+    if hidden is not None:
+        raise BadRequest(f"Invalid {what}: character U+{ord(hidden):04X} is not allowed")
     return name
+
+
+def require_trimmed_name(name: object, what: str) -> str:
+    """As `require_name`, for names that people read in lists, where spaces around one cannot be seen."""
+    checked = require_name(name, what)
+    if checked != checked.strip():
+        raise BadRequest(f"Invalid {what}: must not begin or end with a space")
+    return checked
+
+
+def require_description(text: str, *, longest: int) -> str:
+    """Return `text` if it can describe something: at most `longest` characters, of those that cannot be seen line ends
+    and tabs alone. Raises `BadRequest`.
+    """
+    if len(text) > longest:
+        raise BadRequest(f"description: longer than {longest} characters")
+    hidden = hidden_character(text.translate(_LAYOUT))
+    if hidden is not None:
+        raise BadRequest(f"description: character U+{ord(hidden):04X} is not allowed")
+    return text
+
+
+def hidden_character(text: str) -> str | None:
+    """The first character of `text` that cannot be seen, or that turns what is read; None when there is none."""
+    for character in text:
+        if character in _BLANK or (unicodedata.category(character) in _HIDDEN and character not in _JOINERS):
+            return character
+    return None

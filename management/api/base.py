@@ -22,7 +22,7 @@ from tenancy.authn.requests import admit
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project, named_project_id
 
-READS = frozenset({"GET", "HEAD"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 PROJECT_HEADER = OpenApiParameter(
     "x-project-id", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The project; default: the default project"

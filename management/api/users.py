@@ -30,6 +30,7 @@ USER_ID = OpenApiParameter(
 )
 BAD_USER_ID = "`InvalidUserIdError`, `EmptyUserIdError`, `UserIdTooLongError`"
 NO_USER = "`UserNotFound`"
+NAMED = "`ServiceAccountIsNamed`: its name and type do not change"
 
 
 class UserType(serializers.ChoiceField):
@@ -137,7 +138,7 @@ class UsersView(ManagementView):
         responses=answers(
             {200: UserResponse, 201: UserResponse},
             {
-                400: f"{BAD_USER_ID}, `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName`",
+                400: f"{BAD_USER_ID}, `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName`, {NAMED}",
                 403: "Not allowed",
                 409: "`UserAlreadyExists`",
             },
@@ -182,7 +183,8 @@ class UserView(UserResourceView):
         parameters=[USER_ID],
         request=UpdateUserRequest,
         responses=answers(
-            done("Replaced", status=200), {400: f"{BAD_USER_ID}, `EmptyName`", 403: "Not allowed", 404: NO_USER}
+            done("Replaced", status=200),
+            {400: f"{BAD_USER_ID}, `EmptyName`, {NAMED}", 403: "Not allowed", 404: NO_USER},
         ),
     )
     def put(self, request: Request, user_id: str) -> HttpResponse:

@@ -10,11 +10,15 @@ from typing import Any
 from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
 from storage.profiles.kinds import read_declared_profile, read_profile
+from storage.profiles.place import place_of
+from storage.profiles.profile import Profile
+from storage.services.occupancy import WarehouseOverlap, meets_all_projects, require_free_place
 from storage.services.warehouse_changes import (
     rename_warehouse,
     set_delete_profile,
@@ -69,6 +73,8 @@ class _Planning:
         self.server = get_server()
         self.names = dict(Project.objects.values_list("pk", "name"))
         """Of the projects, by id, as they are when the steps so far are done."""
+        self.places: dict[str, tuple[str, str]] = {}
+        """Of the warehouses that are to be made: project and place, by path."""
         self.steps: list[Step] = []
         self.problems: list[str] = []
 
@@ -127,15 +133,28 @@ class _Planning:
         try:
             credential = resolved(entry.storage_credential, f"{path}.storage-credential")
             read_declared_profile(entry.storage_profile, None)
-            read_profile(entry.storage_profile, read_new_credential(credential))
+            profile = read_profile(entry.storage_profile, read_new_credential(credential))
+            require_free_place(Warehouse(id=new_id(), project_id=entry.project), profile)
+        except WarehouseOverlap as refusal:
+            self.problems.append(f"{path}: {refusal.message}")
+            return
         except CatalogError as refusal:
             self.problems.append(f"{path}.{refusal.message}")
             return
         except MissingSecret as missing:
             self.problems.append(str(missing))
             return
+        self._claim(path, entry.project, profile)
         sentence = f"make the warehouse {entry.warehouse_name!r} in the project {entry.project}"
         self._add(path, "create-warehouse", sentence, partial(_create, entry, credential))
+
+    def _claim(self, path: str, project: str, profile: Profile) -> None:
+        place = place_of(profile.as_json(), profile.location)
+        for other, (owner, taken) in self.places.items():
+            is_near = project == owner or meets_all_projects(profile)
+            if is_near and (place.startswith(taken) or taken.startswith(place)):
+                self.problems.append(f"{path}.storage-profile: overlaps with that of {other}")
+        self.places[path] = (project, place)
 
     def _plan_changes(self, path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> None:
         self.problems.extend(_changed_storage(path, entry, warehouse))

@@ -40,14 +40,18 @@ def require_free_name(project_id: str, name: str) -> None:
         raise name_taken(name)
 
 
+def meets_all_projects(profile: Profile) -> bool:
+    """Folders of this machine are looked at in all projects, buckets in the project alone: who may use a bucket is not
+    this server's to say, and nobody can keep others from it by naming it."""
+    return profile.type == "local"
+
+
 def require_free_place(warehouse: Warehouse, profile: Profile) -> None:
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
-    Folders of this machine are looked at in all projects, buckets in the project alone: who may use a bucket is not
-    this server's to say, and nobody can keep others from it by naming it.
+    Of those that `meets_all_projects` does not hold for, the ones of the warehouse's own project count.
     """
     place = place_of(profile.as_json(), profile.location)
-    is_everywhere = profile.type == "local"
-    others = [at_or_above(place), *below(place), warehouse.project_id, is_everywhere, warehouse.pk]
+    others = [at_or_above(place), *below(place), warehouse.project_id, meets_all_projects(profile), warehouse.pk]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.names import require_name
+from icekeeper.kernel.names import require_trimmed_name
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3, 4)
 ALLOWED_UNLESS_CHOSEN = (1, 2, 3)
@@ -43,7 +43,7 @@ def checked_warehouse_name(name: str) -> str:
         raise WarehouseNameTooLong(f"The name of a warehouse must not be longer than {MAX_NAME_BYTES} bytes")
     if "/" in name:
         raise BadRequest("Invalid warehouse name: must not hold a slash")
-    return require_name(name, "warehouse name")
+    return require_trimmed_name(name, "warehouse name")
 
 
 def checked_delete_profile(profile: dict[str, Any] | None) -> dict[str, Any]:

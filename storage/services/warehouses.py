@@ -59,7 +59,6 @@ def create_warehouse(
     warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
     require_free_name(project.pk, warehouse.name)
     require_free_place(warehouse, profile)
-    make_base(warehouse.storage_profile, warehouse.location)
     try:
         with write_transaction():
             # One writer at a time, whatever its project. Then looked at again.
@@ -68,6 +67,7 @@ def create_warehouse(
                 raise no_such_project(project.pk)
             require_free_name(project.pk, warehouse.name)
             require_free_place(warehouse, profile)
+            make_base(warehouse.storage_profile, warehouse.location)
             keep_credential(warehouse, credential)
             warehouse.save(force_insert=True)
             add_securable(Securable.Type.WAREHOUSE, warehouse.pk, parent=(Securable.Type.PROJECT, project.pk))

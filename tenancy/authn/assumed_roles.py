@@ -53,9 +53,10 @@ class KnownRoles:
             self._ids[role_id] = None
         return True
 
-    def forget(self, role_id: UUID) -> None:
+    def forget(self, *role_ids: UUID) -> None:
         with self._lock:
-            self._ids.pop(role_id, None)
+            for role_id in role_ids:
+                self._ids.pop(role_id, None)
 
     def clear(self) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ from icekeeper.kernel.errors import CatalogError, Unauthorized
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.authn.assumed_roles import assume_role
+from tenancy.authn.foreign_pages import require_own_page
 from tenancy.authn.providers import authenticators
 from tenancy.authn.scopes import require_scope
 from tenancy.authn.verification import identify
@@ -27,13 +28,16 @@ class MissingAuthorizationHeader(Unauthorized):
 def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
 
-    Raises `UnderMaintenance` (503) for a change in maintenance mode. Where authentication is on, it raises
+    Raises `UnderMaintenance` (503) for a change in maintenance mode, `ForeignOrigin` (403) for one that a page of
+    another site sends where authentication is off. Where it is on, it raises
     `MissingAuthorizationHeader` or `AuthenticationFailed` (401), `InsufficientScope` (403), `ProviderUnavailable`
     (503), `BadRequest` for a user id that is none, and what `assume_role` raises for the header `x-assume-role`.
     """
     if not is_reading and maintenance.is_read_only():
         raise UnderMaintenance("The server is in maintenance mode: it answers reads only")
     if not authenticators():
+        if not is_reading:
+            require_own_page(request.META)
         return ANONYMOUS
     meta = request.META
     identity = identify(_bearer_token(meta.get("HTTP_AUTHORIZATION")))

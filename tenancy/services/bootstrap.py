@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain, count
 from typing import Final
 
 from django.conf import settings
@@ -139,9 +140,9 @@ def _make_default_project(server: Server) -> str | None:
     project_id: str = settings.ICEKEEPER.default_project_id
     if not settings.ICEKEEPER.enable_default_project or Project.objects.filter(pk=project_id).exists():
         return None
-    name = DEFAULT_PROJECT_NAME
-    if Project.objects.filter(name_key=name_key(name)).exists():  # of a default project that had another id
-        name = project_id
+    # The name may be that of a default project that had another id, or somebody's choice.
+    names = chain([DEFAULT_PROJECT_NAME, project_id], (f"{DEFAULT_PROJECT_NAME} {number}" for number in count(2)))
+    name = next(each for each in names if not Project.objects.filter(name_key=name_key(each)).exists())
     Project.objects.create(id=project_id, name=name, name_key=name_key(name))
     add_securable(Securable.Type.PROJECT, project_id, parent=(Securable.Type.SERVER, server.server_id))
     return project_id

@@ -7,10 +7,11 @@ from django.db.models import RestrictedError
 
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.names import name_key, require_trimmed_name
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
@@ -92,10 +93,11 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
         with write_transaction():
             # From here on nobody can come to refer to it: what they write waits for this row.
             project = _locked_for(actor, Can.DELETE, project_id)
-            roles = Role.objects.filter(project_id=project_id).values_list("pk", flat=True)
+            roles = list(Role.objects.filter(project_id=project_id).values_list("pk", flat=True))
             gone = [(Securable.Type.ROLE, role_id) for role_id in roles]
             project.delete()
             remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
+        known_roles.forget(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
 
@@ -114,7 +116,7 @@ def checked_project_name(name: str) -> str:
         raise EmptyProjectName("The name of a project must not be empty")
     if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
         raise ProjectNameTooLong(f"The name of a project must not be longer than {MAX_NAME_BYTES} bytes")
-    return require_name(name, "project name")
+    return require_trimmed_name(name, "project name")
 
 
 def _name_taken(name: str) -> ProjectNameAlreadyExists:

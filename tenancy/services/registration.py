@@ -9,6 +9,7 @@ from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.names import hidden_character
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
@@ -16,8 +17,9 @@ from tenancy.actor import Actor
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
+from tenancy.models.service_account import USER_ID_PREFIX as SERVICE_ACCOUNT_PREFIX
 from tenancy.services.registered_users import registered_users
-from tenancy.user_ids import has_hidden_characters, require_new_user_id, require_user_id
+from tenancy.user_ids import require_new_user_id, require_user_id
 
 LONGEST_NAME, LONGEST_EMAIL = 255, 320
 """Characters."""
@@ -31,6 +33,12 @@ class MissingUserId(BadRequest):
 
 class EmptyName(BadRequest):
     wire_type = "EmptyName"
+
+
+class ServiceAccountIsNamed(BadRequest):
+    """A program must not pass for a person, nor for another program."""
+
+    wire_type = "ServiceAccountIsNamed"
 
 
 class UserExists(Conflict):
@@ -62,13 +70,14 @@ def register_principal(
     """
     person = own_person(actor, name=name, email=email, user_type=user_type)
     user, is_new = put_user(person, by=CREATED, if_there="complete")
-    given = {"name": name, "email": email, "user_type": user_type}
-    changed = {field: value for field, value in given.items() if value is not None and value != getattr(user, field)}
-    if changed and not is_new:
-        for field, value in changed.items():
-            setattr(user, field, value)
-        user.last_updated_with = CREATED
-        user.save()
+    wanted = Person(
+        user.pk,
+        user.name if name is None else person.name,
+        user.email if email is None else person.email,
+        user.user_type if user_type is None else person.user_type,
+    )
+    if not is_new and (wanted.name, wanted.email, wanted.user_type) != (user.name, user.email, user.user_type):
+        write_person(user, wanted, by=CREATED)
     return user
 
 
@@ -166,7 +175,10 @@ def _require_live(token: Identity, user: User | None) -> None:
 
 
 def write_person(user: User, person: Person, *, by: User.Provenance) -> None:
-    """Replace what is known of a user whose row is locked."""
+    """Replace what is known of a user whose row is locked. Raises `ServiceAccountIsNamed` (400)."""
+    is_renamed = (person.name, person.user_type) != (user.name, user.user_type)
+    if is_renamed and user.pk.startswith(SERVICE_ACCOUNT_PREFIX):
+        raise ServiceAccountIsNamed(f"{user.pk} is a service account, whose name and type do not change")
     user.name, user.email, user.user_type = person.name, person.email, person.user_type
     user.last_updated_with = by
     user.save()
@@ -182,7 +194,7 @@ def checked_name(name: str) -> str:
         raise EmptyName("The name of a user must not be empty")
     if len(name) > LONGEST_NAME:
         raise BadRequest(f"name: longer than {LONGEST_NAME} characters")
-    if has_hidden_characters(name):
+    if hidden_character(name) is not None:
         raise BadRequest("name: must not hold control characters")
     return name
 
@@ -193,14 +205,14 @@ def checked_email(email: str | None) -> str:
         return ""
     if len(email) > LONGEST_EMAIL:
         raise BadRequest(f"email: longer than {LONGEST_EMAIL} characters")
-    if has_hidden_characters(email):
+    if hidden_character(email) is not None:
         raise BadRequest("email: must not hold control characters")
     return email
 
 
 def _storable(text: str | None, longest: int) -> str:
     """Whatever a token says, it must not keep its user out: what cannot be stored is left out of it."""
-    return "".join(character for character in text or "" if not has_hidden_characters(character))[:longest].strip()
+    return "".join(character for character in text or "" if hidden_character(character) is None)[:longest].strip()
 
 
 def _nameless(user_id: str) -> str:

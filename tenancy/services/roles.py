@@ -13,7 +13,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import known_roles
@@ -25,7 +25,6 @@ from tenancy.models.role import OWN_PROVIDER
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.role_locks import lock_memberships
-from tenancy.user_ids import has_hidden_characters
 
 SYSTEM_PROVIDER: Final = "system"
 """Of roles that only the server itself makes and changes."""
@@ -87,7 +86,7 @@ def create_role(
         project=project,
         name=_checked_name(name),
         name_key=name_key(name),
-        description=_checked_description(description),
+        description=description and require_description(description, longest=LONGEST_DESCRIPTION),
         provider_id=provider_id,
         source_id=source_id,
     )
@@ -106,7 +105,7 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     """Give a role another name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
     role = _changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
-    role.description = _checked_description(description)
+    role.description = description and require_description(description, longest=LONGEST_DESCRIPTION)
     return _changed(role, "name", "name_key", "description")
 
 
@@ -175,7 +174,7 @@ def _require_identifier(provider_id: str, source_id: str) -> None:
         raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128")
     if provider_id == SYSTEM_PROVIDER:
         raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved")
-    if not source_id.strip() or len(source_id) > LONGEST_SOURCE_ID or has_hidden_characters(source_id):
+    if not source_id.strip() or len(source_id) > LONGEST_SOURCE_ID or hidden_character(source_id) is not None:
         raise InvalidRoleIdentifier(
             f"source-id: 1 to {LONGEST_SOURCE_ID} characters, no control characters, not only spaces"
         )
@@ -184,10 +183,4 @@ def _require_identifier(provider_id: str, source_id: str) -> None:
 def _checked_name(name: str) -> str:
     if not name.strip():
         raise EmptyRoleName("The name of a role must not be empty")
-    return require_name(name, "role name")
-
-
-def _checked_description(description: str | None) -> str | None:
-    if description is not None and len(description) > LONGEST_DESCRIPTION:
-        raise BadRequest(f"description: longer than {LONGEST_DESCRIPTION} characters")
-    return description
+    return require_trimmed_name(name, "role name")

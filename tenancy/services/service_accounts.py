@@ -8,9 +8,9 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, Conflict, NotFound
+from icekeeper.kernel.errors import Conflict, NotFound
 from icekeeper.kernel.ids import new_id, parse_id
-from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authn.revocations import ending_tokens
@@ -39,9 +39,8 @@ def service_account_id(text: str) -> UUID | None:
 def create_service_account(*, actor: Actor, name: object, description: str = "") -> ServiceAccount:
     """Raises `ServiceAccountExists` (409) for a taken name, `BadRequest` for a wrong one or too long a description."""
     require_on_server(actor, Can.PROVISION_USERS)
-    checked = require_name(name, "service account name")
-    if len(description) > LONGEST_DESCRIPTION:
-        raise BadRequest(f"description: longer than {LONGEST_DESCRIPTION} characters")
+    checked = require_trimmed_name(name, "service account name")
+    require_description(description, longest=LONGEST_DESCRIPTION)
     account_id, at = new_id(), now()
     try:
         with write_transaction():

@@ -25,7 +25,7 @@ from tenancy.services.registration import (
     put_user,
     write_person,
 )
-from tenancy.user_ids import require_new_user_id
+from tenancy.user_ids import InvalidUserId, require_new_user_id
 
 
 class MissingUserName(BadRequest):
@@ -91,6 +91,8 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
 
 def _somebody_else(actor: Actor, user_id: str, name: str | None, email: str | None, user_type: str | None) -> Person:
     require_new_user_id(user_id)
+    if user_id != user_id.strip():  # a provider may have such users; who types one has mistyped it
+        raise InvalidUserId("The id of another user must not end with a space")
     require(actor, Can.PROVISION_USERS, Securable.Type.SERVER, get_server().server_id)
     if name is None:
         raise MissingUserName("The name of another user must be given")

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tenancy.actor import Actor
+from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authn.requests import admit
 from tenancy.authz import port
@@ -18,6 +18,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.models import Role, Securable
 from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project, delete_project
+from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask
 from tests.identity_provider import IdentityProvider
 from tests.wsgi_client import ApiClient, call
@@ -124,6 +126,14 @@ def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: 
 def test_a_role_that_was_deleted_is_forgotten(on: Any, provider: IdentityProvider, role: Role, ask: Ask) -> None:
     assert ask(provider.token(), x_assume_role=str(role.pk)).status == 200
     assert ApiClient(f"/management/v1/role/{role.pk}").delete(Authorization=f"Bearer {provider.token()}").status == 204
+    assert ask(provider.token(), x_assume_role=str(role.pk)).refused(400, "InvalidAssumeRoleId")
+
+
+def test_a_role_whose_project_was_deleted_is_forgotten(on: Any, provider: IdentityProvider, ask: Ask) -> None:
+    project = create_project(actor=INTERNAL, name="short-lived")
+    role = create_role(actor=INTERNAL, project=project, name="r")
+    assert ask(provider.token(), x_assume_role=str(role.pk)).status == 200
+    delete_project(actor=INTERNAL, project_id=project.pk)
     assert ask(provider.token(), x_assume_role=str(role.pk)).refused(400, "InvalidAssumeRoleId")
 
 

@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 
+from icekeeper.http.request_body import MeasuredBody
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
@@ -343,6 +344,13 @@ def test_exchanges_that_are_refused(secret: str, change: dict[str, str | None], 
 )
 def test_bodies_that_are_refused(access_tokens: None, body: bytes, code: str, text: str) -> None:
     assert refused(ask(body), code, text)
+
+
+def test_a_body_that_is_too_large_is_not_read(access_tokens: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    monkeypatch.setattr(MeasuredBody, "read", lambda self, size=-1: read.append(size) or b"")
+    assert refused(ask(b"x" * 65_537), "invalid_request", "larger")
+    assert read == []
 
 
 def test_the_body_is_a_form(secret: str) -> None:

@@ -32,6 +32,7 @@ from tenancy.services.bootstrap import (
     bootstrap,
     reopen_bootstrap,
 )
+from tenancy.services.projects import create_project
 from tenancy.services.service_accounts import create_service_account
 from tenancy.user_ids import InvalidUserId
 from tests.fingerprint import Fingerprint
@@ -256,6 +257,19 @@ def test_reopening_keeps_everything(with_tokens: None) -> None:
     assert grants() == before | {("oidc~bob", "admin", "server")}, "the project has its administrator already"
     assert list(Project.objects.values_list("name", flat=True)) == ["Kept"]
     assert call_as("carol").refused(400, "CatalogAlreadyBootstrapped")
+
+
+def test_the_default_project_comes_to_be_whatever_names_are_taken(with_tokens: None) -> None:
+    for number, name in enumerate(("default project", DEFAULT, "Default Project 2")):
+        create_project(actor=INTERNAL, name=name, project_id=f"p{number}")
+    assert call_as("alice").status == 204
+    assert Project.objects.get(pk=DEFAULT).name == "Default Project 3"
+
+
+def test_what_is_kept_of_an_administrator_is_what_was_checked(with_tokens: None) -> None:
+    User.objects.create_user(id="oidc~alice", name="Alice", email="old@example.com")
+    assert call_as("alice", **{"user-email": "   "}).status == 204
+    assert users() == [("oidc~alice", "Alice", "", "human")]
 
 
 def test_another_default_project_gets_a_name_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

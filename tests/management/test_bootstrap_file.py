@@ -16,16 +16,18 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from pydantic import SecretStr
 
-from icekeeper.kernel.errors import Conflict
+from icekeeper.kernel.errors import BadRequest, Conflict
 from management.bootstrap import apply as apply_module
 from management.bootstrap import plan as plan_module
 from management.bootstrap.document import MAX_BYTES, BadDocument, parse_document
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
 from storage.services.occupancy import WarehouseExists
+from storage.services.warehouses import create_warehouse
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.bootstrap import reopen_bootstrap
 from tests.fingerprint import Fingerprint
+from tests.management.asking import S3
 
 pytestmark = pytest.mark.django_db
 
@@ -576,14 +578,41 @@ def test_conflicts_without_end_are_told(full: Any, declared: Any, monkeypatch: p
     assert len(asked) == apply_module.ATTEMPTS
 
 
-def test_what_was_done_before_a_refusal_stays_and_is_told(full: Any, declared: Any, storage_root: Path) -> None:
-    full["warehouses"][1]["storage-profile"]["path"] = str(storage_root / "sales" / "inner")
-    out = StringIO()
-    with pytest.raises(CommandError, match=r"warehouses\[1\]: Storage profile overlaps"):
-        call_command("bootstrap", "--file", declared(full), stdout=out)
+def test_what_was_done_before_a_refusal_stays_and_is_told(
+    full: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(**asked: Any) -> Warehouse:
+        if asked["name"] == "Sandbox":
+            raise BadRequest("not now")
+        return create_warehouse(**asked)
+
+    place, out = declared(full), StringIO()
+    with monkeypatch.context() as patched:
+        patched.setattr(plan_module, "create_warehouse", make)
+        with pytest.raises(CommandError, match=r"warehouses\[1\]: not now"):
+            call_command("bootstrap", "--file", place, stdout=out)
     assert out.getvalue().count("done: ") == 5
-    full["warehouses"][1]["storage-profile"]["path"] = str(storage_root / "sandbox")
-    assert run(declared(full)) == "done: make the warehouse 'Sandbox' in the project lab\n"
+    assert run(place) == "done: make the warehouse 'Sandbox' in the project lab\n"
+
+
+def test_places_that_overlap_are_found_before_anything_is_done(
+    full: Any, declared: Any, storage_root: Path, everything: Any
+) -> None:
+    before = everything()
+    full["warehouses"][1]["storage-profile"]["path"] = str(storage_root / "sales" / "inner")
+    for options in ((), ("--dry-run",)):
+        said = refused(declared(full), *options)
+        assert said == "warehouses[1].storage-profile: overlaps with that of warehouses[0]"
+    assert everything() == before
+    run(declared(full | {"warehouses": full["warehouses"][:1]}))
+    before = everything()
+    assert refused(declared(full)).startswith("warehouses[1]: Storage profile overlaps with that of another warehouse")
+    assert everything() == before
+    for warehouse in full["warehouses"]:
+        warehouse["storage-profile"] = S3
+        warehouse["project-id"] = warehouse.get("project-id", DEFAULT)
+    full["warehouses"][0]["warehouse-name"] = "on s3"
+    run(declared(full))  # one bucket in two projects
 
 
 def test_a_catalog_that_was_reopened_is_bootstrapped_anew(full: Any, declared: Any) -> None:

@@ -71,6 +71,14 @@ def test_a_role_that_another_system_knows() -> None:
     assert (made["ident"], "description" in made) == ("oidc~CN=admins, O=~/x", False)
 
 
+@pytest.mark.parametrize("description", ["d" * 4097, "a\u202eb", "a\x00b", "a\u2028b", "\x1b[2J"])
+def test_descriptions_that_are_refused(description: str) -> None:
+    assert api.post("/role", {"name": "r", "description": description}).refused(400, "BadRequestException", "descr")
+    made = make("r", description="two\n\tlines")
+    body = {"name": "r", "description": description}
+    assert api.post(f"/role/{made['id']}", body).refused(400, "BadRequestException", "descr")
+
+
 def test_no_description_and_an_empty_one_are_two_things() -> None:
     role = make("r", description="")
     assert role["description"] == ""
@@ -130,6 +138,8 @@ BAD_NAMES = [
     ("a\nb", "BadRequestException"),
     ("a\x00b", "BadRequestException"),
     ("a\u202eb", "BadRequestException"),
+    ("a ", "BadRequestException"),
+    ("a\u115f", "BadRequestException"),
     (None, "BadRequestException"),
     (7, "BadRequestException"),
     (["a"], "BadRequestException"),

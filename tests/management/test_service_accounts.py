@@ -67,6 +67,9 @@ def test_a_name_is_taken_once(alice: TokenClient, everything: Callable[[], Finge
         {"name": "x", "description": 7},
         {"name": "x", "description": "d" * 1001},
         {"name": "x", "description": "d\x00"},
+        {"name": "x", "description": "d\u202e"},
+        {"name": " x"},
+        {"name": "x\u17b4"},
     ],
 )
 def test_bodies_that_are_refused(alice: TokenClient, everything: Callable[[], Fingerprint], body: Any) -> None:

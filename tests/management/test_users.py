@@ -12,13 +12,15 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
+from tenancy.services.registration import ServiceAccountIsNamed, register_principal
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
+from tenancy.services.users import register_user
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
@@ -146,7 +148,7 @@ def test_bad_users_are_refused(everything: Callable[[], Fingerprint], change: di
 
 
 def test_people_without_an_identity_provider_are_provisioned() -> None:
-    body = {"id": "local~Ann.Lee@example-1.com", "name": "Ann", "user-type": "human"}
+    body = {"id": "local~ann.lee@example-1.com", "name": "Ann", "user-type": "human"}
     assert api.post("/user", body).status == 201
     assert api.get(address(body["id"])).json()["id"] == body["id"]
 
@@ -199,10 +201,39 @@ def test_ids_of_any_spelling(subject: str) -> None:
     assert api.get(address(user_id)).refused(404, "UserNotFound")
 
 
+@pytest.mark.parametrize(
+    "user_id",
+    ["oidc~bob ", "oidc~\u3164", "oidc~bob\u2800", "oidc~b\u115fob", "oidc~bob\u034f", "local~Bob", "local~bOb"],
+)
+def test_ids_that_cannot_be_told_apart_are_refused(user_id: str, everything: Callable[[], Fingerprint]) -> None:
+    before = everything()
+    body = {"id": user_id, "name": "Bob", "user-type": "human"}
+    assert api.post("/user", body).refused(400, "InvalidUserIdError")
+    assert everything() == before
+
+
+def test_a_service_account_does_not_pass_for_somebody_else(everything: Callable[[], Fingerprint]) -> None:
+    account = create_service_account(actor=INTERNAL, name="robot").user_id
+    before = everything()
+    for body in (
+        {"name": "Ann", "user-type": "application"},
+        {"name": "robot", "user-type": "human"},
+        {"name": "Ann", "user-type": "human", "email": "ann@example.com"},
+    ):
+        assert api.put(address(account), body).refused(400, "ServiceAccountIsNamed")
+        own = Actor(user_id=account)
+        with pytest.raises(ServiceAccountIsNamed):
+            register_user(actor=own, update_if_exists=True, name=body["name"], user_type=body["user-type"])
+        with pytest.raises(ServiceAccountIsNamed):
+            register_principal(actor=own, name=body["name"], user_type=body["user-type"])
+    assert everything() == before
+    assert api.put(address(account), {"name": "robot", "user-type": "application"}).status == 200
+
+
 def test_ids_that_look_alike_are_different_people() -> None:
-    for user_id in ("oidc~Bob", "oidc~bob", "oidc~\uff42\uff4f\uff42", "oidc~bob ", "kc~bob"):
+    for user_id in ("oidc~Bob", "oidc~bob", "oidc~\uff42\uff4f\uff42", "kc~bob"):
         assert api.post("/user", {"id": user_id, "name": "Bob", "user-type": "human"}).status == 201
-    assert len(api.get("/user").json()["users"]) == 5
+    assert len(api.get("/user").json()["users"]) == 4
     assert api.delete(address("oidc~Bob")).status == 204
     assert api.get(address("oidc~bob")).status == 200
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from storage.models import Warehouse
 from storage.profiles.place import at_or_above, below, place_of
 from storage.selectors.warehouses import list_warehouses_for
 from storage.services import occupancy
+from storage.services import warehouses as warehouse_services
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -106,6 +108,8 @@ def test_a_warehouse_on_an_object_store_is_shown_whole(bootstrapped: None, monke
         ({"warehouse-name": "a/b"}, "BadRequestException"),
         ({"warehouse-name": "a\x00b"}, "BadRequestException"),
         ({"warehouse-name": "a\u202eb"}, "BadRequestException"),
+        ({"warehouse-name": "wh "}, "BadRequestException"),
+        ({"warehouse-name": "wh\uffa0"}, "BadRequestException"),
         ({"warehouse-name": None}, "BadRequestException"),
         ({"warehouse-name": ["a"]}, "BadRequestException"),
         ({"allowed-format-versions": []}, "EmptyAllowedFormatVersions"),
@@ -428,6 +432,22 @@ def test_of_two_warehouses_of_one_name_or_place_one_is_made(bootstrapped: None) 
         [lost] = [answer for answer in answers if answer.status == 400]
         assert lost.refused(400, "CreateWarehouseStorageProfileOverlap")
     assert Warehouse.objects.count() == 12
+
+
+def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
+    bootstrapped: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+
+    def taken_at_the_second_look(*asked: Any) -> None:
+        looks.append(asked)
+        if len(looks) == 2:
+            raise occupancy.WarehouseOverlap("taken")
+
+    monkeypatch.setattr(warehouse_services, "require_free_place", taken_at_the_second_look)
+    place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
+    assert make("late", **place).refused(400, "CreateWarehouseStorageProfileOverlap")
+    assert not (storage_root / "late").exists()
 
 
 @in_threads
