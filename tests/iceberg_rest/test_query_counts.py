@@ -1,63 +1,20 @@
-"""Statements and object-store calls of each endpoint, as recorded in `tests/query_counts.json`.
-
-The counter sees what Django sends and what is sent through psycopg directly; BEGIN, COMMIT and savepoints are left
-out. A count changes only on purpose: `UPDATE_QUERY_COUNTS=1` writes the file anew.
-"""
+"""Statements and object-store calls of each endpoint of the catalog are those of the record."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from catalog.selectors import tabulars, targets
 from catalog.selectors.metadata_cache import MetadataCache
 from catalog.services import metrics
-from icekeeper.kernel.postgres_session import KeptCursor
-from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
+from tests.statement_counts import counting, recorded, require_as_recorded
 from tests.wsgi_client import Answer, ApiClient, call
 
 pytestmark = pytest.mark.django_db
-
-RECORD = Path(__file__).parents[1] / "query_counts.json"
-TRANSACTION_WORDS = ("SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "COMMIT", "SET ")
-
-
-@contextmanager
-def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    seen: Counter[str] = Counter()
-
-    def through_django(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if not sql.startswith(TRANSACTION_WORDS):
-            seen["statements"] += 1
-        return execute(sql, params, many, context)
-
-    def through_psycopg(cursor: Any, *args: Any, **options: Any) -> Any:
-        seen["statements"] += 1
-        return original(cursor, *args, **options)
-
-    original = KeptCursor.execute
-    with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
-        patched.setattr(KeptCursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
-            patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
-        yield seen
-
-
-def _counted(function: Callable[..., Any], seen: Counter[str], name: str) -> Callable[..., Any]:
-    def counted(*args: Any, **options: Any) -> Any:
-        seen[name] += 1
-        return function(*args, **options)
-
-    return counted
 
 
 def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[[], Answer]]:
@@ -177,15 +134,11 @@ def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch
             answer = operate()
         assert answer.status < 400, (name, answer.body)
         counted[name] = dict(sorted(seen.items()))
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
-        record[connection.vendor] = counted
-        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-    assert counted == record[connection.vendor]
+    require_as_recorded("catalog", counted)
 
 
 def test_the_record_keeps_the_promises_of_the_design() -> None:
-    for vendor, counted in json.loads(RECORD.read_text()).items():
+    for vendor, counted in ((vendor, apis["catalog"]) for vendor, apis in recorded().items()):
         for name in (
             "config", "tables.load", "tables.load_again", "tables.exists", "tables.list", "namespaces.list",
             "generic_tables.load", "generic_tables.list", "generic_tables.credentials", "tables.credentials",
@@ -197,5 +150,5 @@ def test_the_record_keeps_the_promises_of_the_design() -> None:
         for name in ("tables.commit_properties", "tables.commit_snapshot"):
             assert counted[name]["store.put_new"] == 1
             assert set(counted[name]) == {"statements", "store.put_new"}
-    assert json.loads(RECORD.read_text())["postgresql"]["tables.commit_snapshot"]["statements"] <= 2
-    assert json.loads(RECORD.read_text())["postgresql"]["tables.metrics"] == {"statements": 1}
+    assert recorded()["postgresql"]["catalog"]["tables.commit_snapshot"]["statements"] <= 2
+    assert recorded()["postgresql"]["catalog"]["tables.metrics"] == {"statements": 1}

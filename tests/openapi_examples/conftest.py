@@ -1,0 +1,65 @@
+"""How a story is told: with a clock of its own, against a server whose answers are the same in every run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from django.utils import timezone
+from pydantic import AnyHttpUrl
+
+from icekeeper.kernel import clock as kernel_clock
+from management.api import server
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tenancy.services.bootstrap import bootstrap
+from tests.management.asking import keep_secrets, use_settings
+from tests.openapi_examples import catalog_story, generic_table_story, management_story, warehouse_story
+from tests.openapi_examples.story import Clock, Story
+from tests.token_fixtures import new_token
+
+S = TypeVar("S", bound=Story)
+
+
+def a_warehouse(story: Story) -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    profile = {"type": "local", "path": f"{story.folder}/lakehouse"}
+    create_warehouse(actor=INTERNAL, project=get_project(None), name="lakehouse", storage_profile=profile)
+
+
+STORIES: dict[str, list[Callable[[Story], None]]] = {
+    "catalog": [a_warehouse, catalog_story.play],
+    "generic-tables": [a_warehouse, generic_table_story.play],
+    "management": [management_story.play, warehouse_story.play],
+}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(kernel_clock, "datetime", made)
+    monkeypatch.setattr(timezone, "now", lambda: made.at)
+    monkeypatch.setattr(time, "time", made.time)
+    monkeypatch.setattr(time, "time_ns", made.time_ns)
+    return made
+
+
+@pytest.fixture
+def tell(clock: Clock, access_tokens: None, storage_root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Plays a story of the document that is named, to its end, told by such a `Story`."""
+    keep_secrets(monkeypatch)
+    address = AnyHttpUrl("https://icekeeper.example.com")
+    use_settings(monkeypatch, instance_admins=["local~alice"], base_uri=address, enable_aws_system_credentials=True)
+    monkeypatch.setattr(server, "commit_sha", lambda: None)
+
+    def tell(name: str, kind: type[S]) -> S:
+        story = kind(name, new_token(name="first"), storage_root, clock)
+        for part in STORIES[name]:
+            part(story)
+        return story
+
+    return tell

@@ -1,0 +1,46 @@
+"""Statements and object-store calls of each operation of the management API, as the stories come by it first.
+
+Where the story has waited before, looking up the token of its teller is among them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from management.api import openapi
+from tests.openapi_examples.story import Story
+from tests.statement_counts import Counts, counting, recorded, require_as_recorded
+from tests.wsgi_client import Answer
+
+pytestmark = pytest.mark.django_db
+
+
+class CountedStory(Story):
+    """Counts an operation when it is told for the first time and not refused."""
+
+    monkeypatch: pytest.MonkeyPatch
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.counts: Counts = {}
+
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+        with counting(self.monkeypatch) as seen:
+            answer = super()._send(operation_id, parameters, body)
+        if answer.status < 400:
+            self.counts.setdefault(operation_id, dict(sorted(seen.items())))
+        return answer
+
+
+def test_counts_are_as_recorded(tell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountedStory, "monkeypatch", monkeypatch, raising=False)
+    require_as_recorded("management", tell("management", CountedStory).counts)
+
+
+def test_every_operation_is_in_the_record() -> None:
+    paths = openapi.make_document("management").content["paths"]
+    operations = {operation["operationId"] for item in paths.values() for operation in item.values()}
+    for vendor, apis in recorded().items():
+        assert apis["management"].keys() == operations, vendor

@@ -1,0 +1,70 @@
+"""Statements and object-store calls of operations, and their record, `tests/query_counts.json`.
+
+The counter sees what Django sends and what is sent through psycopg directly; BEGIN, COMMIT and savepoints are left
+out. A count changes only on purpose: `UPDATE_QUERY_COUNTS=1` writes the file anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from icekeeper.kernel.postgres_session import KeptCursor
+from storage.io.local import LocalStore
+
+RECORD = Path(__file__).parent / "query_counts.json"
+TRANSACTION_WORDS = ("SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "COMMIT", "SET ")
+Counts = dict[str, dict[str, int]]
+"""Operation, what is counted, how many."""
+
+
+@contextmanager
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    seen: Counter[str] = Counter()
+
+    def through_django(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith(TRANSACTION_WORDS):
+            seen["statements"] += 1
+        return execute(sql, params, many, context)
+
+    def through_psycopg(cursor: Any, *args: Any, **options: Any) -> Any:
+        seen["statements"] += 1
+        return original(cursor, *args, **options)
+
+    original = KeptCursor.execute
+    with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
+        patched.setattr(KeptCursor, "execute", through_psycopg)
+        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
+            patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
+        yield seen
+
+
+def _counted(function: Callable[..., Any], seen: Counter[str], name: str) -> Callable[..., Any]:
+    def counted(*args: Any, **options: Any) -> Any:
+        seen[name] += 1
+        return function(*args, **options)
+
+    return counted
+
+
+def recorded() -> dict[str, dict[str, Counts]]:
+    """Database, API, counts."""
+    record: dict[str, dict[str, Counts]] = json.loads(RECORD.read_text())
+    return record
+
+
+def require_as_recorded(api: str, counted: Counts) -> None:
+    """Fails when the operations of `api` cost something else than the record of this database says."""
+    record = recorded()
+    if os.environ.get("UPDATE_QUERY_COUNTS") == "1":
+        record.setdefault(connection.vendor, {})[api] = counted
+        RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    assert counted == record[connection.vendor][api]
