@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
 from icekeeper.kernel import deadline
@@ -22,20 +20,16 @@ from tenancy.authn.fetching import Fetcher, FetchFailed
 from tenancy.authn.jwks import ALGORITHMS_OF, UnusableKey, read_key_set
 from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published
 from tenancy.authn.refreshed import Refreshed
+from tenancy.authn.reviews import MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING, Refusals, Turns
 from tenancy.authn.signatures import signing_key_id, verify_signature
 from tenancy.authn.unverified import NoToken, read_token
+from tenancy.authn.waiting import WaitingRoom
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
 
 PROVIDER_ID: Final = "kubernetes"
 LEGACY_ISSUERS: Final = frozenset({"kubernetes/serviceaccount", "https://kubernetes.default.svc.cluster.local"})
-MOST_REVIEWS: Final = 8
-"""Reviews that one process asks for at once; others wait."""
-MOST_UNPROVEN: Final = 2
-"""As `MOST_REVIEWS`, of tokens that no known key of the cluster has signed."""
-MOST_REFUSED, REFUSED_SECONDS = 20, 10.0
-"""Refused reviews of such tokens in so many seconds, after which no more of them are asked about for a while."""
 LONGEST_NAME: Final = 255
 
 _EVERY_ALGORITHM: Final = frozenset().union(*ALGORITHMS_OF.values())
@@ -60,23 +54,6 @@ class Cluster:
         return replace(self.fetcher, bearer=token)
 
 
-class _Refusals:
-    """The last reviews that were refused, of tokens that anybody could have made."""
-
-    def __init__(self) -> None:
-        self._at: deque[float] = deque(maxlen=MOST_REFUSED)
-        self._lock = Lock()
-
-    def note(self) -> None:
-        with self._lock:
-            self._at.append(time.monotonic())
-
-    @property
-    def are_too_many(self) -> bool:
-        with self._lock:
-            return len(self._at) == MOST_REFUSED and time.monotonic() - self._at[0] < REFUSED_SECONDS
-
-
 class ReviewingAuthenticator(Authenticator):
     """Asks the API server about each token (TokenReview), so it also knows which accounts have been deleted.
 
@@ -97,8 +74,9 @@ class ReviewingAuthenticator(Authenticator):
         self.name = name
         self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
         self._leeway = leeway
-        self._reviews, self._unproven = BoundedSemaphore(MOST_REVIEWS), BoundedSemaphore(MOST_UNPROVEN)
-        self._refusals = _Refusals()
+        self._proven = Turns(name, MOST_REVIEWS, WaitingRoom())
+        self._unproven = Turns(name, MOST_UNPROVEN, WaitingRoom(most_briefly=MOST_UNPROVEN_WAITING))
+        self._refusals = Refusals()
         self._published = Refreshed(
             name,
             lambda _: _published_by(cluster, _EVERY_ALGORITHM, name),
@@ -135,7 +113,7 @@ class ReviewingAuthenticator(Authenticator):
         is_proven = self._is_proven(token)
         if not is_proven and self._refusals.are_too_many:
             raise ProviderUnavailable(f"{self.name}: too many tokens were refused")
-        status = self._review(token, self._reviews if is_proven else self._unproven).get("status")
+        status = self._review(token, self._proven if is_proven else self._unproven).get("status")
         if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
             if not is_proven:
                 self._refusals.note()
@@ -174,24 +152,20 @@ class ReviewingAuthenticator(Authenticator):
         verify_signature(token, keys, algorithm)
         return True
 
-    def _review(self, token: str, reviews: BoundedSemaphore) -> dict[str, Any]:
+    def _review(self, token: str, turns: Turns) -> dict[str, Any]:
         """The answer echoes the token, so nothing of it is ever logged."""
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
             spec["audiences"] = sorted(self._audiences)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         patience, left = self._cluster.fetcher.timeout, deadline.remaining()
-        with waiting_for_others():
-            if not reviews.acquire(timeout=patience if left is None else min(patience, left)):
-                raise ProviderUnavailable(f"{self.name}: too many tokens wait for the API server")
+        with turns.one_more(patience=patience if left is None else min(patience, left)), waiting_for_others():
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
                 return self._cluster.authorized().post(address, review)
             except FetchFailed as reason:
                 logger.warning("%s cannot be asked about a token: %s", self.name, reason)
                 raise ProviderUnavailable(f"{self.name}: {reason}") from None
-            finally:
-                reviews.release()
 
 
 class KubernetesKeysAuthenticator(KeyedAuthenticator):

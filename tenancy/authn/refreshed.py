@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from icekeeper.kernel import deadline
-from icekeeper.kernel.thread_lending import waiting_for_others
 from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
+from tenancy.authn.waiting import BRIEFLY, WaitingRoom
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -25,8 +25,10 @@ class _Flight:
     """One fetch in a thread of its own: what hangs in the network holds up no request longer than it waits."""
 
     def __init__(self, name: str, fly: Callable[[_Flight], None], *, patience: float) -> None:
-        self.ends_at = time.monotonic() + patience
+        self._began_at = time.monotonic()
+        self.ends_at = self._began_at + patience
         self.landed = threading.Event()
+        self._room = WaitingRoom()
         self._thread = threading.Thread(target=fly, args=(self,), name=f"keys of {name}", daemon=True)
 
     def begin(self) -> None:
@@ -37,13 +39,23 @@ class _Flight:
         """Whether it is still under way; in a process that was forked meanwhile it is not."""
         return self._thread.is_alive()
 
+    def wait(self) -> bool:
+        """Whether it has landed: many wait for that at its beginning, a few up to its end."""
+        now, request = time.monotonic(), deadline.remaining()
+        left = self.ends_at - now
+        return self._room.wait(
+            self.landed.wait,
+            seconds=left if request is None else min(left, request),
+            briefly=self._began_at + BRIEFLY - now,
+        )
+
 
 class Refreshed(Generic[T]):
     """The newest outcome of `fetch`, which is given the one before and raises `FetchFailed`.
 
     It is fetched when somebody asks: the first time, when it is older than `lifetime`, and when it does not suffice
-    the asker (an unknown key); at most once in `pause`, by one thread at a time, and waited for `patience` at most.
-    What is there is used on while a newer one cannot be had. All times in seconds.
+    the asker (an unknown key); by one thread at a time, waited for `patience` at most, and again `pause` after the end
+    of the last look at the earliest. What is there is used on while a newer one cannot be had. All times in seconds.
     """
 
     def __init__(
@@ -53,7 +65,7 @@ class Refreshed(Generic[T]):
         self._fetch, self._lifetime, self._pause, self._patience = fetch, lifetime, pause, patience
         self._lock = threading.Lock()
         self._known: T | None = None
-        self._known_at = self._tried_at = float("-inf")
+        self._known_at = self._ended_at = float("-inf")
         self._failure: str | None = None
         self._flight: _Flight | None = None
         self._hanging: list[_Flight] = []
@@ -76,7 +88,7 @@ class Refreshed(Generic[T]):
             flight = self._current_flight()
         if known is not None and serves and age < 2 * self._lifetime:
             return known  # whoever asks next finds the newer one
-        has_landed = flight is not None and self._wait_for(flight)
+        has_landed = flight is not None and flight.wait()
         with self._lock:
             known, failure = self._known, self._failure
         if known is not None and (suffices(known) or (has_landed and failure is None)):
@@ -89,13 +101,12 @@ class Refreshed(Generic[T]):
         now = time.monotonic()
         if self._flight is not None and now >= self._flight.ends_at:
             self._hanging.append(self._flight)
+            self._fail("it did not answer in time", at=self._flight.ends_at)
             self._flight = None
-            self._fail("it did not answer in time")
-        if self._flight is None and now - self._tried_at >= self._pause:
+        if self._flight is None and now - self._ended_at >= self._pause:
             self._hanging = [flight for flight in self._hanging if flight.hangs]
-            self._tried_at = now
             if len(self._hanging) >= MOST_HANGING:
-                self._fail("earlier attempts to reach it still hang")
+                self._fail("earlier attempts to reach it still hang", at=now)
                 return None
             self._flight = _Flight(self.name, self._fly, patience=self._patience)
             self._flight.begin()
@@ -117,18 +128,14 @@ class Refreshed(Generic[T]):
                 return  # it was given up
             self._flight = None
             if found is None:
-                self._fail(failure or "it sent nothing")
+                self._fail(failure or "it sent nothing", at=time.monotonic())
             else:
-                self._known, self._known_at, self._failure = found, time.monotonic(), None
+                self._known, self._failure = found, None
+                self._known_at = self._ended_at = time.monotonic()
 
-    def _fail(self, reason: str) -> None:
-        self._failure = reason
+    def _fail(self, reason: str, *, at: float) -> None:
+        self._failure, self._ended_at = reason, at
         logger.warning(
             "%s cannot be asked for its keys%s: %s",
             self.name, "; those that are known go on" if self._known is not None else "", reason,
         )  # fmt: skip
-
-    def _wait_for(self, flight: _Flight) -> bool:
-        left, request = flight.ends_at - time.monotonic(), deadline.remaining()
-        with waiting_for_others():
-            return flight.landed.wait(max(0.0, left if request is None else min(left, request)))

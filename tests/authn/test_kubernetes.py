@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from django.db import connections
 from joserfc.jwk import ECKey
 
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
-from tenancy.authn.kubernetes import MOST_REFUSED
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
+from tenancy.authn.reviews import MOST_REFUSED, MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING
 from tenancy.authn.verification import identify, verified_tokens
+from tenancy.authn.waiting import MOST_BRIEFLY, MOST_PATIENT
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign
 
@@ -37,6 +40,8 @@ pytestmark = pytest.mark.django_db
 
 AUDIENCE = "https://kubernetes.default.svc"
 UID, USERNAME = "8f7a2c1e-5b7e-4d0e-9a43-1f4b7f6f0f10", "system:serviceaccount:engines:spark"
+PROVEN, UNPROVEN = MOST_REVIEWS + MOST_BRIEFLY + MOST_PATIENT, MOST_UNPROVEN + MOST_UNPROVEN_WAITING + MOST_PATIENT
+"""Tokens that may be under review or wait for it."""
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -251,6 +256,31 @@ def test_an_api_that_does_not_answer_so(
 def test_an_api_that_hangs(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:
     api.hangs = True
     assert ask(api.token()).refused(503, "IdentityProviderUnavailable")
+
+
+@pytest.mark.parametrize(("key_id", "most"), [("unknown", UNPROVEN), ("cluster", PROVEN)])
+def test_a_flood_does_not_wait_for_an_api_that_hangs(
+    key_id: str, most: int, reviewing: Any, api: FakeKubernetesApi, ask: Ask
+) -> None:
+    assert ask(api.token()).status == 200  # its keys are known
+    claims = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": USERNAME, "exp": int(time.time()) + 600}
+    head = f'{{"alg":"ES256","kid":"{key_id}"}}'
+    tokens = [sign(head, claims | {"jti": str(number)}, api.key) for number in range(most + 20)]
+    api.hangs = True
+
+    def refused_after(token: str) -> float:
+        began = time.monotonic()
+        try:
+            with pytest.raises(ProviderUnavailable):
+                identify(token)
+        finally:
+            connections.close_all()  # this thread's own
+        return time.monotonic() - began
+
+    with ThreadPoolExecutor(len(tokens)) as pool:
+        took = sorted(pool.map(refused_after, tokens))
+    assert took[19] < 0.8
+    assert took[-1] >= 1.0  # the timeout
 
 
 def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetesApi, ask: Ask) -> None:

@@ -168,7 +168,7 @@ def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
     source.gate.clear()
     assert kept.get() == 1
     given_up = kept._flight
-    clock.now += 20  # more than its patience
+    clock.now += 20 + 10  # its patience, and the pause after that
     assert kept.get() == 1
     latest = kept._flight
     assert given_up is not None
@@ -177,3 +177,34 @@ def test_one_that_was_given_up_changes_nothing_when_it_comes_back(
     assert given_up.landed.wait(30)
     assert latest is None or latest.landed.wait(30)
     assert kept.get() == 3
+
+
+def test_the_pause_begins_when_a_failure_ends(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    assert kept.get() == 1
+    clock.now += 150
+    source.gate.clear()
+    assert kept.get() == 1
+    for seconds in (20, 9.9):  # its patience, and nearly the pause after that
+        clock.now += seconds
+        with pytest.raises(ProviderUnavailable) as refused:
+            kept.get(more_than(1))
+        assert (refused.value.reason, source.asked) == ("it: it did not answer in time", 2)
+    source.gate.set()
+    clock.now += 0.1
+    assert kept.get(more_than(1)) == 3
+
+
+def test_the_pause_begins_when_a_failure_lands(kept: Refreshed[int], source: Source, clock: Clock) -> None:
+    assert kept.get() == 1
+    clock.now += 150
+    source.gate.clear()
+    source.fails = True
+    assert kept.get() == 1
+    clock.now += 15
+    landed(source, kept)
+    source.fails = False
+    with pytest.raises(ProviderUnavailable):
+        kept.get(more_than(1))
+    assert source.asked == 2
+    clock.now += 10
+    assert kept.get(more_than(1)) == 3

@@ -1,0 +1,96 @@
+"""A provider that hangs while anybody sends tokens with keys that nobody knows: the served catalog goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from icekeeper.server.crew import MOST_LENT
+from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.server.raw_client import RawAnswer, RawClient
+
+INFO = "/management/v1/info"
+THREADS = 4
+FLOOD = 2 * (THREADS + MOST_LENT) + 10
+"""Requests at once: more than a process has threads for, lent ones included."""
+TIMEOUT = 4
+"""Seconds that one look may take, twice over; the server's own patience with a request in the queue is 5 s."""
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    yield from running()
+
+
+@pytest.fixture
+def server(
+    provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
+) -> Iterator[CatalogServer]:
+    postgres = run_environment.postgres
+    url = postgres.create_database("outages") if postgres else None
+    settings = {
+        "LAKEKEEPER__OPENID_PROVIDER_URI": provider.address,
+        "ICEKEEPER__AUTHENTICATION__TIMEOUT": f"{TIMEOUT}s",
+    }
+    home = tmp_path_factory.mktemp("outages")
+    with CatalogServer(home, database_url=url, threads=THREADS, settings=settings) as catalog:
+        yield catalog
+
+
+def get(server: CatalogServer, token: str | None = None, target: str = INFO) -> tuple[RawAnswer, float]:
+    """The answer and how many seconds it took."""
+    began = time.monotonic()
+    with RawClient(server.port) as client:
+        answer = client.get(target, *([] if token is None else [f"Authorization: Bearer {token}"]))
+    return answer, time.monotonic() - began
+
+
+def unknown(provider: IdentityProvider, name: object, **claims: str) -> str:
+    """A token that anybody can make."""
+    return provider.sign({"kid": f"unknown-{name}"}, provider.claims(**claims))
+
+
+def wait_for_a_look(server: CatalogServer, provider: IdentityProvider) -> None:
+    """Send tokens with unknown keys until the server looks at the provider, which then hangs."""
+    asked = provider.asked[DISCOVERY]
+    for attempt in range(300):
+        with RawClient(server.port) as client:
+            client.send(request(unknown(provider, f"first-{attempt}")))
+            time.sleep(0.1)
+        if provider.asked[DISCOVERY] > asked:
+            return
+    raise AssertionError("it never looks")
+
+
+def request(token: str) -> bytes:
+    return f"GET {INFO} HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+
+
+def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_nobody_else(
+    server: CatalogServer, provider: IdentityProvider
+) -> None:
+    anna = provider.token()
+    assert get(server, anna)[0].status == 200
+    tokens = [
+        *(unknown(provider, number) for number in range(FLOOD // 2)),
+        *(provider.token(iss=f"https://{number}.example") for number in range(FLOOD // 2)),
+    ]
+    provider.misbehave = {DISCOVERY: hangs(provider), KEYS: hangs(provider)}
+    wait_for_a_look(server, provider)
+    with ExitStack() as stack:
+        flood = [stack.enter_context(RawClient(server.port)) for _ in tokens]
+        for client, token in zip(flood, tokens, strict=True):
+            client.send(request(token))
+        for _ in range(10):
+            (known, known_took), (health, health_took) = get(server, anna), get(server, target="/health")
+            assert (known.status, health.status) == (200, 200)
+            assert max(known_took, health_took) < 2
+            time.sleep(0.2)
+        answers = [client.answer() for client in flood]
+    said = {(answer.status, answer.error_type, answer.headers.get("Retry-After")) for answer in answers}
+    assert said == {(503, "IdentityProviderUnavailable", "5"), (401, "AuthenticationFailed", None)}
