@@ -19,10 +19,10 @@ class AuthenticationFailed(Unauthorized):
 class ProviderUnavailable(CatalogError):
     """The keys of the provider that a token names cannot be had, so nothing is known of the token.
 
-    `reason` is for the log.
+    `reason` is for the log, which tells of the look that failed: anybody can send tokens that meet this.
     """
 
-    status, wire_type, retry_after = 503, "IdentityProviderUnavailable", 5
+    status, wire_type, retry_after, is_on_purpose = 503, "IdentityProviderUnavailable", 5, True
 
     def __init__(self, reason: str) -> None:
         super().__init__("An identity provider cannot be asked now, so the token could not be verified; try again")

@@ -83,9 +83,6 @@ class KeyedAuthenticator(Authenticator):
             return self._verify(token)
         except (NoToken, AuthenticationFailed) as failure:
             raise AuthenticationFailed(f"{self.name}: {failure}") from None
-        except ProviderUnavailable as failure:
-            logger.info("a token of %s could not be verified: %s", self.name, failure.reason)
-            raise
 
     def _verify(self, token: str) -> Verified:
         unverified = read_token(token)

@@ -90,6 +90,7 @@ def identify(token: str) -> Identity:
         except AuthenticationFailed as failure:
             reasons.append(failure.message)
         except ProviderUnavailable as failure:
+            logger.info("a token could not be verified: %s", failure.reason)
             unavailable = failure
         else:
             verified_tokens.put(digest, verified)

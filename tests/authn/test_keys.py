@@ -162,6 +162,19 @@ def test_a_flood_of_unknown_keys_asks_the_provider_once(provider: IdentityProvid
     assert ask(provider.token()).status == 200
 
 
+def test_a_flood_is_one_warning_in_the_log(
+    provider: IdentityProvider, on: On, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    provider.is_down = True
+    for number in range(20):
+        assert ask(provider.sign({"kid": f"unknown-{number}"}, provider.claims())).status == 503
+    assert [record.levelname for record in caplog.records if record.levelno > logging.INFO] == ["WARNING"]
+    assert not any(record.exc_info for record in caplog.records)
+    reasons = [record for record in caplog.records if "a token could not be verified: the identity" in record.message]
+    assert len(reasons) == 20
+
+
 def test_many_at_once_share_one_look(provider: IdentityProvider, on: On) -> None:
     gate = threading.Event()
 

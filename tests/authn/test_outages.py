@@ -94,3 +94,8 @@ def test_a_hanging_provider_and_a_flood_of_unknown_keys_stop_nobody_else(
         answers = [client.answer() for client in flood]
     said = {(answer.status, answer.error_type, answer.headers.get("Retry-After")) for answer in answers}
     assert said == {(503, "IdentityProviderUnavailable", "5"), (401, "AuthenticationFailed", None)}
+    assert "Traceback" not in server.log_path.read_text()
+    lines = [*server.log_lines("icekeeper.authn"), *server.log_lines("icekeeper.errors")]
+    loud = [(line["level"], line["message"]) for line in lines if line["level"] != "INFO"]
+    assert {level for level, _ in loud} == {"WARNING"}
+    assert len(loud) <= 2, "those of the look alone, at either of its documents"
