@@ -37,6 +37,7 @@ from icekeeper.setting_values import (
     DatabaseUrl,
     Duration,
     ShortDuration,
+    SigningKey,
     StringList,
     UserIdList,
 )
@@ -212,8 +213,9 @@ class Settings(BaseModel):
 
     # --- own ----------------------------------------------------------------------------------------------------
     data_dir: Path = Field(Path(".icekeeper"), description="Folder of the embedded default: database and local state")
-    secret_key: SecretStr | None = Field(
-        None, description="Django's signing key; unset, a random one is kept in the data folder"
+    secret_key: SigningKey | None = Field(
+        None,
+        description="Django's signing key, 32 or more random characters; unset, the data folder keeps one that is made",
     )
     local_storage_root: Path | None = Field(
         None, description="Folder that local-file warehouses must lie in; unset, there are none"

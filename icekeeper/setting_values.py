@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
+SHORTEST_KEY, FEWEST_DIFFERENT = 32, 8
+"""Characters of a signing key: who holds one of its tokens can try keys on it, as fast as they can hash."""
 
 
 def _duration(value: object) -> object:
@@ -52,6 +54,21 @@ def _database_url(value: object) -> object:
     return value
 
 
+def require_signing_key(text: str) -> None:
+    """Raises ValueError, without `text`, for what could be guessed."""
+    characters = text.strip()
+    if len(characters) < SHORTEST_KEY or len(set(characters)) < FEWEST_DIFFERENT:
+        raise ValueError(
+            f"{SHORTEST_KEY} or more random characters, {FEWEST_DIFFERENT} of them different, "
+            "such as `openssl rand -base64 48` prints"
+        )
+
+
+def _signing_key(value: SecretStr) -> SecretStr:
+    require_signing_key(value.get_secret_value())
+    return value
+
+
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
@@ -59,5 +76,6 @@ BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36
 Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
 """Of a second to a day."""
+SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]
 UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from icekeeper.database import databases
 from icekeeper.env import Settings, SettingsError, read_settings
+from icekeeper.setting_values import require_signing_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -33,7 +34,12 @@ def _secret_key(settings: Settings) -> str:
         with suppress(FileExistsError):
             path.hardlink_to(draft)
         draft.unlink()
-    return path.read_text()
+    key = path.read_text()
+    try:
+        require_signing_key(key)
+    except ValueError as takes:
+        sys.exit(f"icekeeper: {path} holds a key that can be guessed (docs/operations.md, Upgrades); it takes: {takes}")
+    return key
 
 
 SECRET_KEY = _secret_key(ICEKEEPER)

@@ -309,7 +309,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
         {
             "LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u:canary@h/d",
             "LAKEKEEPER__PG_PASSWORD": "canary",
-            "ICEKEEPER__SECRET_KEY": "canary",
+            "ICEKEEPER__SECRET_KEY": "canary-0123456789-0123456789-0123456789",
             "LAKEKEEPER__BASE_URI": "https://u:canary@catalog.example.com/x",
             "LAKEKEEPER__ALLOW_ORIGIN": "a,b",
             "ICEKEEPER__SERVER__THREADS": "3",

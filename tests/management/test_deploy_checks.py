@@ -21,7 +21,7 @@ SAFE = {
     "LAKEKEEPER__PG_ENCRYPTION_KEY": "another long text",
     POSTGRES: "postgresql://u:canary@db.example.com/d?sslmode=verify-full",
     "LAKEKEEPER__BASE_URI": "https://catalog.example.com",
-    "ICEKEEPER__SECRET_KEY": "canary" * 10,
+    "ICEKEEPER__SECRET_KEY": "canary-0123456789-0123456789-0123456789",
 }
 
 

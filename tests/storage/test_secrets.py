@@ -69,6 +69,19 @@ def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monk
     assert secret_store().get(secret_id) == DOCUMENT
 
 
+def test_what_the_embedded_database_kept_is_read_when_its_key_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/operations.md says of upgrades."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL keeps nothing without a key")
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
+    monkeypatch.setattr(settings, "SECRET_KEY", "short")
+    secret_id = secret_store().put(DOCUMENT)
+    own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("short")})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    monkeypatch.setattr(settings, "SECRET_KEY", "a long one")
+    assert secret_store().get(secret_id) == DOCUMENT
+
+
 def test_without_a_key_only_the_embedded_database_keeps_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
     store = secret_store()

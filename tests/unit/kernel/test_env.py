@@ -7,6 +7,8 @@ import pytest
 from icekeeper.database import databases
 from icekeeper.env import Settings, SettingsError, read_settings
 
+SECRET = "q8Zr1vTf0mWc5YxKp7NbJd2LgHs4AeUi"
+
 
 def test_nothing_set_gives_the_defaults() -> None:
     settings, unread = read_settings({"PATH": "/bin", "HOME": "/"})
@@ -102,9 +104,30 @@ def test_authorization_is_never_silently_weaker() -> None:
 
 def test_secrets_stay_out_of_messages_and_reprs() -> None:
     url = "postgresql://user:canary@db/ice"
-    settings, _ = read_settings({"LAKEKEEPER__PG_DATABASE_URL_WRITE": url, "ICEKEEPER__SECRET_KEY": "canary"})
+    settings, _ = read_settings({"LAKEKEEPER__PG_DATABASE_URL_WRITE": url, "ICEKEEPER__SECRET_KEY": f"canary{SECRET}"})
     assert "canary" not in repr(settings)
     assert "canary" not in str(settings.describe())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "canary", "x" * 100, "canary" * 10, SECRET[:31], f"{SECRET[:31]} ", " " * 32, "canary1" * 5]
+)
+def test_a_signing_key_that_could_be_guessed_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        read_settings({"ICEKEEPER__SECRET_KEY": text})
+    (problem,) = refusal.value.problems
+    assert problem == (
+        "ICEKEEPER__SECRET_KEY got a secret value; it takes: 32 or more random characters, 8 of them different, "
+        "such as `openssl rand -base64 48` prints"
+    )
+    assert "canary" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", [SECRET, "0123456789abcdef" * 2, f"{SECRET}\n"])
+def test_signing_keys(text: str) -> None:
+    key = read_settings({"ICEKEEPER__SECRET_KEY": text})[0].secret_key
+    assert key is not None
+    assert key.get_secret_value() == text
 
 
 def test_a_url_and_single_values_mean_the_same_database() -> None:
