@@ -40,6 +40,7 @@ from icekeeper.setting_values import (
     SigningKey,
     StringList,
     UserIdList,
+    shown_address,
 )
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
@@ -421,9 +422,6 @@ def _group(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
     return (annotation if is_group else None), is_keyed
 
 
-_USERINFO = re.compile(r"//[^/@\s]*@")
-
-
 def _problem(item: Any) -> str:
     path = tuple(str(part) for part in item["loc"] if isinstance(part, str))
     takes = str(item["msg"]).removeprefix("Value error, ")
@@ -434,8 +432,26 @@ def _problem(item: Any) -> str:
     name = variable_name(path[: 1 + is_keyed + (group is not None)])
     if item["type"] == "missing":
         return f"{name} is missing beside the others of its name"
-    got = "a secret value" if "SecretStr" in str(field.annotation) else _USERINFO.sub("//", repr(item["input"]))
-    return f"{name} got {got}; it takes: {takes}"
+    return f"{name} got {_got(path, item['input'])}; it takes: {takes}"
+
+
+def _got(path: tuple[str, ...], value: object) -> str:
+    """The value of the field at `path` as a message may show it."""
+    annotation = str(_field(path).annotation)
+    if "SecretStr" in annotation:
+        return "a secret value"
+    if isinstance(value, str) and ("AnyHttpUrl" in annotation or "://" in value):
+        return shown_address(value)
+    return repr(value)
+
+
+def _field(path: tuple[str, ...]) -> FieldInfo:
+    """The innermost one that `path` leads to; ids that the operator chose lead nowhere."""
+    field = Settings.model_fields[path[0]]
+    for name in path[1:]:
+        group, _ = _group(field)
+        field = group.model_fields.get(name, field) if group is not None else field
+    return field
 
 
 def _descriptions(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Description]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Annotated
 
@@ -52,6 +53,25 @@ def _database_url(value: object) -> object:
         if not value.startswith(("postgres://", "postgresql://")):
             raise ValueError("a URL such as postgresql://user:password@host:5432/database")
     return value
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}")
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
+def shown_address(text: str) -> str:
+    """Scheme, host and port of what was given as an address, for messages: anything else of it may be a secret."""
+    scheme, slashes, rest = text.strip().partition("://")
+    if not slashes:
+        return "something that is not shown" if re.search(r"[@?#]", text) else repr(text)
+    if not _SCHEME.fullmatch(scheme):
+        return "something that is not shown"
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
+    host, beyond = authority.rpartition("@")[2], rest[len(authority) :]
+    if not _HOST.fullmatch(host) or "@" in beyond:  # what looks like a host may be a user whose password has a slash
+        return f"{scheme!r} with more that is not shown"
+    shown = repr(f"{scheme}://{host}")
+    return shown if host == authority and beyond in {"", "/"} else f"{shown} with more that is not shown"
 
 
 def require_signing_key(text: str) -> None:

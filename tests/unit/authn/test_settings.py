@@ -102,6 +102,46 @@ def test_a_password_in_an_address_is_refused_and_not_shown() -> None:
     assert "canary" not in said
 
 
+MORE = "with more that is not shown"
+NOTHING = "something that is not shown"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://user:canary@idp/x?client_secret=canary", f"'http://idp' {MORE}"),
+        ("https://idp.example:8443/x?client_secret=canary", f"'https://idp.example:8443' {MORE}"),
+        ("https://idp.example#canary", f"'https://idp.example' {MORE}"),
+        ("ftp://canary:canary@idp", f"'ftp://idp' {MORE}"),
+        ("http://canary@[::1]:80/", f"'http://[::1]:80' {MORE}"),
+        ("http://user:canary/x@idp/", f"'http' {MORE}"),
+        ("ftp://user:12/canary@idp/", f"'ftp' {MORE}"),
+        ("http://idp?mail=canary@x", f"'http' {MORE}"),
+        ("http://canary canary/?x", f"'http' {MORE}"),
+        ("http:user:canary@idp", NOTHING),
+        ("user:canary@idp", NOTHING),
+        ("idp/?client_secret=canary", NOTHING),
+        ("canary=://idp?x", NOTHING),
+        ("idp.example", "'idp.example'"),
+        ("ftp://idp:21", "'ftp://idp:21'"),
+        ("", "''"),
+    ],
+)
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "LAKEKEEPER__OPENID_PROVIDER_URI",
+        "LAKEKEEPER__OPENID_PROVIDERS__X__URI",
+        "LAKEKEEPER__OPENID_PROVIDERS__URI__URI",
+        "ICEKEEPER__KUBERNETES__API_URL",
+    ],
+)
+def test_of_an_address_scheme_host_and_port_are_shown(variable: str, address: str, shown: str) -> None:
+    said = refusal(**{variable: address})
+    assert said.startswith(f"{variable} got {shown}; it takes: ")
+    assert "canary" not in said
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
