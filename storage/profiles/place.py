@@ -6,9 +6,8 @@ import re
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
-from urllib.parse import urlsplit
 
-_AWS = re.compile(r"s3[.-](.+\.)?amazonaws\.com(\.cn)?")
+from storage.profiles.s3_address import store_at
 
 
 def place_of(profile: dict[str, Any], location: str) -> str:
@@ -34,7 +33,7 @@ def below(place: str) -> tuple[str, str]:
 def _store(profile: dict[str, Any]) -> tuple[object, ...]:
     match profile["type"]:
         case "s3" | "stackit":
-            return "s3", profile["bucket"], _endpoint(profile["endpoint"])
+            return "s3", profile["bucket"], store_at(profile["endpoint"], profile["bucket"])
         case "adls":
             return "adls", profile["filesystem"], profile["account-name"], profile["host"]
         case "onelake":  # one lakehouse goes by the names of several hosts
@@ -42,15 +41,6 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
         case "gcs":
             return "gcs", profile["bucket"]
     return (profile["type"],)
-
-
-def _endpoint(address: str | None) -> str | None:
-    """None for AWS, however it is spelled: its buckets have their names once in the world.
-
-    Nor does a region tell buckets apart elsewhere: most stores take any.
-    """
-    host = urlsplit(address).hostname or "" if address else ""
-    return None if _AWS.fullmatch(host) else address
 
 
 def _folder(location: str) -> str:

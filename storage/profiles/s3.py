@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -22,6 +21,7 @@ from storage.documents import (
     trimmed,
 )
 from storage.profiles.profile import ObjectStoreProfile
+from storage.profiles.s3_address import without_bucket
 
 LONGEST_PREFIX = 896
 MOST_TAGS = 50
@@ -187,8 +187,7 @@ def _without_bucket(endpoint: str | None, bucket: str) -> str | None:
     """An endpoint of which people took the address of the bucket."""
     if endpoint is None:
         return None
-    address = urlsplit(endpoint)
-    path = address.path.rstrip("/").removesuffix(f"/{bucket}")
-    if path:
-        raise InvalidMember("endpoint", "must not have a path")
-    return f"{address.scheme}://{address.netloc}/"
+    try:
+        return without_bucket(endpoint, bucket)
+    except ValueError as complaint:
+        raise InvalidMember("endpoint", str(complaint)) from None

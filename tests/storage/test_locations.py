@@ -100,6 +100,51 @@ def test_overlaps(one: Any, other: Any, expected: bool) -> None:
     assert overlap(one, other) is overlap(other, one) is expected
 
 
+SPELLINGS = [
+    ("http://minio:9000/", [
+        "http://minio.:9000/", "http://minio:9000", "http://MINIO:9000/", "https://minio:9000/", "http://b.minio:9000/",
+        "http://B.Minio.:9000/",
+    ]),
+    ("https://s3.example.com/", [
+        "https://s3.example.com:443/", "http://s3.example.com/", "http://s3.example.com:80/", "https://s3.example.com./",
+        "https://b.s3.example.com/",
+    ]),
+    ("http://b.example.com/", ["http://b.b.example.com/", "https://b.example.com.:443/"]),
+    ("http://[::1]:9000/", ["https://[::1]:9000"]),
+    (None, [
+        "https://b.s3.amazonaws.com/", "https://s3.amazonaws.com./", "https://S3.amazonaws.com:443/",
+        "https://b.s3.eu-1.amazonaws.com/", "https://b.s3-eu-1.amazonaws.com/", "http://s3.amazonaws.com/",
+        "https://b.s3.dualstack.eu-1.amazonaws.com/", "https://b.s3-accelerate.amazonaws.com/",
+        "https://bucket.vpce-1a-2b.s3.eu-1.vpce.amazonaws.com/", "https://b.s3.cn-north-1.amazonaws.com.cn/",
+    ]),
+]  # fmt: skip
+"""The store `b` is in, and other addresses of it."""
+
+
+@pytest.mark.parametrize(("address", "others"), SPELLINGS)
+def test_one_store_under_other_addresses(address: str | None, others: list[str]) -> None:
+    for other in others:
+        assert overlap(s3("s3://b/a", endpoint=address), s3("s3://b/a/c", endpoint=other)), other
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://minio:9000/", "http://minio:9001/"),
+        ("http://minio:9000/", "http://minio/"),
+        ("http://minio/", "http://minio2/"),
+        ("http://minio/", "http://c.minio/"),
+        ("http://minio/", "http://bminio/"),
+        (None, "http://ec2-1-2-3-4.compute-1.amazonaws.com:9000/"),
+        (None, "https://s3.amazonaws.com.example.com/"),
+        (None, "https://s3.eu-1.example.com/"),
+        (None, "https://notamazonaws.com/"),
+    ],
+)
+def test_other_stores(one: str | None, other: str) -> None:
+    assert not overlap(s3("s3://b/a", endpoint=one), s3("s3://b/a", endpoint=other))
+
+
 def overlap(one: Any, other: Any) -> bool:
     """By the lists and bounds that the database is asked for."""
     place, asked = place_of(*other), place_of(*one)

@@ -110,6 +110,11 @@ def test_key_prefixes(given: str, kept: str | None) -> None:
         ("http://minio:9000/my-bucket", "http://minio:9000/"),
         ("http://minio:9000/my-bucket/", "http://minio:9000/"),
         (" http://[::1]:9000 ", "http://[::1]:9000/"),
+        ("https://my-bucket.s3.amazonaws.com", "https://s3.amazonaws.com/"),
+        ("https://My-Bucket.S3.eu-1.amazonaws.com./my-bucket/", "https://s3.eu-1.amazonaws.com./"),
+        ("https://my-bucket.s3.eu-1.amazonaws.com:8443", "https://s3.eu-1.amazonaws.com:8443/"),
+        ("https://other.s3.amazonaws.com", "https://other.s3.amazonaws.com/"),
+        ("https://my-bucket.example.com", "https://my-bucket.example.com/"),
     ],
 )
 def test_endpoints(given: str, kept: str) -> None:

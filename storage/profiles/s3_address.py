@@ -1,0 +1,45 @@
+"""The addresses of S3 and of stores that speak like it: one store is spelled in many ways."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_AWS = re.compile(r"(.+\.)?s3[.-](.+\.)?amazonaws\.com(\.cn)?")
+_USUAL_PORTS = frozenset({None, 80, 443})
+
+
+def is_of_aws(host: str) -> bool:
+    """Whether S3 itself answers there: at a region's name, at a bucket's, at an endpoint in somebody's network."""
+    return _AWS.fullmatch(host.lower().rstrip(".")) is not None
+
+
+def store_at(address: str | None, bucket: str) -> str | None:
+    """One text for all addresses of the store that `bucket` is asked for at; None for AWS.
+
+    The buckets of AWS have their names once in the world, and regions tell them apart nowhere: most stores take any.
+    Neither does the scheme, nor that the bucket's name stands before the host's.
+    """
+    if address is None:
+        return None
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".")
+    if is_of_aws(host):
+        return None
+    while host.startswith(f"{bucket}."):
+        host = host.removeprefix(f"{bucket}.")
+    return host if parts.port in _USUAL_PORTS else f"{host}:{parts.port}"
+
+
+def without_bucket(address: str, bucket: str) -> str:
+    """`address` with a slash as its path, where people took that of the bucket. Raises ValueError for another path.
+
+    The bucket is taken from before the host's name only at AWS: elsewhere a host may be called as the bucket is.
+    """
+    parts = urlsplit(address)
+    if parts.path.rstrip("/").removesuffix(f"/{bucket}"):
+        raise ValueError("must not have a path")
+    place, host = parts.netloc, parts.netloc.removeprefix(f"{bucket}.")
+    if host != place and is_of_aws(urlsplit(f"//{host}").hostname or ""):
+        place = host
+    return f"{parts.scheme}://{place}/"
