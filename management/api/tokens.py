@@ -89,6 +89,10 @@ class AccessTokenResponse(KebabSerializer):
     created_by = Text(help_text="A user's id, or `internal` for commands of the server")
     created_with = serializers.UUIDField(allow_null=True, help_text="The token that it was made with, if with one")
     expires_at = serializers.DateTimeField()
+    not_after = serializers.DateTimeField(
+        allow_null=True,
+        help_text="No rotation gives it a later end: that of the token of the same user that it was made with",
+    )
     last_used_at = serializers.DateTimeField(allow_null=True, help_text="Half a minute late at most")
     revoked_at = serializers.DateTimeField(allow_null=True)
     replaced_by = serializers.UUIDField(allow_null=True, help_text="The token that it was rotated to")
@@ -115,6 +119,7 @@ def token_json(token: AccessToken) -> dict[str, Any]:
         "created-by": token.created_by,
         "created-with": token.created_with,
         "expires-at": token.expires_at,
+        "not-after": token.not_after,
         "last-used-at": token.last_used_at,
         "revoked-at": token.revoked_at,
         "replaced-by": token.replaced_by_id,

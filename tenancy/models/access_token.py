@@ -11,7 +11,8 @@ class AccessToken(models.Model):
     The token itself is shown once and stored nowhere: `digest` is its SHA-256 in hex, `prefix` its beginning up to the
     secret, by which people recognise it. `scopes` bound what can be done with it, separated by spaces. One that was
     rotated ends at `expires_at`, and `replaced_by` is the new one; a revoked one has ended at `revoked_at`.
-    `created_by` is the actor, `created_with` the token that they had, if it was one of these.
+    `created_by` is the actor, `created_with` the token that they had, if it was one of these. One that was made with
+    another of the same user has `not_after`: neither it nor what replaces it ends later.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -24,6 +25,7 @@ class AccessToken(models.Model):
     created_by = models.CharField(max_length=255)
     created_with = models.UUIDField(null=True)
     expires_at = models.DateTimeField()
+    not_after = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     replaced_by = models.OneToOneField("self", on_delete=models.SET_NULL, null=True, related_name="replaces")

@@ -71,6 +71,15 @@ class _Bounds:
     expires_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """Of a new token. What replaces it ends at `latest` at the latest; None: whenever."""
+
+    start: datetime
+    end: datetime
+    latest: datetime | None
+
+
 def create_token(
     *,
     actor: Actor,
@@ -83,8 +92,9 @@ def create_token(
     """A new token of the actor, or of the service account `user_id`. `expires_in` is in seconds.
 
     Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
-    scopes than that one, and if it is for the same user it ends with it at the latest: else a token that was stolen
-    would live for ever. For the same reason a short-lived one makes none (403). Raises `UserNotFound` (404),
+    scopes than that one, and if it is for the same user neither it nor what replaces it outlives that one: else a token
+    that was stolen would live for ever. For the same reason a short-lived one makes none (403). That of a service
+    account is not bound so: an account is meant to outlive who set it up. Raises `UserNotFound` (404),
     `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden` (403), `AuthenticationRequired` (401), `BadRequest`
     for a wrong name, scope or end.
     """
@@ -99,8 +109,9 @@ def create_token(
         bounds = _bounds(actor, owner, _lock_tokens(actor))
         granted = _granted(scopes, bounds)
         at = now()
-        end = _end(at, expires_in=expires_in, expires_at=expires_at, latest=bounds.expires_at)
-        return _issue(actor, owner, checked_name, granted, at=at, end=end)
+        latest = bounds.expires_at
+        life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
+        return _issue(actor, owner, checked_name, granted, life)
 
 
 def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_OVERLAP_SECONDS) -> IssuedToken:
@@ -108,8 +119,9 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     lives for as long as the other was made for.
 
     A token may so renew itself, but for a short-lived one, which rotates nothing (403); with another token of the same
-    user a new one ends with that one at the latest. Raises `AccessTokenEnded` (409) for one that has ended or was
-    rotated already, else as `create_token` and `AccessTokenNotFound` (404).
+    user a new one ends with that one at the latest. One that was bound to another when it was made stays so. Raises
+    `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
+    `AccessTokenNotFound` (404).
     """
     if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {LONGEST_OVERLAP_SECONDS}")
@@ -128,9 +140,10 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         granted = _granted(old.scopes.split(), bounds)
         is_renewing_itself = actor.identity is not None and actor.identity.access_token_id == token_id
         lifetime = min((old.expires_at - old.created_at).total_seconds(), _longest())
-        latest = None if is_renewing_itself else bounds.expires_at
+        latest = _earlier(old.not_after, None if is_renewing_itself else bounds.expires_at)
         end = at + timedelta(seconds=lifetime)
-        issued = _issue(actor, owner, old.name, granted, at=at, end=end if latest is None else min(end, latest))
+        life = _Life(at, end if latest is None else min(end, latest), latest)
+        issued = _issue(actor, owner, old.name, granted, life, instead_of=old)
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
@@ -244,6 +257,10 @@ def _end(at: datetime, *, expires_in: float | None, expires_at: datetime | None,
     return end
 
 
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
 def _lock_user(user_id: str) -> None:
     """Tokens of one user are made one after the other, and not while the user is being deleted.
 
@@ -257,8 +274,19 @@ def _lock_user(user_id: str) -> None:
         raise Forbidden(f"User is not active: {user_id}")
 
 
-def _issue(actor: Actor, owner: str, name: str, scopes: frozenset[str], *, at: datetime, end: datetime) -> IssuedToken:
-    if AccessToken.objects.filter(user_id=owner, revoked_at=None, expires_at__gt=at).count() >= MOST_LIVE:
+def _issue(
+    actor: Actor,
+    owner: str,
+    name: str,
+    scopes: frozenset[str],
+    life: _Life,
+    *,
+    instead_of: AccessToken | None = None,
+) -> IssuedToken:
+    others = AccessToken.objects.filter(user_id=owner, revoked_at=None, expires_at__gt=life.start)
+    if instead_of is not None:
+        others = others.exclude(pk=instead_of.pk)
+    if others.count() >= MOST_LIVE:
         raise TooManyAccessTokens(f"{owner} has {MOST_LIVE} tokens that have not ended: revoke one")
     token_id, kind = new_id(), kind_of(owner)
     text = make_token(kind, token_id)
@@ -269,9 +297,10 @@ def _issue(actor: Actor, owner: str, name: str, scopes: frozenset[str], *, at: d
         prefix=prefix_of(kind, token_id),
         digest=digest_of(text),
         scopes=joined(scopes),
-        created_at=at,
+        created_at=life.start,
         created_by=actor.user_id or actor.name,
         created_with=actor.identity.access_token_id if actor.identity is not None else None,
-        expires_at=end,
+        expires_at=life.end,
+        not_after=life.latest,
     )
     return IssuedToken(row, text)

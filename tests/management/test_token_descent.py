@@ -1,0 +1,112 @@
+"""Tokens that were made with others: how long they and what replaces them live, and how many a user has of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.apps import apps
+
+from icekeeper.kernel.clock import now
+from tenancy.actor import INTERNAL
+from tenancy.authn.token_text import read_token
+from tenancy.models import AccessToken
+from tenancy.services import access_tokens as service
+from tenancy.services.access_tokens import create_token, rotate_token
+from tenancy.services.service_accounts import create_service_account
+from tests.token_fixtures import TokenClient, new_token
+
+pytestmark = pytest.mark.django_db
+
+
+def made(client: TokenClient, target: str = "/token", **body: Any) -> dict[str, Any]:
+    answer = client.post(target, body if "rotate" in target else {"name": "t", **body})
+    assert answer.status == 201, answer.body
+    token: dict[str, Any] = answer.json()
+    return token
+
+
+def rotated(token: dict[str, Any], by: TokenClient | None = None, **body: Any) -> dict[str, Any]:
+    """What the token makes of itself, or another one of it."""
+    return made(by or TokenClient(token["token"]), f"/token/{token['id']}/rotate", **body)
+
+
+def id_of(client: TokenClient) -> UUID:
+    text = read_token(client.token)
+    assert text is not None
+    return text.token_id
+
+
+def test_what_was_made_with_a_token_does_not_outlive_it_by_rotating_itself(access_tokens: None) -> None:
+    end = now() + timedelta(seconds=60)
+    first = TokenClient(new_token(expires_at=end))
+    child = made(first)
+    for _ in range(3):
+        assert (child["expires-at"], child["not-after"]) == (end.isoformat(), end.isoformat())
+        child = rotated(child)
+    assert TokenClient(first.token).delete(f"/token/{id_of(first)}").status == 204
+    child = rotated(child, **{"overlap-seconds": 0})
+    assert child["expires-at"] == end.isoformat()
+    grandchild = made(TokenClient(child["token"]))
+    assert rotated(grandchild)["expires-at"] == end.isoformat()
+
+
+def test_nobody_else_gives_it_a_longer_life_either(alice: TokenClient) -> None:
+    end = now() + timedelta(seconds=60)
+    child = made(TokenClient(new_token(expires_at=end)))
+    child = rotated(child, by=alice)
+    assert child["expires-at"] == end.isoformat()
+    assert rotate_token(actor=INTERNAL, token_id=UUID(child["id"])).row.expires_at == end
+
+
+def test_of_two_ends_the_earlier_one_counts(access_tokens: None) -> None:
+    later, sooner = now() + timedelta(hours=2), now() + timedelta(hours=1)
+    child = made(TokenClient(new_token(expires_at=later)))
+    child = rotated(child, by=TokenClient(new_token(expires_at=sooner)))
+    assert (child["expires-at"], child["not-after"]) == (sooner.isoformat(), sooner.isoformat())
+    assert rotated(child)["expires-at"] == sooner.isoformat()
+
+
+def test_a_service_account_outlives_who_set_it_up(access_tokens: None) -> None:
+    robot = create_service_account(actor=INTERNAL, name="robot").user_id
+    admin = TokenClient(new_token(expires_in=30))
+    secret = made(admin, **{"user-id": robot, "expires-in-seconds": 86_400})
+    assert (secret["not-after"], secret["created-with"]) == (None, str(id_of(admin)))
+
+
+def test_a_token_that_is_replaced_takes_no_place(
+    alice: TokenClient, monkeypatch: pytest.MonkeyPatch, access_tokens: None
+) -> None:
+    robot = create_service_account(actor=INTERNAL, name="robot").user_id
+    monkeypatch.setattr(service, "MOST_LIVE", 2)
+    one, _ = (made(alice, **{"user-id": robot}) for _ in range(2))
+    one = rotated(one, by=alice, **{"overlap-seconds": 0})
+    assert AccessToken.objects.filter(user_id=robot, expires_at__gt=now()).count() == 2
+    one = rotated(one, by=alice, **{"overlap-seconds": 3600})
+    answer = alice.post(f"/token/{one['id']}/rotate", {})
+    assert answer.refused(409, "TooManyAccessTokens"), "the one before goes on working, and so takes a place"
+    assert AccessToken.objects.get(pk=one["id"]).replaced_by_id is None
+    assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)
+
+
+def test_tokens_of_before_are_bound_to_the_end_that_they_have(alice: TokenClient) -> None:
+    """The rows are as they were written before there was a bound."""
+    robot = create_service_account(actor=INTERNAL, name="robot").user_id
+    child = made(alice)
+    renewed = rotated(child)
+    made(alice, **{"user-id": robot})
+    free = create_token(actor=INTERNAL, user_id="local~alice", name="t")
+    rotated({"id": str(free.row.pk), "token": free.text})
+    AccessToken.objects.update(not_after=None)
+    AccessToken.objects.filter(pk=renewed["id"]).update(expires_at=now() + timedelta(days=300))
+
+    import_module("tenancy.migrations.0004_access_token_not_after").bind_to_their_makers(apps, None)
+
+    bound = AccessToken.objects.exclude(not_after=None)
+    assert {str(each.pk) for each in bound} == {child["id"], renewed["id"]}
+    assert all(each.not_after == each.expires_at for each in bound)
+    end = AccessToken.objects.get(pk=renewed["id"]).expires_at
+    assert datetime.fromisoformat(rotated(renewed)["expires-at"]) == end
