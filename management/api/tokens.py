@@ -36,6 +36,7 @@ NOT_ALLOWED: Final = "`ForbiddenException`: somebody else's, and the right to it
 NOT_HANDED_ON: Final = (
     f"{NOT_ALLOWED}, or a short-lived token asks; `InsufficientScope`: more than the token has that asks"
 )
+NOT_ACCEPTED: Final = "`AccessTokensNotAccepted`: `ICEKEEPER__ACCESS_TOKENS` is false"
 ENDED: Final = "`AuthenticationFailed`: the token that asks has just ended"
 TOKEN_ID = OpenApiParameter("token_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`")
 
@@ -172,6 +173,7 @@ class TokensView(ManagementView):
                 403: NOT_HANDED_ON,
                 404: "`UserNotFound`",
                 409: "`TooManyAccessTokens`",
+                412: NOT_ACCEPTED,
                 413: "`PayloadTooLargeException`",
             },
         ),
@@ -236,6 +238,7 @@ class TokenRotationView(OneTokenView):
                 403: NOT_HANDED_ON,
                 404: f"{MISSING}, `UserNotFound`",
                 409: "`AccessTokenEnded`, `TooManyAccessTokens`",
+                412: NOT_ACCEPTED,
                 413: "`PayloadTooLargeException`",
             },
         ),

@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet
 
 from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, Conflict, Forbidden
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.sql import lock_row
@@ -53,6 +53,12 @@ class TooManyAccessTokens(Conflict):
 
 class AccessTokenEnded(Conflict):
     wire_type = "AccessTokenEnded"
+
+
+class AccessTokensNotAccepted(CatalogError):
+    """This server would refuse the token, until the day when somebody turns them on and has forgotten it."""
+
+    status, wire_type = 412, "AccessTokensNotAccepted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ def create_token(
     that was stolen would live for ever. For the same reason a short-lived one makes none (403). That of a service
     account is not bound so: an account is meant to outlive who set it up. Raises `UserNotFound` (404),
     `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden` (403), `AuthenticationRequired` (401), `BadRequest`
-    for a wrong name, scope or end.
+    for a wrong name, scope or end, `AccessTokensNotAccepted` (412) where the settings refuse them.
     """
     owner = _owner(actor, user_id)
     checked_name = require_name(name, "token name")
@@ -185,6 +191,8 @@ def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
 def _owner(actor: Actor, user_id: str | None) -> str:
     """Whose token it will be, if `actor` may make one for them."""
     require_somebody(actor)
+    if settings.ICEKEEPER.access_tokens is False and not actor.is_internal:
+        raise AccessTokensNotAccepted("This server takes no tokens of its own: ICEKEEPER__ACCESS_TOKENS is false")
     if actor.identity is not None and actor.identity.is_short_lived:
         raise Forbidden("A short-lived token makes and rotates no tokens: come with the token that it was made from")
     if user_id is None or user_id == actor.user_id:
