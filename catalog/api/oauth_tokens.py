@@ -44,6 +44,7 @@ class OAuthTokensView(APIView):
     def post(self, request: HttpRequest) -> HttpResponse:
         granted = grant(_form(request), request.META.get("HTTP_AUTHORIZATION"))
         request.META["icekeeper.user"] = granted.user_id
+        request.META["icekeeper.access_token"] = granted.token_id
         return _answer(
             200,
             {

@@ -44,6 +44,8 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
         "user": meta.get("icekeeper.user", "anonymous"),
         "user_agent": truncated_user_agent(meta.get("HTTP_USER_AGENT")),
     }
+    if "icekeeper.access_token" in meta:
+        fields["access_token"] = meta["icekeeper.access_token"]
     if isinstance(response, ErrorAnswer):
         fields["error_type"] = response.error.wire_type
         fields["error_id"] = response.error_id

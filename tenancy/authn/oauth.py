@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import unquote_plus
+from uuid import UUID
 
 from tenancy.authn.access_tokens import Accepted, AccessTokens, accept, accept_session, accept_stored
 from tenancy.authn.authenticator import AuthenticationFailed
@@ -59,9 +60,10 @@ class InvalidClient(OAuthRefusal):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A new token for `user_id`, which works for `expires_in` seconds."""
+    """A new token for `user_id` on the grounds of the stored one `token_id`, which works for `expires_in` seconds."""
 
     text: str
+    token_id: UUID
     user_id: str
     expires_in: int
     scopes: frozenset[str]
@@ -98,7 +100,8 @@ def grant(form: Form, authorization: str | None) -> Granted:
             "invalid_request",
             "The token ends, or was renewed for as long as a secret needs not be shown: show the client secret",
         )
-    return Granted(text=text, user_id=accepted.stored.user_id, expires_in=seconds, scopes=scopes)
+    stored = accepted.stored
+    return Granted(text=text, token_id=stored.token_id, user_id=stored.user_id, expires_in=seconds, scopes=scopes)
 
 
 def _client(form: Form, authorization: str | None) -> Accepted | None:

@@ -43,6 +43,8 @@ def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     identity = identify(_bearer_token(meta.get("HTTP_AUTHORIZATION")))
     actor = Actor(user_id=identity.user_id, identity=identity)
     meta["icekeeper.user"] = identity.user_id
+    if identity.access_token_id is not None:
+        meta["icekeeper.access_token"] = identity.access_token_id
     require_scope(identity, meta["icekeeper.path"], is_reading=is_reading)
     wanted_role = meta.get("HTTP_X_ASSUME_ROLE")
     if wanted_role is not None:
