@@ -23,7 +23,7 @@ class LogLines:
 
     def read(self) -> list[dict[str, Any]]:
         """The lines since the last call; what is forged as a line of its own fails or shows."""
-        lines = [orjson.loads(line) for line in self.text.splitlines()]
+        lines = [orjson.loads(line) for line in self.text.split("\n") if line]
         self._stream.seek(0)
         self._stream.truncate()
         return lines

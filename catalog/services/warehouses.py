@@ -14,6 +14,7 @@ from storage.services.warehouse_changes import locked_for
 from storage.services.warehouse_storage import keep_credential
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import remove_securable
 from tenancy.models import Securable
@@ -41,3 +42,6 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
             remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
     except (RestrictedError, IntegrityError):
         raise WarehouseNotEmpty("Warehouse is not empty") from None
+    record(
+        Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id, named=warehouse.name
+    )

@@ -18,6 +18,7 @@ from storage.models import Warehouse
 from storage.services.occupancy import name_taken
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.authz.port import require
@@ -44,10 +45,11 @@ def locked_for(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool =
     return warehouse
 
 
-def count_change(warehouse: Warehouse, *fields: str) -> None:
-    """Under the lock of the row: save `fields`, which were changed."""
+def count_change(actor: Actor, warehouse: Warehouse, *fields: str, told: dict[str, Any]) -> None:
+    """Under the lock of the row: save `fields`, which were changed; `told` is what the log tells of the change."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
+    record(Event.WAREHOUSE_UPDATED, actor=actor, subject=warehouse.pk, named=warehouse.name, changed=told)
 
 
 def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:
@@ -57,7 +59,7 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
         with _changing(actor, Can.RENAME, warehouse_id) as warehouse:
             if warehouse.status != Warehouse.Status.ACTIVE:
                 raise WarehouseNotActive(f"Warehouse is not active: {warehouse.name}")
-            _set(warehouse, name=checked, name_key=name_key(checked))
+            _set(actor, warehouse, name=checked, name_key=name_key(checked))
     except IntegrityError:
         raise name_taken(checked) from None
     return warehouse
@@ -65,14 +67,14 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
 
 def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     with _changing(actor, Can.ACTIVATE, warehouse_id) as warehouse:
-        _set(warehouse, status=Warehouse.Status.ACTIVE)
+        _set(actor, warehouse, status=Warehouse.Status.ACTIVE)
     return warehouse
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """To every catalog request that begins later it is not there; tasks that were queued are still done."""
     with _changing(actor, Can.DEACTIVATE, warehouse_id) as warehouse:
-        _set(warehouse, status=Warehouse.Status.INACTIVE)
+        _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse
 
 
@@ -80,7 +82,7 @@ def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict
     """It holds for drops that begin later."""
     checked = checked_delete_profile(delete_profile)
     with _changing(actor, Can.MODIFY_SOFT_DELETION, warehouse_id) as warehouse:
-        _set(warehouse, delete_profile=checked)
+        _set(actor, warehouse, delete_profile=checked)
     return warehouse
 
 
@@ -90,13 +92,13 @@ def set_format_version_policy(
     """It holds for tables that are made or upgraded later. No default: 2 if allowed, else the highest."""
     versions, checked_default = checked_format_policy(allowed, default)
     with _changing(actor, Can.SET_FORMAT_VERSION_POLICY, warehouse_id) as warehouse:
-        _set(warehouse, allowed_format_versions=versions, default_format_version=checked_default)
+        _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse
 
 
 def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
     with _changing(actor, Can.SET_PROTECTION, warehouse_id) as warehouse:
-        _set(warehouse, protected=is_protected)
+        _set(actor, warehouse, protected=is_protected)
     return warehouse
 
 
@@ -105,7 +107,7 @@ def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Ware
     require_instance_admin(actor)
     with write_transaction():
         warehouse = _lock(warehouse_id)
-        _set(warehouse, managed_by=managed_by)
+        _set(actor, warehouse, managed_by=managed_by)
     return warehouse
 
 
@@ -122,10 +124,11 @@ def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
     return warehouse
 
 
-def _set(warehouse: Warehouse, **changes: Any) -> None:
+def _set(actor: Actor, warehouse: Warehouse, **changes: Any) -> None:
     """Under the lock of the row; what changes nothing counts for nothing."""
     changed = [field for field, value in changes.items() if getattr(warehouse, field) != value]
     if changed:
         for field in changed:
             setattr(warehouse, field, changes[field])
-        count_change(warehouse, *changed)
+        told = {field: changes[field] for field in changed if field != "name_key"}
+        count_change(actor, warehouse, *changed, told=told)

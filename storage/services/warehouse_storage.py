@@ -37,7 +37,7 @@ def update_storage(
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
         require_free_place(warehouse, profile)
-        _save(warehouse, profile, credential)
+        _save(actor, warehouse, profile, credential)
     return warehouse
 
 
@@ -48,7 +48,7 @@ def update_storage_credential(
     credential = read_new_credential(storage_credential)
     with write_transaction():
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-        _save(warehouse, read_profile(warehouse.storage_profile, credential), credential)
+        _save(actor, warehouse, read_profile(warehouse.storage_profile, credential), credential)
     return warehouse
 
 
@@ -72,8 +72,11 @@ def keep_credential(warehouse: Warehouse, credential: Credential | None) -> None
         secret_store().delete(former)
 
 
-def _save(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
+def _save(actor: Actor, warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
     keep_credential(warehouse, credential)
-    warehouse.storage_profile = profile.as_json()
+    former, new = warehouse.storage_profile, profile.as_json()
+    members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
+    warehouse.storage_profile = new
     warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
-    count_change(warehouse, "storage_profile", "place", "credential_type", "secret_id")
+    told = {"credential_type": warehouse.credential_type, "storage_profile": members}
+    count_change(actor, warehouse, "storage_profile", "place", "credential_type", "secret_id", told=told)

@@ -18,6 +18,7 @@ from storage.services.occupancy import lock_places, name_taken, require_free_nam
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from storage.services.warehouse_storage import keep_credential, read_new_credential
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.instance_admins import require_instance_admin
@@ -76,4 +77,8 @@ def create_warehouse(
         if Warehouse.objects.filter(project=project, name_key=warehouse.name_key).exists():
             raise name_taken(warehouse.name) from None
         raise
+    record(
+        Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=project.pk, named=warehouse.name,
+        location=warehouse.location, credential_type=warehouse.credential_type,
+    )  # fmt: skip
     return warehouse

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -21,6 +21,7 @@ from icekeeper.kernel.names import require_name
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.revocations import ending_tokens, revocations
 from tenancy.authn.scopes import USUAL, InsufficientScope, checked, held_by, joined, narrowed
@@ -117,7 +118,9 @@ def create_token(
         at = now()
         latest = bounds.expires_at
         life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
-        return _issue(actor, owner, checked_name, granted, life)
+        issued = _issue(actor, owner, checked_name, granted, life)
+    record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_told(issued.row))
+    return issued
 
 
 def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_OVERLAP_SECONDS) -> IssuedToken:
@@ -153,6 +156,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
+    record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_told(issued.row))
     return issued
 
 
@@ -161,9 +165,11 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
 
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
     """
-    get_access_token_for(actor=actor, token_id=token_id)
+    owner = get_access_token_for(actor=actor, token_id=token_id).user_id
     with ending_tokens():
-        AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
+        is_new = AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
+    if is_new:
+        record(Event.ACCESS_TOKEN_REVOKED, actor=actor, subject=token_id, user=owner)
 
 
 def revoke_tokens_of(*, user_id: str) -> int:
@@ -186,6 +192,11 @@ def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
     return delete_in_batches(
         AccessToken.objects.filter(Q(expires_at__lt=latest) | Q(revoked_at__lt=latest)), batch=batch
     )
+
+
+def _told(token: AccessToken) -> dict[str, Any]:
+    """What the log tells of a new token."""
+    return {"user": token.user_id, "named": token.name, "scopes": token.scopes, "expires_at": token.expires_at}
 
 
 def _owner(actor: Actor, user_id: str | None) -> str:

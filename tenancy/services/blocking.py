@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens
 from tenancy.authz.actions import Can
 from tenancy.models import User
@@ -30,8 +31,9 @@ def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
     require_for_user(actor, Can.DELETE, user_id)
     with ending_tokens():
         rows = User.objects.filter(pk=user_id)
-        if rows.exclude(is_active=is_active).update(is_active=is_active):
-            return True
-        if not rows.exists():
+        changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
+        if not changed and not rows.exists():
             raise user_not_found(user_id)
-        return False
+    if changed:
+        record(Event.USER_UNBLOCKED if is_active else Event.USER_BLOCKED, actor=actor, subject=user_id)
+    return changed

@@ -13,10 +13,12 @@ from icekeeper.kernel.errors import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
 from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable, securable_id
 from tenancy.models import Grant, Project, Securable, Server, User
+from tenancy.selectors.server import get_server
 from tenancy.services.registration import register_principal
 from tenancy.user_ids import require_user_id
 
@@ -80,7 +82,11 @@ def bootstrap(
             _make_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
             if project_id is not None:
                 _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
-    logger.info("the catalog is bootstrapped", extra={"server_id": str(server.server_id), "by": actor.name})
+    privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
+    record(
+        Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
+        privilege=privilege,
+    )  # fmt: skip
 
 
 def appoint_administrator(
@@ -111,7 +117,10 @@ def appoint_administrator(
             email=None if is_known else email,
             user_type=None if is_known else user_type,
         )
-    logger.info("an administrator was appointed", extra={"user": user_id, "by": actor.name})
+    privilege = OPERATOR if is_operator else ADMIN
+    record(
+        Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id, privilege=privilege
+    )
     return True
 
 
@@ -126,12 +135,12 @@ def is_administrator(server: Server, user_id: str, *, is_operator: bool) -> bool
 
 def reopen_bootstrap(*, actor: Actor) -> bool:
     """Let `bootstrap` be called once more; whether it could not be before. Server id, data and grants stay."""
+    server_id = get_server().server_id
     with write_transaction():
         reopened = Server.objects.exclude(bootstrapped_at=None).update(bootstrapped_at=None)
     if reopened:
-        logger.warning(
-            "bootstrap is open again: whoever calls it first becomes administrator", extra={"by": actor.name}
-        )
+        logger.warning("bootstrap is open again: whoever calls it first becomes administrator")
+        record(Event.SERVER_BOOTSTRAP_REOPENED, actor=actor, subject=server_id)
     return bool(reopened)
 
 

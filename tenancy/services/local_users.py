@@ -8,6 +8,7 @@ from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import User
 from tenancy.selectors.access_tokens import require_on_server
@@ -25,4 +26,7 @@ def create_local_user(*, actor: Actor, user_id: str) -> bool:
     name = user_id.removeprefix(USER_ID_PREFIX)
     with write_transaction():
         _, is_new = User.objects.get_or_create(pk=user_id, defaults={"name": name, "password": make_password(None)})
-        return is_new or bool(User.objects.exclude(deleted_at=None).filter(pk=user_id).update(deleted_at=None))
+        is_new = is_new or bool(User.objects.exclude(deleted_at=None).filter(pk=user_id).update(deleted_at=None))
+    if is_new:
+        record(Event.USER_CREATED, actor=actor, subject=user_id)
+    return is_new

@@ -5,7 +5,9 @@ from __future__ import annotations
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.models import Server
+from tenancy.selectors.server import get_server
 
 
 def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
@@ -13,7 +15,10 @@ def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
 
     This process knows at once, the others after `maintenance.KNOWN_SECONDS`.
     """
+    server_id = get_server().server_id
     with write_transaction():
-        changed = Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on)
+        changed = bool(Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on))
     maintenance.switch.is_on = is_on
-    return bool(changed)
+    if changed:
+        record(Event.SERVER_MAINTENANCE_SWITCHED, actor=actor, subject=server_id, is_on=is_on)
+    return changed

@@ -11,6 +11,7 @@ from icekeeper.kernel.names import name_key, require_trimmed_name
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
@@ -68,6 +69,7 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
         if Project.objects.filter(name_key=name_key(checked)).exists():
             raise _name_taken(checked) from None
         raise
+    record(Event.PROJECT_CREATED, actor=actor, subject=wanted, named=checked)
     return project
 
 
@@ -77,10 +79,13 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     try:
         with write_transaction():
             project = _locked_for(actor, Can.RENAME, project_id)
+            former = project.name
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
     except IntegrityError:
         raise _name_taken(checked) from None
+    if former != checked:
+        record(Event.PROJECT_RENAMED, actor=actor, subject=project_id, named=checked, formerly=former)
 
 
 def delete_project(*, actor: Actor, project_id: str) -> None:
@@ -100,6 +105,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
         known_roles.forget(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
+    record(Event.PROJECT_DELETED, actor=actor, subject=project_id, named=project.name, roles=len(gone))
 
 
 def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:

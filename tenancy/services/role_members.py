@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 
 from icekeeper.kernel.errors import BadRequest, Conflict, NotFound
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, role_not_found
@@ -81,15 +83,17 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         present = RoleMember.objects.filter(role_id=role_id)
         users_there = set(present.filter(user__in=members.user_ids).values_list("user_id", flat=True))
         roles_there = set(present.filter(member_role__in=members.role_ids).values_list("member_role_id", flat=True))
+        new_users = [each for each in members.user_ids if each not in users_there]
         new_roles = [each for each in members.role_ids if each not in roles_there]
         if new_roles:
             _require_chain(role_id, new_roles)
         RoleMember.objects.bulk_create(
             [
-                *(RoleMember(role_id=role_id, user_id=each) for each in members.user_ids if each not in users_there),
+                *(RoleMember(role_id=role_id, user_id=each) for each in new_users),
                 *(RoleMember(role_id=role_id, member_role_id=each) for each in new_roles),
             ]
         )
+    _record(Event.ROLE_MEMBERS_ADDED, actor, role_id, new_users, new_roles)
 
 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
@@ -100,8 +104,17 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     with write_transaction():
         present = RoleMember.objects.filter(role_id=role_id)
-        present.filter(user__in=members.user_ids).delete()
-        present.filter(member_role__in=members.role_ids).delete()
+        wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
+        gone = list(wanted.order_by("pk").select_for_update())
+        RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
+    users_gone = [each.user_id for each in gone if each.user_id is not None]
+    roles_gone = [each.member_role_id for each in gone if each.member_role_id is not None]
+    _record(Event.ROLE_MEMBERS_REMOVED, actor, role_id, users_gone, roles_gone)
+
+
+def _record(event: Event, actor: Actor, role_id: UUID, user_ids: Sequence[str], role_ids: Sequence[UUID]) -> None:
+    if user_ids or role_ids:
+        record(event, actor=actor, subject=role_id, users=user_ids, roles=role_ids)
 
 
 def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:

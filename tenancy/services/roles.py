@@ -16,6 +16,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -98,6 +99,7 @@ def create_role(
         raise _project_is_gone(project) from None
     except IntegrityError as error:
         raise _conflict(error, role) from error
+    record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role))
     return role
 
 
@@ -106,7 +108,7 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     role = _changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
     role.description = description and require_description(description, longest=LONGEST_DESCRIPTION)
-    return _changed(role, "name", "name_key", "description")
+    return _changed(actor, role, "name", "name_key", "description")
 
 
 def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider_id: str, source_id: str) -> Role:
@@ -117,7 +119,7 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
     role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
     _require_identifier(provider_id, source_id)
     role.provider_id, role.source_id = provider_id, source_id
-    return _changed(role, "provider_id", "source_id")
+    return _changed(actor, role, "provider_id", "source_id")
 
 
 def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
@@ -125,7 +127,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
 
     Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `RoleMembershipLockTimeout` (409).
     """
-    _changeable(actor, Can.DELETE, project, role_id)
+    role = _changeable(actor, Can.DELETE, project, role_id)
     with write_transaction():
         lock_memberships(project)
         if not Role.objects.filter(pk=role_id).exists():
@@ -133,6 +135,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
     known_roles.forget(role_id)
+    record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))
 
 
 def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
@@ -142,7 +145,7 @@ def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> R
     return role
 
 
-def _changed(role: Role, *fields: str) -> Role:
+def _changed(actor: Actor, role: Role, *fields: str) -> Role:
     role.updated_at = now()
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     try:
@@ -150,9 +153,16 @@ def _changed(role: Role, *fields: str) -> Role:
             changed = Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values)
             if not changed:  # it was deleted in between
                 raise role_not_found(role.pk, role.project)
-            return Role.objects.get(pk=role.pk)
+            stored = Role.objects.get(pk=role.pk)
     except IntegrityError as error:
         raise _conflict(error, role) from error
+    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
+    return stored
+
+
+def _told(role: Role) -> dict[str, str]:
+    """What the log tells of a role."""
+    return {"project": role.project_id, "named": role.name, "ident": role.ident}
 
 
 def _conflict(error: IntegrityError, role: Role) -> CatalogError:

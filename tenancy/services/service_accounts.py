@@ -13,6 +13,7 @@ from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens
 from tenancy.authz.actions import Can
 from tenancy.models import Grant, RoleMember, ServiceAccount, User
@@ -48,7 +49,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
             user = User(id=f"{USER_ID_PREFIX}{account_id}", name=checked, user_type=User.Type.APPLICATION)
             user.set_unusable_password()
             user.save(force_insert=True)
-            return ServiceAccount.objects.create(
+            account = ServiceAccount.objects.create(
                 id=account_id,
                 user=user,
                 name=checked,
@@ -59,6 +60,8 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
             )
     except IntegrityError:
         raise ServiceAccountExists(f"A service account named {checked!r} already exists") from None
+    record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
+    return account
 
 
 def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
@@ -72,6 +75,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
         is_there = live_service_accounts().filter(pk=account_id).exists()
         if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
-        revoke_tokens_of(user_id=user_id)
+        ended = revoke_tokens_of(user_id=user_id)
         RoleMember.objects.filter(user_id=user_id).delete()
         Grant.objects.filter(user_id=user_id).delete()
+    record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

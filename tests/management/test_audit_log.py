@@ -1,0 +1,396 @@
+"""Each change of the administration has one line of the log, by whom and with which token; what is refused has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, OperationalError
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from icekeeper.kernel.request_id import set_request_id
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from tenancy import maintenance
+from tenancy.actor import INTERNAL, Actor
+from tenancy.audit.log import Event, record
+from tenancy.authn.token_text import read_token
+from tenancy.models import Server
+from tenancy.selectors.projects import get_project
+from tenancy.services import registration
+from tenancy.services.access_tokens import create_token
+from tenancy.services.bootstrap import appoint_administrator, bootstrap, reopen_bootstrap
+from tenancy.services.roles import create_role
+from tenancy.services.users import delete_user, register_user
+from tests.log_lines import LogLines, log_lines
+from tests.management.asking import KEY, S3, keep_secrets, refuse
+from tests.named_callers import CallerClient, NamedCallers
+from tests.token_fixtures import TokenClient, new_token
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]
+REQUEST_ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
+NOWHERE = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+api = ApiClient("/management/v1")
+
+
+@pytest.fixture
+def lines() -> Iterator[LogLines]:
+    set_request_id(None)  # of a request of another test
+    with log_lines("icekeeper.audit") as written:
+        yield written
+
+
+@pytest.fixture
+def told(lines: LogLines, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Told:
+    """The lines of an act, whose transactions count as committed when it is over."""
+
+    def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
+        with django_capture_on_commit_callbacks(execute=True):
+            act()
+        return lines.read()
+
+    return of
+
+
+def the_one(found: list[dict[str, Any]]) -> dict[str, Any]:
+    [line] = found
+    assert (line["level"], line["logger"]) == ("INFO", "icekeeper.audit")
+    return {name: line[name] for name in line if name not in {"timestamp", "level", "logger", "request_id"}}
+
+
+def id_of(token: str) -> str:
+    text = read_token(token)
+    assert text is not None
+    return str(text.token_id)
+
+
+def good(answer: Answer) -> Any:
+    assert answer.status in {200, 201, 204}, answer.body
+    return answer.json() if answer.body else None
+
+
+# --- who, and with what ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_the_line_says_who_with_which_token_and_in_which_request(alice: TokenClient, lines: LogLines) -> None:
+    lines.read()
+    client = CallerClient("/management/v1", alice.token)
+    answer = client.post("/service-account", {"name": "robot"}, **{"x-request-id": REQUEST_ID})
+    [line] = lines.read()
+    assert line.pop("timestamp") > "2026"
+    assert line == {
+        "level": "INFO", "logger": "icekeeper.audit", "message": "service-account.created", "request_id": REQUEST_ID,
+        "id": answer.json()["id"], "by": "local~alice", "access_token": id_of(alice.token), "named": "robot",
+    }  # fmt: skip
+
+
+def test_an_assumed_role_is_told_with_the_person(bootstrapped: None, callers: NamedCallers, told: Told) -> None:
+    role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
+    callers.person("anna")
+    anna = CallerClient("/management/v1", "anna")
+    header = {"x-assume-role": str(role.pk)}
+    line = the_one(told(lambda: good(anna.post("/project", {"project-name": "p"}, **header))))
+    assert line["by"] == f"role {role.pk} assumed by oidc~anna"
+    assert "access_token" not in line
+
+
+# --- one line for each change ------------------------------------------------------------------------------------
+
+
+def test_tokens(alice: TokenClient, told: Told, lines: LogLines) -> None:
+    made: list[dict[str, Any]] = []
+    own = {"by": "local~alice", "access_token": id_of(alice.token)}
+
+    def post(target: str, body: dict[str, Any]) -> None:
+        made.append(good(alice.post(target, body)))
+
+    first = the_one(told(lambda: post("/token", {"name": "laptop", "scopes": ["catalog"]})))
+    about = {"user": "local~alice", "named": "laptop", "scopes": "catalog"}
+    assert first.pop("expires_at") is not None
+    assert first == {"message": "access-token.created", "id": made[0]["id"], **own, **about}
+
+    second = the_one(told(lambda: post(f"/token/{made[0]['id']}/rotate", {"overlap-seconds": 0})))
+    assert second.pop("expires_at") is not None
+    ids = {"id": made[0]["id"], "replaced_by": made[1]["id"]}
+    assert second == {"message": "access-token.rotated", **ids, **own, **about}
+
+    target = f"/token/{made[1]['id']}"
+    third = the_one(told(lambda: alice.delete(target)))
+    assert third == {"message": "access-token.revoked", "id": made[1]["id"], **own, "user": "local~alice"}
+    assert told(lambda: good(alice.delete(target))) == [], "it was revoked already"
+
+
+def test_users(alice: TokenClient, told: Told) -> None:
+    bob = {"id": "oidc~bob", "name": "Bob", "user-type": "human", "email": "bob@example.com"}
+    again = {"name": "Bob the Second", "user-type": "human"}
+    client = CallerClient("/management/v1", alice.token)
+    for act, message in (
+        (lambda: client.post("/user", bob), "user.created"),
+        (lambda: client.post("/user", {**bob, "update-if-exists": True}), "user.updated"),
+        (lambda: client.put("/user/oidc~bob", again), "user.updated"),
+        (lambda: call_command("block_user", "oidc~bob", stdout=StringIO()), "user.blocked"),
+        (lambda: call_command("unblock_user", "oidc~bob", stdout=StringIO()), "user.unblocked"),
+        (lambda: client.delete("/user/oidc~bob"), "user.deleted"),
+    ):
+        line = the_one(told(act))
+        assert (line["message"], line["id"]) == (message, "oidc~bob")
+        assert "example.com" not in str(line)
+    assert line["tokens_revoked"] == 0
+    new_token("local~bob")
+    assert the_one(told(lambda: client.delete("/user/local~bob")))["tokens_revoked"] == 1
+
+
+def test_service_accounts(alice: TokenClient, told: Told) -> None:
+    ids: list[str] = []
+    line = the_one(told(lambda: ids.append(good(alice.post("/service-account", {"name": "robot"}))["id"])))
+    assert (line["message"], line["id"], line["named"]) == ("service-account.created", ids[0], "robot")
+    create_token(actor=INTERNAL, user_id=ids[0], name="t")
+    line = the_one(told(lambda: alice.delete(f"/service-account/{ids[0]}")))
+    assert (line["message"], line["id"], line["tokens_revoked"]) == ("service-account.deleted", ids[0], 1)
+
+
+def test_roles_and_their_members(bootstrapped: None, told: Told) -> None:
+    register_user(actor=INTERNAL, user_id="oidc~bob", name="Bob", user_type="human")
+    inner = str(create_role(actor=INTERNAL, project=get_project(None), name="inner").pk)
+    ids: list[str] = []
+    line = the_one(told(lambda: ids.append(good(api.post("/role", {"name": "staff"}))["id"])))
+    role = f"/role/{ids[0]}"
+    assert line == {
+        "message": "role.created", "id": ids[0], "by": "anonymous", "project": str(get_project(None).pk),
+        "named": "staff", "ident": f"lakekeeper~{ids[0]}",
+    }  # fmt: skip
+    members = {"members": [{"type": "user", "id": "oidc~bob"}, {"type": "role", "id": inner}]}
+    source = {"provider-id": "oidc", "source-id": "staff"}
+    for act, expected in (
+        (lambda: api.post(role, {"name": "crew"}), {"message": "role.updated", "named": "crew"}),
+        (lambda: api.put(f"{role}/source-system", source), {"message": "role.updated", "ident": "oidc~staff"}),
+        (
+            lambda: api.post(f"{role}/members", members),
+            {"message": "role.members-added", "users": ["oidc~bob"], "roles": [inner]},
+        ),
+        (
+            lambda: api.delete(f"{role}/members/user/oidc~bob"),
+            {"message": "role.members-removed", "users": ["oidc~bob"], "roles": []},
+        ),
+        (lambda: api.post(f"{role}/members", members), {"message": "role.members-added", "users": ["oidc~bob"]}),
+        (
+            lambda: api.delete(f"{role}/members/role/{inner}"),
+            {"message": "role.members-removed", "users": [], "roles": [inner]},
+        ),
+        (lambda: api.delete(role), {"message": "role.deleted", "named": "crew"}),
+    ):
+        line = the_one(told(lambda act=act: good(act())))
+        assert {name: line.get(name) for name in expected} == expected
+        assert line["id"] == ids[0]
+
+
+def test_projects(bootstrapped: None, told: Told) -> None:
+    for act, message in (
+        (lambda: api.post("/project", {"project-name": "Lab", "project-id": "lab"}), "project.created"),
+        (lambda: api.post("/project/lab/rename", {"new-name": "Laboratory"}), "project.renamed"),
+        (lambda: api.delete("/project/lab"), "project.deleted"),
+    ):
+        line = the_one(told(lambda act=act: good(act())))
+        assert (line["message"], line["id"]) == (message, "lab")
+    assert line["named"] == "Laboratory"
+
+
+def test_warehouses(bootstrapped: None, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    ids: list[str] = []
+    body = {"warehouse-name": "s3", "storage-profile": S3, "storage-credential": KEY}
+    line = the_one(told(lambda: ids.append(good(api.post("/warehouse", body))["warehouse-id"])))
+    assert (line["message"], line["id"], line["named"]) == ("warehouse.created", ids[0], "s3")
+    assert line["credential_type"] == "access-key"
+    own = f"/warehouse/{ids[0]}"
+    soft = {"type": "soft", "expiration-seconds": 5}
+    elsewhere = {**S3, "endpoint": "https://s3.example.com"}
+    for change, body, expected in (
+        ("rename", {"new-name": "other"}, {"name": "other"}),
+        ("deactivate", None, {"status": "inactive"}),
+        ("activate", None, {"status": "active"}),
+        ("delete-profile", {"delete-profile": soft}, {"delete_profile": soft}),
+        ("format-version-policy", {"allowed-format-versions": [2]}, {"allowed_format_versions": [2]}),
+        ("protection", {"protected": True}, {"protected": True}),
+        ("protection", {"protected": False}, {"protected": False}),
+        (
+            "storage",
+            {"storage-profile": elsewhere, "storage-credential": KEY},
+            {"credential_type": "access-key", "storage_profile": ["endpoint"]},
+        ),
+        ("storage-credential", {}, {"credential_type": None, "storage_profile": []}),
+    ):
+        line = the_one(told(lambda change=change, body=body: good(api.post(f"{own}/{change}", body))))
+        assert (line["message"], line["id"], line["changed"]) == ("warehouse.updated", ids[0], expected), change
+        assert "a-secret" not in str(line)
+    assert told(lambda: good(api.post(f"{own}/rename", {"new-name": "other"}))) == [], "nothing was changed"
+    line = the_one(told(lambda: good(api.delete(own))))
+    assert (line["message"], line["id"], line["named"]) == ("warehouse.deleted", ids[0], "other")
+
+
+def test_the_server(db: None, told: Told) -> None:
+    server = str(Server.objects.get().server_id)
+    ann = {"user": "oidc~ann", "privilege": "admin"}
+    bob = {"user": "oidc~bob", "privilege": "operator"}
+    switched = {"message": "server.maintenance-switched", "by": "internal"}
+    try:
+        for act, expected in (
+            (
+                lambda: bootstrap(actor=Actor(user_id="oidc~ann"), accept_terms_of_use=True),
+                {"message": "server.bootstrapped", "by": "oidc~ann", **ann},
+            ),
+            (
+                lambda: appoint_administrator(actor=INTERNAL, user_id="oidc~bob", is_operator=True),
+                {"message": "server.administrator-appointed", "by": "internal", **bob},
+            ),
+            (lambda: reopen_bootstrap(actor=INTERNAL), {"message": "server.bootstrap-reopened"}),
+            (lambda: call_command("maintenance", "on", stdout=StringIO()), {**switched, "is_on": True}),
+            (lambda: call_command("maintenance", "off", stdout=StringIO()), {**switched, "is_on": False}),
+        ):
+            line = the_one(told(act))
+            assert {name: line.get(name) for name in expected} == expected
+            assert line["id"] == server
+        assert told(lambda: call_command("maintenance", "off", stdout=StringIO())) == []
+    finally:
+        maintenance.switch.is_on = False
+
+
+def test_commands_that_make_and_end_tokens(access_tokens: None, told: Told) -> None:
+    out = StringIO()
+    arguments = ("create_token", "--user", "local~bob", "--create-user")
+    made = told(lambda: call_command(*arguments, stdout=out, stderr=StringIO()))
+    token = out.getvalue().strip()
+    assert [(line["message"], line["id"], line["by"]) for line in made] == [
+        ("user.created", "local~bob", "internal"), ("access-token.created", id_of(token), "internal"),
+    ]  # fmt: skip
+    assert token[27:] not in str(made)
+    ended = the_one(told(lambda: call_command("revoke_token", "--user", "local~bob", stdout=StringIO())))
+    assert (ended["message"], ended["id"]) == ("access-token.revoked", id_of(token))
+
+
+# --- none for what did not happen --------------------------------------------------------------------------------
+
+
+def test_what_is_refused_has_no_line(
+    warehouse: Warehouse, alice: TokenClient, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = CallerClient("/management/v1", alice.token)
+    role = str(create_role(actor=INTERNAL, project=get_project(None), name="staff").pk)
+    requests: list[tuple[str, str, Any]] = [
+        ("POST", "/token", {"name": "t", "scopes": ["admin"]}),
+        ("POST", f"/token/{NOWHERE}/rotate", {}),
+        ("DELETE", f"/token/{NOWHERE}", None),
+        ("POST", "/user", {"id": "local~alice", "name": "A", "user-type": "human"}),
+        ("DELETE", "/user/oidc~nobody", None),
+        ("POST", "/service-account", {"name": " "}),
+        ("DELETE", f"/service-account/{NOWHERE}", None),
+        ("POST", "/role", {"name": "STAFF"}),
+        ("POST", f"/role/{NOWHERE}", {"name": "x"}),
+        ("POST", f"/role/{role}/members", {"members": [{"type": "user", "id": "oidc~nobody"}]}),
+        ("POST", f"/role/{role}/members", {"members": []}),
+        ("DELETE", f"/role/{role}/members/user/oidc~nobody", None),
+        ("POST", "/project", {"project-name": "Default Project"}),
+        ("DELETE", f"/project/{warehouse.project_id}", None),
+        ("POST", f"/warehouse/{NOWHERE}/rename", {"new-name": "x"}),
+        ("POST", f"/warehouse/{warehouse.pk}/rename", {"new-name": ""}),
+        ("POST", "/bootstrap", {"accept-terms-of-use": True}),
+    ]
+    for method, target, body in requests:
+        act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
+        assert told(act) == [], (method, target)
+    refuse(monkeypatch)
+    for method, target, body in (
+        ("POST", "/service-account", {"name": "robot"}),
+        ("POST", "/project", {"project-name": "p"}),
+        ("DELETE", f"/warehouse/{warehouse.pk}", None),
+    ):
+        act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
+        assert told(act) == [], (method, target)
+
+
+def test_what_is_rolled_back_has_no_line(alice: TokenClient, told: Told) -> None:
+    def make_and_fail() -> None:
+        with write_transaction():
+            create_token(actor=INTERNAL, user_id="local~alice", name="t")
+            delete_user(actor=INTERNAL, user_id="local~alice")
+            raise OperationalError("the disk is full")
+
+    def try_it() -> None:
+        with pytest.raises(OperationalError):
+            make_and_fail()
+
+    assert told(try_it) == []
+    assert alice.get("/token").status == 200
+
+
+def test_what_is_tried_twice_has_one_line(alice: TokenClient, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another request makes the row at the same moment; the first attempt is rolled back."""
+    real, attempts = registration._put_once, []
+
+    def losing_at_first(*args: Any) -> Any:
+        attempts.append(real(*args))
+        if len(attempts) == 1:
+            raise IntegrityError("somebody else was faster")
+        return attempts[-1]
+
+    monkeypatch.setattr(registration, "_put_once", losing_at_first)
+    line = the_one(told(lambda: good(alice.post("/user", {"id": "oidc~bob", "name": "B", "user-type": "human"}))))
+    assert (line["message"], len(attempts)) == ("user.created", 2)
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_the_line_comes_after_the_commit_and_not_without_it(lines: LogLines) -> None:
+    with write_transaction():
+        register_user(actor=INTERNAL, user_id="oidc~bob", name="Bob", user_type="human")
+        assert lines.read() == []
+    assert the_one(lines.read())["id"] == "oidc~bob"
+    with pytest.raises(IntegrityError):
+        _delete_and_fail()
+    assert lines.read() == []
+    record(Event.USER_UPDATED, actor=INTERNAL, subject="oidc~bob")
+    assert the_one(lines.read())["message"] == "user.updated"
+
+
+def _delete_and_fail() -> None:
+    with write_transaction():
+        delete_user(actor=INTERNAL, user_id="oidc~bob")
+        raise IntegrityError("at the commit")
+
+
+# --- what a line holds -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ['"},{"logger":"icekeeper.audit', "a\\nb", "\u0085x", "\ud800", "\x1b[2J", "\n{}\n"])
+def test_nobody_forges_a_line(bootstrapped: None, lines: LogLines, told: Told, name: str) -> None:
+    """Whatever may come to be a name some day."""
+    found = told(lambda: record(Event.PROJECT_CREATED, actor=INTERNAL, subject=name, named=name))
+    assert the_one(found)["message"] == "project.created"
+
+
+def test_no_secret_is_in_any_line(
+    bootstrapped: None,
+    alice: TokenClient,
+    lines: LogLines,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    keep_secrets(monkeypatch)
+    texts = [alice.token]
+    with django_capture_on_commit_callbacks(execute=True):
+        token = good(alice.post("/token", {"name": "t"}))
+        new = good(alice.post(f"/token/{token['id']}/rotate", {}))
+        texts += [token["token"], new["token"]]
+        body = {"warehouse-name": "w", "storage-profile": S3, "storage-credential": KEY}
+        made = good(alice.post("/warehouse", body))
+        good(alice.post(f"/warehouse/{made['warehouse-id']}/storage-credential", {"storage-credential": KEY}))
+    written = lines.text
+    assert len(lines.read()) == 4
+    for secret in (*(text[27:] for text in texts), KEY["secret-access-key"]):
+        assert secret not in written
