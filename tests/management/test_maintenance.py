@@ -31,12 +31,14 @@ from tasks.queue.models import Task
 from tasks.workers.worker import Stopped, Worker
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
+from tenancy.authn.token_text import read_token
 from tenancy.models import Server
 from tenancy.services.maintenance import switch_maintenance
 from tests.fingerprint import Fingerprint
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
+from tests.token_fixtures import TokenClient
 from tests.workers.waiting import until
 from tests.wsgi_client import ApiClient, call
 
@@ -325,3 +327,14 @@ def test_a_server_with_the_setting_runs_no_worker(server: CatalogServer) -> None
     finally:
         server.kill()
         del server._settings["LAKEKEEPER__MAINTENANCE_MODE"]
+
+
+def test_a_leaked_token_is_revoked_by_command(alice: TokenClient, close: Callable[[], None]) -> None:
+    """Over the API it is not: a backup that is under way would bring it back to life."""
+    leaked = read_token(alice.token)
+    assert leaked is not None
+    close()
+    assert alice.delete(f"/token/{leaked.token_id}").refused(503, "MaintenanceModeError")
+    assert alice.get("/token").status == 200
+    call_command("revoke_token", str(leaked.token_id), stdout=StringIO())
+    assert alice.get("/token").refused(401, "AuthenticationFailed")
