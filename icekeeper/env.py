@@ -8,15 +8,12 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from icekeeper.authentication_settings import (
     PRIMARY,
@@ -45,16 +42,6 @@ from icekeeper.setting_values import (
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
-
-
-@dataclass(frozen=True)
-class Description:
-    """One setting as people read it: the variable, what it takes, its default, what it does."""
-
-    variable: str
-    takes: str
-    default: str
-    effect: str
 
 
 class Settings(BaseModel):
@@ -306,10 +293,6 @@ class Settings(BaseModel):
         )
         return {PRIMARY: primary, **others}
 
-    @classmethod
-    def describe(cls) -> list[Description]:
-        return list(_descriptions(cls, ()))
-
 
 OWN_FIELDS = frozenset(
     {
@@ -397,7 +380,7 @@ def _place(values: dict[str, Any], path: list[str], text: str, model: type[BaseM
     field = model.model_fields.get(path[0])
     if field is None:
         return False
-    group, is_keyed = _group(field)
+    group, is_keyed = group_of(field)
     if group is None:
         if len(path) == 1:
             values[path[0]] = text
@@ -412,7 +395,7 @@ def _place(values: dict[str, Any], path: list[str], text: str, model: type[BaseM
     return True
 
 
-def _group(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
+def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
     """The settings that a field holds, and whether it holds them under ids of the operator's choice."""
     annotation: Any = field.annotation
     is_keyed = get_origin(annotation) is dict
@@ -428,7 +411,7 @@ def _problem(item: Any) -> str:
     if not path:
         return takes
     field = Settings.model_fields[path[0]]
-    group, is_keyed = _group(field)
+    group, is_keyed = group_of(field)
     name = variable_name(path[: 1 + is_keyed + (group is not None)])
     if item["type"] == "missing":
         return f"{name} is missing beside the others of its name"
@@ -449,57 +432,6 @@ def _field(path: tuple[str, ...]) -> FieldInfo:
     """The innermost one that `path` leads to; ids that the operator chose lead nowhere."""
     field = Settings.model_fields[path[0]]
     for name in path[1:]:
-        group, _ = _group(field)
+        group, _ = group_of(field)
         field = group.model_fields.get(name, field) if group is not None else field
     return field
-
-
-def _descriptions(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[Description]:
-    for name, field in model.model_fields.items():
-        path = (*above, name)
-        group, is_keyed = _group(field)
-        if group is not None:
-            yield from _descriptions(group, (*path, "<id>") if is_keyed else path)
-        else:
-            yield Description(variable_name(path), _takes(field), _default(field), field.description or "")
-
-
-_TAKES: dict[Any, str] = {
-    bool: "`true`, `false`",
-    int: "number",
-    str: "text",
-    Path: "path",
-    float: "duration",
-    SecretStr: "secret text",
-    list[str]: "list",
-    AnyHttpUrl: "address",
-}
-
-
-def _takes(field: FieldInfo) -> str:
-    annotation: Any = field.annotation
-    if get_origin(annotation) in {Union, UnionType}:
-        annotation = next(each for each in get_args(annotation) if each is not type(None))
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(annotation))
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) is list:
-        annotation = list[str]
-    # A setting of a new type must be given a name here.
-    return str(_TAKES[annotation])
-
-
-def _default(field: FieldInfo) -> str:
-    value = field.default
-    if field.default_factory is not None:
-        return "number of cores"
-    if value is None or value == [] or value is PydanticUndefined:
-        return ""
-    if isinstance(value, list):
-        return f"`{','.join(value)}`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, float):
-        return f"`{value / DAY:g}d`" if value % DAY == 0 else f"`{value:g}s`"
-    return f"`{value}`"

@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from icekeeper.described_settings import describe_settings
 from icekeeper.env import read_settings
 from icekeeper.server.database_checks import NotMigrated, OutOfReach, UnusableDatabase
 from icekeeper.shown_settings import show_settings
@@ -292,7 +293,7 @@ def test_storage_of_other_kinds_is_not_tried(root: Path) -> None:
 def test_every_setting_is_shown_with_its_origin() -> None:
     told = json.loads(run("show_config", "--json"))
     by_name = {each["variable"]: each for each in told["settings"]}
-    described = {each.variable for each in settings.ICEKEEPER.describe()}
+    described = {each.variable for each in describe_settings()}
     assert set(by_name) == {each for each in described if "<" not in each}, "no provider is named"
     assert by_name["LAKEKEEPER__LISTEN_PORT"] == {
         "variable": "LAKEKEEPER__LISTEN_PORT", "value": 8181, "from": "default", "secret": False

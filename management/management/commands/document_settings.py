@@ -6,6 +6,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.described_settings import describe_settings
+
 HEAD = """# Configuration
 
 <!-- Made by `make docs` from icekeeper/env.py: edit there. -->
@@ -33,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is out of date")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = (f"| `{d.variable}` | {d.takes} | {d.default} | {d.effect} |\n" for d in settings.ICEKEEPER.describe())
+        rows = (f"| `{d.variable}` | {d.takes} | {d.default} | {d.effect} |\n" for d in describe_settings())
         page = HEAD + "".join(rows)
         path = Path(settings.BASE_DIR) / "docs" / "configuration.md"
         if not options["check"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from icekeeper.described_settings import describe_settings
 from icekeeper.env import Settings, SettingsError, read_settings
 
 URI = "https://idp.example/realms/x"
@@ -204,7 +205,7 @@ def test_own_variables_that_nothing_reads_are_reported() -> None:
 
 
 def test_every_provider_setting_is_described() -> None:
-    described = {each.variable for each in Settings.describe()}
+    described = {each.variable for each in describe_settings()}
     for name in ("URI", "AUDIENCE", "ADDITIONAL_ISSUERS", "SCOPE", "SUBJECT_CLAIMS", "ROLES_CLAIM"):
         assert f"LAKEKEEPER__OPENID_PROVIDERS__<ID>__{name}" in described
     assert "ICEKEEPER__OPENID_CLAIMS__<ID>__NAME" in described

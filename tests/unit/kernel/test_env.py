@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from icekeeper.database import databases
+from icekeeper.described_settings import describe_settings
 from icekeeper.env import Settings, SettingsError, read_settings
 
 SECRET = "q8Zr1vTf0mWc5YxKp7NbJd2LgHs4AeUi"
@@ -37,7 +38,7 @@ def test_bad_durations_name_the_variable_and_what_it_takes(text: str) -> None:
 
 
 def test_retention_is_written_in_days_and_stays_within_a_calendar() -> None:
-    described = {each.variable: each.default for each in Settings.describe()}
+    described = {each.variable: each.default for each in describe_settings()}
     assert described["ICEKEEPER__METRICS_REPORT_RETENTION"] == "`7d`"
     assert described["LAKEKEEPER__MAX_REQUEST_TIME"] == "`30s`"
     assert read_settings({"ICEKEEPER__METRICS_DAY_RETENTION": "36500d"})[0].metrics_day_retention == 36500 * 86400
@@ -106,7 +107,6 @@ def test_secrets_stay_out_of_messages_and_reprs() -> None:
     url = "postgresql://user:canary@db/ice"
     settings, _ = read_settings({"LAKEKEEPER__PG_DATABASE_URL_WRITE": url, "ICEKEEPER__SECRET_KEY": f"canary{SECRET}"})
     assert "canary" not in repr(settings)
-    assert "canary" not in str(settings.describe())
 
 
 @pytest.mark.parametrize(
