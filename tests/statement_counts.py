@@ -10,11 +10,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import pytest
 from django.db import connection
 
 from icekeeper.kernel.postgres_session import KeptCursor
@@ -27,7 +27,7 @@ Counts = dict[str, dict[str, int]]
 
 
 @contextmanager
-def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+def counting() -> Iterator[Counter[str]]:
     seen: Counter[str] = Counter()
 
     def through_django(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -40,10 +40,12 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         return original(cursor, *args, **options)
 
     original = KeptCursor.execute
-    with monkeypatch.context() as patched, connection.execute_wrapper(through_django):
-        patched.setattr(KeptCursor, "execute", through_psycopg)
-        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below"):
-            patched.setattr(LocalStore, method, _counted(getattr(LocalStore, method), seen, f"store.{method}"))
+    with ExitStack() as patched:
+        patched.enter_context(connection.execute_wrapper(through_django))
+        patched.enter_context(patch.object(KeptCursor, "execute", through_psycopg))
+        for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below", "make_folder"):
+            counted = _counted(getattr(LocalStore, method), seen, f"store.{method}")
+            patched.enter_context(patch.object(LocalStore, method, counted))
         yield seen
 
 

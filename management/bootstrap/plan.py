@@ -10,13 +10,12 @@ from typing import Any
 from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
 from storage.profiles.kinds import read_declared_profile, read_profile
-from storage.profiles.place import place_of
+from storage.profiles.place import overlap, place_of
 from storage.profiles.profile import Profile
 from storage.services.occupancy import WarehouseOverlap, meets_all_projects, require_free_place
 from storage.services.warehouse_changes import (
@@ -134,7 +133,7 @@ class _Planning:
             credential = resolved(entry.storage_credential, f"{path}.storage-credential")
             read_declared_profile(entry.storage_profile, None)
             profile = read_profile(entry.storage_profile, read_new_credential(credential))
-            require_free_place(Warehouse(id=new_id(), project_id=entry.project), profile)
+            require_free_place(profile, project_id=entry.project)
         except WarehouseOverlap as refusal:
             self.problems.append(f"{path}: {refusal.message}")
             return
@@ -152,7 +151,7 @@ class _Planning:
         place = place_of(profile.as_json(), profile.location)
         for other, (owner, taken) in self.places.items():
             is_near = project == owner or meets_all_projects(profile)
-            if is_near and (place.startswith(taken) or taken.startswith(place)):
+            if is_near and overlap(place, taken):
                 self.problems.append(f"{path}.storage-profile: overlaps with that of {other}")
         self.places[path] = (project, place)
 

@@ -103,10 +103,18 @@ class LocalStore(ObjectStore):
                 is_gone = remove_folder(name, parent=parent)
             os.fsync(parent)
 
-    def make_folder(self, location: str) -> None:
+    def make_folder(self, location: str) -> bool:
         deadline.remaining()
-        with self._refusals(location), self._folder(self._names(location), create=True):
-            pass
+        names = self._names(location)
+        with suppress(ObjectNotFound), self._refusals(location), self._folder(names):
+            return False
+        with self._refusals(location), self._folder(names, create=True):
+            return True
+
+    def remove_empty_folder(self, location: str) -> None:
+        *folders, name = self._names(location)
+        with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as parent:
+            remove_folder(name, parent=parent)
 
     def _names(self, location: str) -> list[str]:
         path = local_path(normalize_location(location))

@@ -64,5 +64,9 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def make_folder(self, location: str) -> None:
-        """Make the location usable as the base of a warehouse; object stores have nothing to do."""
+    def make_folder(self, location: str) -> bool:
+        """Make the location usable as the base of a warehouse; whether it was not. Object stores have nothing to do."""
+
+    @abstractmethod
+    def remove_empty_folder(self, location: str) -> None:
+        """Take back what `make_folder` made, unless something is in it by now or it is gone."""

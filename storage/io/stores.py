@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, Unsupported
+from icekeeper.kernel.errors import BadRequest, CatalogError, Unsupported
 from storage.io.local import LocalStore
 from storage.io.port import ObjectStore
 
@@ -34,10 +36,25 @@ def require_served(storage_profile: dict[str, Any]) -> None:
         )
 
 
-def make_base(storage_profile: dict[str, Any], location: str) -> None:
-    """Make the location usable as the base of a warehouse. Only folders need that."""
-    if storage_profile["type"] == "local":
-        store_for(storage_profile).make_folder(location)
+@contextmanager
+def made_base(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
+    """The location can be the base of a warehouse, for which only folders must be made.
+
+    One that was made is taken away again when what follows fails. Should another warehouse be there by then, its
+    folder comes back with the first file.
+    """
+    if storage_profile["type"] != "local":
+        yield
+        return
+    store = store_for(storage_profile)
+    is_new = store.make_folder(location)
+    try:
+        yield
+    except Exception:
+        if is_new:
+            with suppress(CatalogError):
+                store.remove_empty_folder(location)
+        raise
 
 
 @lru_cache(maxsize=8)

@@ -13,11 +13,15 @@ from storage.profiles.s3_address import store_at
 def place_of(profile: dict[str, Any], location: str) -> str:
     """The store, as a digest, and the folder in it: `<32 hex digits>/a/b/`, for a stored profile and its location.
 
-    Two warehouses have files in common when the place of one begins with that of the other. Places are stored: another
-    form of them needs a migration.
+    Places are stored: another form of them needs a migration.
     """
     digest = blake2b(repr(_store(profile)).encode(), digest_size=16).hexdigest()
     return f"{digest}{_folder(location)}/"
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two warehouses at these places have files in common."""
+    return one.startswith(other) or other.startswith(one)
 
 
 def at_or_above(place: str) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+from uuid import UUID
+
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import fetch_one
@@ -15,6 +18,9 @@ _OTHERS = """
 SELECT 1 FROM storage_warehouse
  WHERE (place = ANY(%s) OR (place ~>=~ %s AND place ~<~ %s)) AND (project_id = %s OR %s) AND id <> %s LIMIT 1
 """
+
+
+NOBODY: Final = UUID(int=0)
 
 
 class WarehouseExists(Conflict):
@@ -46,12 +52,12 @@ def meets_all_projects(profile: Profile) -> bool:
     return profile.type == "local"
 
 
-def require_free_place(warehouse: Warehouse, profile: Profile) -> None:
+def require_free_place(profile: Profile, *, project_id: str, owner: UUID = NOBODY) -> None:
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
-    Of those that `meets_all_projects` does not hold for, the ones of the warehouse's own project count.
+    But for `owner`, the warehouse that the place is for, and, unless `meets_all_projects`, those of other projects.
     """
     place = place_of(profile.as_json(), profile.location)
-    others = [at_or_above(place), *below(place), warehouse.project_id, meets_all_projects(profile), warehouse.pk]
+    others = [at_or_above(place), *below(place), project_id, meets_all_projects(profile), owner]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

@@ -36,7 +36,7 @@ def update_storage(
         lock_places()
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
-        require_free_place(warehouse, profile)
+        require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
         _save(actor, warehouse, profile, credential)
     return warehouse
 

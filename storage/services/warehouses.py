@@ -10,7 +10,7 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
-from storage.io.stores import make_base
+from storage.io.stores import made_base
 from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
@@ -59,16 +59,15 @@ def create_warehouse(
     warehouse.storage_profile, warehouse.location = profile.as_json(), profile.location
     warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
     require_free_name(project.pk, warehouse.name)
-    require_free_place(warehouse, profile)
+    require_free_place(profile, project_id=project.pk, owner=warehouse.pk)
     try:
-        with write_transaction():
+        with made_base(warehouse.storage_profile, warehouse.location), write_transaction():
             # One writer at a time, whatever its project. Then looked at again.
             lock_places()
             if lock_row(Project, "id = %s", [project.pk]) is None:
                 raise no_such_project(project.pk)
             require_free_name(project.pk, warehouse.name)
-            require_free_place(warehouse, profile)
-            make_base(warehouse.storage_profile, warehouse.location)
+            require_free_place(profile, project_id=project.pk, owner=warehouse.pk)
             keep_credential(warehouse, credential)
             warehouse.save(force_insert=True)
             add_securable(Securable.Type.WAREHOUSE, warehouse.pk, parent=(Securable.Type.PROJECT, project.pk))

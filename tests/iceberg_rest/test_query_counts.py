@@ -130,7 +130,7 @@ def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch
         monkeypatch.setattr(module, "metadata_cache", cold)
     counted: dict[str, dict[str, int]] = {}
     for name, operate in operations(catalog, table).items():
-        with counting(monkeypatch) as seen:
+        with counting() as seen:
             answer = operate()
         assert answer.status < 400, (name, answer.body)
         counted[name] = dict(sorted(seen.items()))

@@ -439,7 +439,7 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
 ) -> None:
     looks = []
 
-    def taken_at_the_second_look(*asked: Any) -> None:
+    def taken_at_the_second_look(*asked: Any, **whose: Any) -> None:
         looks.append(asked)
         if len(looks) == 2:
             raise occupancy.WarehouseOverlap("taken")

@@ -20,22 +20,19 @@ pytestmark = pytest.mark.django_db
 class CountedStory(Story):
     """Counts an operation when it is told for the first time and not refused."""
 
-    monkeypatch: pytest.MonkeyPatch
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.counts: Counts = {}
 
     def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
-        with counting(self.monkeypatch) as seen:
+        with counting() as seen:
             answer = super()._send(operation_id, parameters, body)
         if answer.status < 400:
             self.counts.setdefault(operation_id, dict(sorted(seen.items())))
         return answer
 
 
-def test_counts_are_as_recorded(tell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CountedStory, "monkeypatch", monkeypatch, raising=False)
+def test_counts_are_as_recorded(tell: Any) -> None:
     require_as_recorded("management", tell("management", CountedStory).counts)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
 from storage.profiles.location import location_inside, new_location_inside, parents
-from storage.profiles.place import at_or_above, below, place_of
+from storage.profiles.place import at_or_above, below, overlap, place_of
 
 S3 = "s3://bucket/wh"
 ADLS = "abfss://files@account1.dfs.core.windows.net/wh"
@@ -97,7 +97,7 @@ AWS = "https://s3.eu-1.amazonaws.com/"
     ],
 )
 def test_overlaps(one: Any, other: Any, expected: bool) -> None:
-    assert overlap(one, other) is overlap(other, one) is expected
+    assert meet(one, other) is meet(other, one) is expected
 
 
 SPELLINGS = [
@@ -124,7 +124,7 @@ SPELLINGS = [
 @pytest.mark.parametrize(("address", "others"), SPELLINGS)
 def test_one_store_under_other_addresses(address: str | None, others: list[str]) -> None:
     for other in others:
-        assert overlap(s3("s3://b/a", endpoint=address), s3("s3://b/a/c", endpoint=other)), other
+        assert meet(s3("s3://b/a", endpoint=address), s3("s3://b/a/c", endpoint=other)), other
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,16 @@ def test_one_store_under_other_addresses(address: str | None, others: list[str])
     ],
 )
 def test_other_stores(one: str | None, other: str) -> None:
-    assert not overlap(s3("s3://b/a", endpoint=one), s3("s3://b/a", endpoint=other))
+    assert not meet(s3("s3://b/a", endpoint=one), s3("s3://b/a", endpoint=other))
 
 
-def overlap(one: Any, other: Any) -> bool:
-    """By the lists and bounds that the database is asked for."""
+def meet(one: Any, other: Any) -> bool:
+    """By the lists and bounds that the database is asked for, which say the same as `overlap`."""
     place, asked = place_of(*other), place_of(*one)
     first, end = below(asked)
-    return place in at_or_above(asked) or first <= place < end
+    found = place in at_or_above(asked) or first <= place < end
+    assert overlap(place, asked) is found
+    return found
 
 
 def test_the_places_above() -> None:
@@ -161,5 +163,5 @@ def test_the_places_above() -> None:
 def test_one_lakehouse_under_two_addresses() -> None:
     profile = {"type": "onelake", "workspace-id": "w"}
     one, other = (profile, "abfss://w@onelake.h/l/Files"), (profile, "abfss://w@westus-onelake.h/l/Files/a")
-    assert overlap(one, other)
-    assert not overlap(one, (profile, "abfss://w@onelake.h/l/Tables"))
+    assert meet(one, other)
+    assert not meet(one, (profile, "abfss://w@onelake.h/l/Tables"))
