@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable
-from functools import partial
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -16,14 +15,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.names import name_key, require_name
+from icekeeper.kernel.names import name_key
 from storage.services.warehouse_rules import (
     LONGEST_EXPIRATION_SECONDS,
     SUPPORTED_FORMAT_VERSIONS,
     checked_warehouse_name,
 )
 from tenancy.services.projects import checked_project_name
-from tenancy.services.registration import LONGEST_EMAIL
+from tenancy.services.registration import checked_email, checked_name
 from tenancy.user_ids import require_user_id
 
 MOST_ENTRIES = 1000
@@ -57,7 +56,8 @@ def _warehouse_id(value: str) -> UUID:
 
 
 UserId = Annotated[str, _as(require_user_id)]
-UserName = Annotated[str, _as(partial(require_name, what="name"))]
+UserName = Annotated[str, _as(checked_name)]
+UserEmail = Annotated[str, _as(checked_email)]
 ProjectName = Annotated[str, _as(checked_project_name)]
 WarehouseName = Annotated[str, _as(checked_warehouse_name)]
 ProjectId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
@@ -78,7 +78,7 @@ class Entry(BaseModel):
 class Administrator(Entry):
     user_id: UserId
     user_name: UserName | None = None
-    user_email: Annotated[str, Field(max_length=LONGEST_EMAIL)] | None = None
+    user_email: UserEmail | None = None
     user_type: Literal["human", "application"] | None = None
     is_operator: bool = False
 

@@ -1,29 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
-from tenancy.actor import INTERNAL
+from management.management.blocking import BlockingCommand
 from tenancy.services.blocking import unblock_user
 
 
-class Command(BaseCommand):
+class Command(BlockingCommand):
     help = "Let a user in again who was locked out by block_user; rights and tokens are as they were."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", metavar="ID", help="such as oidc~alice, local~ann, icekeeper~<uuid>")
-        parser.add_argument("--json", action="store_true", help="print what was done as JSON")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        user_id = options["user"]
-        try:
-            changed = unblock_user(actor=INTERNAL, user_id=user_id)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
-        if options["json"]:
-            self.stdout.write(write_json({"user-id": user_id, "is-active": True, "changed": changed}).decode())
-        else:
-            self.stdout.write(f"{user_id} is let in again." if changed else f"{user_id} was not blocked.")
+    act = staticmethod(unblock_user)
+    is_active = True
+    done, was_so = "is let in again.", "was not blocked."
