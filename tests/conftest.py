@@ -18,6 +18,9 @@ from tests.run_environment import RunEnvironment
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
+STARTED_PARTS = {"keycloak", "minio"}
+"""Fixtures that start the part of their name."""
+
 PURE = ("unit", "server")
 """Folders whose tests need no database unless they ask for one."""
 
@@ -47,6 +50,7 @@ pytest_plugins = [
     "tests.catalog_fixtures",
     "tests.identity_fixtures",
     "tests.named_callers",
+    "tests.storage_fixtures",
     "tests.token_fixtures",
 ]
 
@@ -84,8 +88,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _is_below(item, "spark"):
             item.add_marker(pytest.mark.part("spark"))
             item.add_marker(pytest.mark.timeout(900))
+        for name in STARTED_PARTS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.part(name))
         if _needs_keycloak(item):
-            item.add_marker(pytest.mark.part("keycloak"))
             item.add_marker(pytest.mark.timeout(900))
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3_600))

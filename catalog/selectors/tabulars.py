@@ -22,13 +22,14 @@ from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
 from storage.profiles.options import verifies_metadata_on_load
+from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _LOAD = """
-SELECT w.status, CAST(w.storage_profile AS text), t.id, t.kind, t.metadata_location,
+SELECT w.status, w.version, CAST(w.storage_profile AS text), w.secret_id, t.id, t.kind, t.metadata_location,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -46,7 +47,7 @@ SELECT w.status, t.id, t.kind
 """
 
 _VERSION = """
-SELECT CAST(w.storage_profile AS text), t.kind, t.metadata_location, m.document
+SELECT w.version, CAST(w.storage_profile AS text), w.secret_id, t.kind, t.metadata_location, m.document
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
@@ -116,29 +117,29 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    _, storage_profile, tabular_id, found_kind, metadata_location, stored = row
+    _, *stored_storage, tabular_id, found_kind, metadata_location, stored = row
     if tabular_id is None or found_kind != kind:
         raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(tabular_id)
     require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
     current = Version(tabular_id, metadata_location)
-    profile = read_stored_json(storage_profile)
-    if verifies_metadata_on_load(profile):
-        store_for(profile).require_exists(metadata_location)
+    storage = read_storage(warehouse_id, *stored_storage)
+    if verifies_metadata_on_load(storage.profile):
+        store_for(storage).require_exists(metadata_location)
     if document is None or current != seen:
-        document = read_document(profile, current, stored)
+        document = read_document(storage, current, stored)
         metadata_cache.put(current, document, address=address)
     return Loaded(tabular_id, metadata_location, document)
 
 
-def read_document(profile: dict[str, Any], version: Version, stored: Any) -> bytes:
+def read_document(storage: Storage, version: Version, stored: Any) -> bytes:
     """The bytes of a metadata file: `stored` from the database, from memory or the object store where that is null."""
     if stored is not None:
         return bytes(stored)
     cached = metadata_cache.get(version)
     if cached is not None:
         return cached
-    return _read_file(profile, version.metadata_location)
+    return _read_file(storage, version.metadata_location)
 
 
 def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location: str) -> Loaded:
@@ -149,22 +150,28 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
     row = fetch_one("default", _VERSION, [tabular_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
-    storage_profile, kind, current_location, stored = row
+    *stored_storage, kind, current_location, stored = row
+    storage = read_storage(warehouse_id, *stored_storage)
     if kind is not None:
         require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id)
     if current_location != location:
         try:
-            return Loaded(tabular_id, location, _read_file(read_stored_json(storage_profile), location))
+            return Loaded(tabular_id, location, _read_file(storage, location))
         except ObjectNotFound:
             if kind is None:
                 raise
-    document = read_document(read_stored_json(storage_profile), Version(tabular_id, current_location), stored)
+    document = read_document(storage, Version(tabular_id, current_location), stored)
     return Loaded(tabular_id, current_location, document)
 
 
-def _read_file(profile: dict[str, Any], location: str) -> bytes:
+def read_storage(warehouse_id: UUID, version: int, profile: Any, secret_id: Any) -> Storage:
+    """Of the columns `version`, `storage_profile` as a text and `secret_id` of a warehouse."""
+    return Storage(warehouse_id, version, read_stored_json(profile), None if secret_id is None else as_uuid(secret_id))
+
+
+def _read_file(storage: Storage, location: str) -> bytes:
     limit = settings.ICEKEEPER.metadata_file_limit
-    return decode(store_for(profile).get(location, limit=limit), limit=limit)
+    return decode(store_for(storage).get(location, limit=limit), limit=limit)
 
 
 def require_tabular_exists(

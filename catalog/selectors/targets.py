@@ -14,14 +14,15 @@ from catalog.selectors.tabulars import read_document
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.sql import Row, as_uuid, fetch_one
 from storage.errors import no_such_warehouse
+from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _TARGET = """
-SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       n.location, t.id, t.kind, t.location, t.metadata_location
+SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
+       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -29,8 +30,8 @@ SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.def
 """
 
 _TARGET_WITH_DOCUMENT = """
-SELECT w.status, w.location, w.storage_profile, w.allowed_format_versions, w.default_format_version, n.id,
-       n.location, t.id, t.kind, t.location, t.metadata_location,
+SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
+       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -57,7 +58,7 @@ class Target:
 
     warehouse_id: UUID
     warehouse_location: str
-    storage_profile: dict[str, Any]
+    storage: Storage
     allowed_format_versions: list[int]
     default_format_version: int | None
     identifier: Identifier
@@ -102,30 +103,30 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage_profile, version, row[11])
+    return target, read_document(target.storage, version, row[13])
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     current = None
-    if row[7] is not None:
+    if row[9] is not None:
         current = CurrentTabular(
-            id=as_uuid(row[7]),
-            namespace_id=as_uuid(row[5]),
-            kind=row[8],
-            location=row[9],
-            metadata_location=row[10],
+            id=as_uuid(row[9]),
+            namespace_id=as_uuid(row[7]),
+            kind=row[10],
+            location=row[11],
+            metadata_location=row[12],
         )
     return Target(
         warehouse_id=warehouse_id,
         warehouse_location=row[1],
-        storage_profile=_json(row[2]),
-        allowed_format_versions=_json(row[3]),
-        default_format_version=row[4],
+        storage=Storage(warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4])),
+        allowed_format_versions=_json(row[5]),
+        default_format_version=row[6],
         identifier=identifier,
-        namespace_id=as_uuid(row[5]) if row[5] is not None else None,
-        namespace_location=row[6],
+        namespace_id=as_uuid(row[7]) if row[7] is not None else None,
+        namespace_location=row[8],
         current=current,
     )
 

@@ -54,7 +54,7 @@ def create_table(
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, "table", identifier)
-    require_served(target.storage_profile)
+    require_served(target.storage)
     table_uuid = new_id()
     metadata = create_table_metadata(
         schema=schema,

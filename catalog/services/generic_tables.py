@@ -79,7 +79,7 @@ def create_generic_table(
     namespace_id = target.namespace_for(actor, Can.CREATE_GENERIC_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, KIND, identifier)
-    require_served(target.storage_profile)  # who drops it may want its files deleted
+    require_served(target.storage)  # who drops it may want its files deleted
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
     with making(KIND, identifier), write_transaction():

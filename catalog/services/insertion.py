@@ -71,7 +71,7 @@ def make_tabular(
     document = write_metadata(metadata)
     _require_unheld(target, kind, metadata)
     metadata_location = first_metadata_location(metadata, file_id(once))
-    store = store_for(target.storage_profile)
+    store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
     try:
         return insert_tabular(NewTabular(target, namespace_id, kind, metadata, metadata_location, document), once=once)

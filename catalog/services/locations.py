@@ -83,7 +83,7 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
     """
     if location is None:
         return own_location(target, tabular_uuid)
-    new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage_profile)
+    new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage.profile)
     return str(location).rstrip("/")
 
 

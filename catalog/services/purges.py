@@ -29,7 +29,7 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
     """
     warehouse, locations = _deletable(lease)
     if warehouse is not None:
-        store = store_for(warehouse.storage_profile)
+        store = store_for(warehouse.storage)
         for location in locations:
             try:
                 store.delete_below(location, keep_going)

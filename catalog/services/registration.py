@@ -76,7 +76,7 @@ def read_registered(
     """
     location_inside(metadata_location, base=target.warehouse_location)
     limit = settings.ICEKEEPER.metadata_file_limit
-    found = decode(store_for(target.storage_profile).get(str(metadata_location), limit=limit), limit=limit)
+    found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.

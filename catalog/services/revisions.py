@@ -130,7 +130,7 @@ def write_revisions(
     the outcome that is kept under the key `once`. Whenever the pointers certainly did not move, the files are taken
     away again. Raises `LocationAlreadyTaken`, and `CommitStateUnknown` when the outcome is in doubt.
     """
-    store = store_for(target.storage_profile)
+    store = store_for(target.storage)
     written: list[str] = []
     for revision in revisions:
         require_unheld(target, revision.wanted_locations, owner=revision.move.tabular_id)

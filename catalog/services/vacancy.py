@@ -51,9 +51,9 @@ def require_vacant(target: Target, location: str, once: RequestKey | None) -> No
                 patience.wait_for_the_worker()
             else:
                 _purge_now(lease, patience)
-    if allows_non_empty_locations(target.storage_profile):
+    if allows_non_empty_locations(target.storage.profile):
         return
-    if not store_for(target.storage_profile).is_empty(compared, apart_from=partial(_is_of, once)):
+    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, once)):
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 

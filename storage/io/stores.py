@@ -13,23 +13,28 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, CatalogError, Unsupported
 from storage.io.local import LocalStore
 from storage.io.port import ObjectStore
+from storage.storage import Storage
 
 
-def store_for(storage_profile: dict[str, Any]) -> ObjectStore:
-    """The store of a warehouse with this profile.
+def store_for(storage: Storage) -> ObjectStore:
+    """The store of a warehouse.
 
     Raises `Unsupported` (406) when this server cannot serve its kind, `BadRequest` when local ones are off.
     """
-    require_served(storage_profile)
+    require_served(storage)
+    return _open_local()
+
+
+def _open_local() -> LocalStore:
     root = settings.ICEKEEPER.local_storage_root
     if root is None:
         raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
     return _local_store(root)
 
 
-def require_served(storage_profile: dict[str, Any]) -> None:
+def require_served(storage: Storage) -> None:
     """Raises `Unsupported` (406) for a warehouse in which nothing can be that has files, or will leave some."""
-    kind = storage_profile.get("type")
+    kind = storage.profile["type"]
     if kind != "local":
         raise Unsupported(
             f"Warehouses on storage of type {kind} cannot hold tables, views or generic tables in this version yet"
@@ -46,7 +51,7 @@ def made_base(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
     if storage_profile["type"] != "local":
         yield
         return
-    store = store_for(storage_profile)
+    store = _open_local()
     is_new = store.make_folder(location)
     try:
         yield

@@ -5,6 +5,7 @@ from typing import Any
 from django.db import models
 
 from icekeeper.kernel.ids import new_id
+from storage.storage import Storage
 
 
 class Warehouse(models.Model):
@@ -53,6 +54,10 @@ class Warehouse(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self.pk, self.version, self.storage_profile, self.secret_id)
 
     @property
     def has_soft_delete(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import keycloak, postgres, rck
+from tests.parts import keycloak, minio, postgres, rck
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,19 @@ def _find_keycloak() -> Found | Missing:
     return Found("Keycloak", keycloak.version(), str(home))
 
 
+def _find_minio() -> Found | Missing:
+    program = minio.PROGRAM.find()
+    if program is None:
+        return Missing("MinIO", "it is not in .parts/", "make parts")
+    return Found("MinIO", minio.PROGRAM.version, str(program))
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
     "rck": _find_rck,
     "keycloak": _find_keycloak,
+    "minio": _find_minio,
 }
 
 

@@ -36,7 +36,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
         kind = warehouse.storage_profile["type"]
         try:
-            store = store_for(warehouse.storage_profile)
+            store = store_for(warehouse.storage)
         except Unsupported as error:
             steps: list[ProbeStep] = []
             self._tell(warehouse.location, kind, steps, options)

@@ -1,0 +1,24 @@
+"""Real object stores, one server of each for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.parts.minio import Minio
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
+    with Minio(tmp_path_factory.mktemp("minio") / "home") as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(minio: Minio) -> str:
+    """A new, empty one of MinIO."""
+    return minio.create_bucket(f"bucket-{next(_numbers)}")
