@@ -27,7 +27,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
-from icekeeper.setting_groups import IdempotencySettings, RoleSettings, ServerSettings
+from icekeeper.setting_groups import IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
 from icekeeper.setting_values import (
     DAY,
     BoundedDuration,
@@ -254,6 +254,7 @@ class Settings(BaseModel):
         DAY / 2, description="How long such a token is renewed before the client has to show its secret again"
     )
     server: ServerSettings = Field(default_factory=ServerSettings, description="The HTTP server")
+    storage: StorageSettings = Field(default_factory=StorageSettings, description="Object stores")
     authentication: AuthenticationSettings = Field(
         default_factory=AuthenticationSettings, description="What holds for every identity provider"
     )
@@ -314,6 +315,7 @@ OWN_FIELDS = frozenset(
         "oauth_token_lifetime",
         "oauth_session_lifetime",
         "server",
+        "storage",
         "authentication",
         "openid_claims",
         "kubernetes",

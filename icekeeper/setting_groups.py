@@ -1,13 +1,14 @@
-"""Settings that share a prefix of their own: the HTTP server, repeated requests, roles."""
+"""Settings that share a prefix of their own: the HTTP server, repeated requests, roles, object stores."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from icekeeper.setting_values import BoundedDuration, Duration
+from icekeeper.setting_values import BoundedDuration, Duration, ShortDuration
 
 
 class ServerSettings(BaseModel):
@@ -34,6 +35,21 @@ class ServerSettings(BaseModel):
     )
     read_timeout: Duration = Field(
         20.0, description="A client that sends nothing for so long in mid-request is cut off (408)"
+    )
+
+
+class StorageSettings(BaseModel):
+    """`ICEKEEPER__STORAGE__*`: how this server talks to object stores and to the services that issue credentials."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    connect_timeout: ShortDuration = Field(5.0, description="How long a store may take to take a connection")
+    request_timeout: ShortDuration = Field(30.0, description="How long a store may take to answer one request")
+    retries: Annotated[int, Field(ge=0, le=10)] = Field(
+        3, description="How often a request is sent again that a store failed at, with growing pauses"
+    )
+    ca_bundle: Path | None = Field(
+        None, description="PEM file of certificate authorities for object stores, in place of the machine's own"
     )
 
 

@@ -98,6 +98,9 @@ class S3Profile(ObjectStoreProfile):
     def location(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
+    def as_s3(self) -> S3Profile:
+        return self
+
     def completed(self) -> Self:
         return self.having(endpoint=_without_bucket(self.endpoint, self.bucket))
 
@@ -164,6 +167,26 @@ class StackitProfile(ObjectStoreProfile):
     @property
     def location(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
+
+    def as_s3(self) -> S3Profile:
+        """The profile of the same bucket as of any store that speaks like S3."""
+        return S3Profile.model_construct(
+            type="s3",
+            bucket=self.bucket,
+            key_prefix=self.key_prefix,
+            region=self.region,
+            endpoint=self.endpoint,
+            flavor="s3-compat",
+            path_style_access=False,
+            sts_enabled=self.sts_enabled,
+            sts_role_arn=self.credentials_group_urn,
+            sts_token_validity_seconds=self.sts_token_validity_seconds,
+            remote_signing_enabled=self.remote_signing_enabled,
+            remote_signing_url_style="virtual_host",
+            allow_alternative_protocols=False,
+            push_s3_delete_disabled=self.push_s3_delete_disabled,
+            storage_layout=self.storage_layout,
+        )
 
     def completed(self) -> Self:
         endpoint = self.endpoint or f"https://object.storage.{self.region}.onstackit.cloud/"

@@ -1,0 +1,24 @@
+"""Keys that requests to an S3 store are signed with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from icekeeper.kernel.errors import CatalogError
+
+
+class CredentialNotIssued(CatalogError):
+    """The provider of the store's identities refused to hand one out; sending the same again changes nothing."""
+
+    status, wire_type = 412, "ShortTermCredentialError"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A key of S3; temporary ones have a session token, and `expires_at`, in UTC."""
+
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None

@@ -1,0 +1,135 @@
+"""Who the catalog is at a store of S3: its credential, or a role that it takes on with it (STS AssumeRole)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from threading import Lock
+from typing import Any, Final
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session, get_session
+from django.conf import settings
+
+from storage.credentials.credential import Credential
+from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.identity.keys import CredentialNotIssued, Keys
+from storage.io.port import StoreUnavailable
+from storage.profiles.s3 import S3Profile
+
+OWN_SESSION: Final = "lakekeeper-assume-role"
+"""The name under which AWS logs what the catalog itself does in a role, as with the peer."""
+
+_MOMENTARY: Final = frozenset(
+    {"Throttling", "ThrottlingException", "RequestLimitExceeded", "SlowDown", "ServiceUnavailable", "InternalFailure"}
+)
+_making = Lock()
+"""Making a client reads files and is not safe in threads."""
+
+
+def base_keys(credential: Credential | None) -> Keys:
+    """The keys of the warehouse's credential, or the server's own on AWS.
+
+    Raises `CredentialNotIssued` when there are none.
+    """
+    match credential:
+        case S3AccessKey() | AliyunOss() | CloudflareR2() | StackitAccessKey():
+            return Keys(credential.access_key_id.get_secret_value(), credential.secret_access_key.get_secret_value())
+        case S3SystemIdentity():
+            return _system_keys()
+    raise CredentialNotIssued("The warehouse has no credential for its storage")
+
+
+def own_keys(profile: S3Profile, credential: Credential | None) -> Keys:
+    """The keys that the catalog itself reads, writes and signs with. One STS call when there is a role to take on.
+
+    Raises `CredentialNotIssued` (412) and `StoreUnavailable` (503).
+    """
+    if profile.assume_role_arn is None:
+        return base_keys(credential)
+    return assume_role(profile, credential, role_arn=profile.assume_role_arn, session_name=OWN_SESSION)
+
+
+def assume_role(
+    profile: S3Profile, credential: Credential | None, *, role_arn: str | None, session_name: str, **more: Any
+) -> Keys:
+    """Temporary keys of a role, asked for with the base credential; `more` are parameters of AssumeRole.
+
+    Without `role_arn` none is sent: MinIO then lends the caller's own rights. Raises as `own_keys`.
+    """
+    asked: dict[str, Any] = {"RoleSessionName": session_name, **more}
+    if role_arn is not None:
+        asked["RoleArn"] = role_arn
+    if profile.sts_session_tags:
+        asked["Tags"] = [{"Key": key, "Value": value} for key, value in profile.sts_session_tags.items()]
+    external_id = getattr(credential, "external_id", None)
+    if external_id is not None:
+        asked["ExternalId"] = external_id.get_secret_value()
+    try:
+        answer = _sts(_sts_endpoint(profile), profile.region, base_keys(credential)).assume_role(**asked)
+        lent = answer["Credentials"]
+    except ClientError as refusal:
+        code = str(refusal.response.get("Error", {}).get("Code", ""))[:100]
+        status = refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code in _MOMENTARY or status >= 500:  # noqa: PLR2004
+            raise StoreUnavailable(f"The token service of the storage failed: {code}") from None
+        raise CredentialNotIssued(f"The token service of the storage refused temporary credentials: {code}") from None
+    except BotoCoreError as error:
+        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
+    except KeyError:
+        raise CredentialNotIssued("The token service of the storage answered without credentials") from None
+    return Keys(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], _utc(lent["Expiration"]))
+
+
+def _utc(at: Any) -> datetime:
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise CredentialNotIssued("The token service of the storage answered without an expiration")
+    return at
+
+
+def _sts_endpoint(profile: S3Profile) -> str | None:
+    """None: that of AWS in the profile's region."""
+    if profile.sts_endpoint is not None:
+        return profile.sts_endpoint
+    return profile.endpoint if profile.flavor == "s3-compat" else None
+
+
+@lru_cache(maxsize=256)
+def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
+    limits = settings.ICEKEEPER.storage
+    with _making:
+        return Session().create_client(
+            "sts",
+            region_name=region,
+            endpoint_url=endpoint,
+            aws_access_key_id=keys.access_key_id,
+            aws_secret_access_key=keys.secret_access_key,
+            aws_session_token=keys.session_token,
+            verify=None if limits.ca_bundle is None else str(limits.ca_bundle),
+            config=Config(
+                connect_timeout=limits.connect_timeout,
+                read_timeout=limits.request_timeout,
+                retries={"mode": "standard", "total_max_attempts": 1 + limits.retries},
+                parameter_validation=False,  # a missing RoleArn and short lives are the store's to judge
+            ),
+        )
+
+
+def _system_keys() -> Keys:
+    with _making:
+        found = _system_session().get_credentials()
+    if found is None:
+        raise CredentialNotIssued("This server has no AWS identity of its own")
+    try:
+        frozen = found.get_frozen_credentials()  # renews what is about to expire
+    except BotoCoreError as error:
+        raise StoreUnavailable(f"AWS did not tell this server who it is: {type(error).__name__}") from None
+    if frozen.access_key is None or frozen.secret_key is None:
+        raise CredentialNotIssued("This server has no AWS identity of its own")
+    return Keys(frozen.access_key, frozen.secret_key, frozen.token, getattr(found, "_expiry_time", None))
+
+
+@lru_cache(maxsize=1)
+def _system_session() -> Session:
+    return get_session()
