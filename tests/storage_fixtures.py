@@ -7,6 +7,8 @@ from itertools import count
 
 import pytest
 
+from tests.parts.azurite import Azurite
+from tests.parts.fake_gcs import FakeGcs
 from tests.parts.minio import Minio
 
 _numbers = count(1)
@@ -22,3 +24,15 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
 def bucket(minio: Minio) -> str:
     """A new, empty one of MinIO."""
     return minio.create_bucket(f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    with Azurite(tmp_path_factory.mktemp("azurite") / "home") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGcs]:
+    with FakeGcs(tmp_path_factory.mktemp("fake-gcs") / "home") as server:
+        yield server

@@ -2,68 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import boto3
-import requests
 from botocore.config import Config
 
-from tests.parts import process
 from tests.parts.golang import GoProgram
-from tests.parts.process import PartError
-from tests.parts.relay import Relay
+from tests.parts.relayed import RelayedServer
 
 PROGRAM = GoProgram("minio", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c")
 REGION = "us-east-1"
 USER, PASSWORD = "minio-root", "minio-root-password"
-SECONDS_TO_START = 60
 
 
-class Minio:
-    """One server with its folder at `home`, on 127.0.0.1. A context manager. It is asked through `relay`."""
+class Minio(RelayedServer):
+    """One server of one region; root is `USER` with `PASSWORD`."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.log_path = home / "minio.log"
-        self._port = process.free_port()
-        self.relay = Relay(self._port)
-        self._process: subprocess.Popen[bytes] | None = None
+    name = "MinIO"
+    health_path = "/minio/health/ready"
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.relay.port}/"
+        return f"{self.base_url}/"
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def __enter__(self) -> Self:
+    def command(self) -> Sequence[str | Path] | None:
         program = PROGRAM.find()
-        if program is None:
-            raise PartError("MinIO is missing: run `make parts`")
-        self.home.mkdir(parents=True, exist_ok=True)
-        self.relay.__enter__()
-        self._process = process.start(
-            [program, "server", self.home / "data", "--address", f"127.0.0.1:{self._port}"],
-            log=self.log_path,
-            env={**os.environ, "MINIO_ROOT_USER": USER, "MINIO_ROOT_PASSWORD": PASSWORD, "MINIO_BROWSER": "off"},
-        )
-        try:
-            process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        return program and [program, "server", self.home / "data", "--address", f"127.0.0.1:{self.port}"]
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            process.kill(self._process)
-            self._process = None
-        self.relay.__exit__()
+    def variables(self) -> dict[str, str]:
+        return {"MINIO_ROOT_USER": USER, "MINIO_ROOT_PASSWORD": PASSWORD, "MINIO_BROWSER": "off"}
 
     def client(self, service: str = "s3", **credentials: str) -> Any:
         """A boto3 client, of root unless `credentials` say otherwise (`aws_access_key_id`, ...)."""
@@ -101,9 +70,3 @@ class Minio:
         """Every object's key, in order."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return [each["Key"] for page in pages for each in page.get("Contents", [])]
-
-    def _is_ready(self) -> bool:
-        try:
-            return requests.get(f"http://127.0.0.1:{self._port}/minio/health/ready", timeout=2).status_code == 200
-        except requests.RequestException:
-            return False

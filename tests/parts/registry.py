@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import keycloak, minio, postgres, rck
+from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck
+from tests.parts.golang import GoProgram
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,18 @@ def _find_keycloak() -> Found | Missing:
     return Found("Keycloak", keycloak.version(), str(home))
 
 
-def _find_minio() -> Found | Missing:
-    program = minio.PROGRAM.find()
-    if program is None:
-        return Missing("MinIO", "it is not in .parts/", "make parts")
-    return Found("MinIO", minio.PROGRAM.version, str(program))
+def _find_go_program(name: str, program: GoProgram) -> Found | Missing:
+    where = program.find()
+    if where is None:
+        return Missing(name, "it is not in .parts/", "make parts")
+    return Found(name, program.version, str(where))
+
+
+def _find_azurite() -> Found | Missing:
+    words = azurite.PACKAGE.find()
+    if words is None:
+        return Missing("Azurite", "it or a Node that runs it is not in .parts/", "make parts")
+    return Found("Azurite", azurite.PACKAGE.version, f"run by {words[0]}")
 
 
 PARTS: dict[str, Callable[[], Found | Missing]] = {
@@ -86,7 +94,9 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "spark": _find_spark,
     "rck": _find_rck,
     "keycloak": _find_keycloak,
-    "minio": _find_minio,
+    "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),
+    "azurite": _find_azurite,
+    "fake_gcs": lambda: _find_go_program("fake-gcs-server", fake_gcs.PROGRAM),
 }
 
 

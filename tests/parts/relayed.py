@@ -1,0 +1,82 @@
+"""A server of another maker for one run: its process, the relay that it is asked through, and its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+import requests
+
+from tests.parts import process
+from tests.parts.process import PartError
+from tests.parts.relay import Relay
+
+SECONDS_TO_START = 60
+
+
+class RelayedServer:
+    """One server with its folder at `home`, on 127.0.0.1. A context manager; what it held is gone afterwards.
+
+    It listens on `port`, but is asked through `relay`, which can be made to refuse or to be silent.
+    """
+
+    name: ClassVar[str]
+    """What people call it."""
+
+    health_path: ClassVar[str]
+    """Answered with anything but 5xx once it serves."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.log_path = home / "server.log"
+        self.port = process.free_port()
+        self.relay = Relay(self.port)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.relay.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def command(self) -> Sequence[str | Path] | None:
+        """The words that start it on `port` with its files below `home`; None where it is not installed."""
+        raise NotImplementedError
+
+    def variables(self) -> dict[str, str]:
+        """What its environment has beside ours."""
+        return {}
+
+    def __enter__(self) -> Self:
+        self.relay.__enter__()
+        command = self.command()
+        if command is None:
+            self.relay.__exit__()
+            raise PartError(f"{self.name} is missing: run `make parts`")
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._process = process.start(command, log=self.log_path, env={**os.environ, **self.variables()})
+        try:
+            process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing that it knows is worth a good end."""
+        if self._process is not None:
+            process.kill(self._process)
+            self._process = None
+        self.relay.__exit__()
+
+    def _is_ready(self) -> bool:
+        try:
+            return requests.get(f"http://127.0.0.1:{self.port}{self.health_path}", timeout=2).status_code < 500
+        except requests.RequestException:
+            return False
