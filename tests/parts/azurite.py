@@ -20,7 +20,6 @@ PACKAGE = NpmPackage("azurite", "3.37.0", as_of="2026-09-30", script="dist/src/b
 class Azurite(RelayedServer):
     """One server with one storage account, `account` with the key `key`."""
 
-    name = "Azurite"
     health_path = "/"
     account = "icekeepertests"
     key = base64.b64encode(b"the account key of the tests, no secret").decode()
@@ -30,11 +29,10 @@ class Azurite(RelayedServer):
         """The address of the account's blob service: what Azure calls the account's URL."""
         return f"{self.base_url}/{self.account}"
 
-    def command(self) -> Sequence[str | Path] | None:
-        program = PACKAGE.find()
-        return program and [
-            *program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", self.home / "data",
-            "--disableProductStyleUrl", "--skipApiVersionCheck", "--disableTelemetry",
+    def command(self) -> Sequence[str | Path]:
+        return [
+            *PACKAGE.require(), "--blobHost", "127.0.0.1", "--blobPort", str(self.port),
+            "--location", self.home / "data", "--disableProductStyleUrl", "--skipApiVersionCheck", "--disableTelemetry",
         ]  # fmt: skip
 
     def variables(self) -> dict[str, str]:

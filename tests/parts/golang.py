@@ -37,6 +37,13 @@ class GoProgram:
     def find(self) -> Path | None:
         return self.path if self.path.is_file() else None
 
+    def require(self) -> Path:
+        """What `find` finds; raises `PartError` where that is nothing."""
+        found = self.find()
+        if found is None:
+            raise PartError(f"{self.name} is missing: run `make parts`")
+        return found
+
     def install(self) -> Path:
         """What `find` finds, after building it if it was not there; raises `PartError`. Minutes of all cores."""
         home = self.path.parent

@@ -20,16 +20,14 @@ USER, PASSWORD = "minio-root", "minio-root-password"
 class Minio(RelayedServer):
     """One server of one region; root is `USER` with `PASSWORD`."""
 
-    name = "MinIO"
     health_path = "/minio/health/ready"
 
     @property
     def endpoint(self) -> str:
         return f"{self.base_url}/"
 
-    def command(self) -> Sequence[str | Path] | None:
-        program = PROGRAM.find()
-        return program and [program, "server", self.home / "data", "--address", f"127.0.0.1:{self.port}"]
+    def command(self) -> Sequence[str | Path]:
+        return [PROGRAM.require(), "server", self.home / "data", "--address", f"127.0.0.1:{self.port}"]
 
     def variables(self) -> dict[str, str]:
         return {"MINIO_ROOT_USER": USER, "MINIO_ROOT_PASSWORD": PASSWORD, "MINIO_BROWSER": "off"}

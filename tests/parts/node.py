@@ -41,6 +41,13 @@ class NpmPackage:
         program = find_node()
         return [program, script] if program is not None and script.is_file() else None
 
+    def require(self) -> list[Path]:
+        """What `find` finds; raises `PartError` where that is nothing."""
+        found = self.find()
+        if found is None:
+            raise PartError(f"{self.name} is missing: run `make parts`")
+        return found
+
     def install(self) -> list[Path]:
         """What `find` finds, after fetching it and Node if they were not there; raises `PartError`."""
         node, npm = _install_node()

@@ -11,7 +11,6 @@ from typing import ClassVar, Self
 import requests
 
 from tests.parts import process
-from tests.parts.process import PartError
 from tests.parts.relay import Relay
 
 SECONDS_TO_START = 60
@@ -22,9 +21,6 @@ class RelayedServer:
 
     It listens on `port`, but is asked through `relay`, which can be made to refuse or to be silent.
     """
-
-    name: ClassVar[str]
-    """What people call it."""
 
     health_path: ClassVar[str]
     """Answered with anything but 5xx once it serves."""
@@ -45,8 +41,8 @@ class RelayedServer:
         assert self._process is not None
         return self._process.pid
 
-    def command(self) -> Sequence[str | Path] | None:
-        """The words that start it on `port` with its files below `home`; None where it is not installed."""
+    def command(self) -> Sequence[str | Path]:
+        """The words that start it on `port` with its files below `home`; raises `PartError` where it is missing."""
         raise NotImplementedError
 
     def variables(self) -> dict[str, str]:
@@ -54,14 +50,10 @@ class RelayedServer:
         return {}
 
     def __enter__(self) -> Self:
-        self.relay.__enter__()
-        command = self.command()
-        if command is None:
-            self.relay.__exit__()
-            raise PartError(f"{self.name} is missing: run `make parts`")
         self.home.mkdir(parents=True, exist_ok=True)
-        self._process = process.start(command, log=self.log_path, env={**os.environ, **self.variables()})
+        self.relay.__enter__()
         try:
+            self._process = process.start(self.command(), log=self.log_path, env={**os.environ, **self.variables()})
             process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
         except BaseException:
             self.__exit__()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 
+import obstore
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from azure.storage.blob import ContainerClient, generate_container_sas
 from google.api_core.exceptions import PreconditionFailed
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import GCSStore
 
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
@@ -61,3 +65,18 @@ def test_fake_gcs_holds_writers_to_their_preconditions(fake_gcs: FakeGcs) -> Non
         blob.upload_from_string(b"second", if_generation_match=0)
     assert blob.download_as_bytes() == b"first"
     assert fake_gcs.keys(bucket) == ["t1/a"]
+
+
+def test_fake_gcs_takes_what_obstore_writes(fake_gcs: FakeGcs) -> None:
+    bucket = fake_gcs.create_bucket("real-stores-xml")
+    account = {"gcs_base_url": fake_gcs.endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
+    key = json.dumps({**account, "private_key_id": ""})
+    store = GCSStore(bucket, service_account_key=key, client_options={"allow_http": True})
+    name = "t 1/ü?#+%2F"
+    obstore.put(store, name, b"first", mode="create")
+    with pytest.raises(AlreadyExistsError):
+        obstore.put(store, name, b"second", mode="create")
+    assert obstore.get(store, name).bytes() == b"first"
+    assert [found["path"] for page in obstore.list(store, "t 1") for found in page] == [name] == fake_gcs.keys(bucket)
+    obstore.delete(store, name)
+    assert fake_gcs.keys(bucket) == []

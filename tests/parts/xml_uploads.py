@@ -1,0 +1,88 @@
+"""Uploads by Google's XML interface for a server that has them by the JSON interface only.
+
+Rust's `object_store` (and so obstore) writes with `PUT /bucket/object` and reads, lists and deletes by paths that
+fake-gcs-server knows. Everything but these uploads is handed on as it came.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Self
+from urllib.parse import unquote, urlencode, urlsplit
+
+JSON_INTERFACE = {"storage", "upload", "download", "batch", "_internal"}
+OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+SECONDS_TO_ANSWER = 60
+
+
+class XmlUploads:
+    """Listens on `port` of 127.0.0.1 before the server on `target`. A context manager."""
+
+    def __init__(self, target: int) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"target": target}))
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+
+    def __enter__(self) -> Self:
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    target: int
+
+    def do_GET(self) -> None:
+        self._hand_on(self.command, self.path)
+
+    do_HEAD = do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815  as http.server calls them
+
+    def do_PUT(self) -> None:
+        bucket, _, name = urlsplit(self.path).path.removeprefix("/").partition("/")
+        if urlsplit(self.path).query or not name or bucket in JSON_INTERFACE:
+            self._hand_on(self.command, self.path)
+            return
+        asked = {"uploadType": "media", "name": unquote(name)}
+        if (generation := self.headers["x-goog-if-generation-match"]) is not None:
+            asked["ifGenerationMatch"] = generation
+        self._hand_on("POST", f"/upload/storage/v1/b/{bucket}/o?{urlencode(asked)}")
+
+    def _hand_on(self, method: str, path: str) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_CONNECTION}
+        connection = http.client.HTTPConnection("127.0.0.1", self.target, timeout=SECONDS_TO_ANSWER)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        except OSError:
+            self.close_connection = True
+            return
+        finally:
+            connection.close()
+        self._answer(answer, content, is_upload=method != self.command)
+
+    def _answer(self, answer: http.client.HTTPResponse, content: bytes, *, is_upload: bool) -> None:
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in OF_ONE_CONNECTION:
+                self.send_header(name, value)
+        if is_upload and answer.status == http.HTTPStatus.OK:
+            stored = json.loads(content)
+            self.send_header("ETag", stored["etag"])
+            self.send_header("x-goog-generation", stored["generation"])
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
+        if length is not None:
+            self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """The server behind logs every request."""
