@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.waiting import WaitingRoom
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
 from tenancy.authn.claim_paths import texts
@@ -23,7 +24,6 @@ from tenancy.authn.refreshed import Refreshed
 from tenancy.authn.reviews import MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING, Refusals, Turns
 from tenancy.authn.signatures import signing_key_id, verify_signature
 from tenancy.authn.unverified import NoToken, read_token
-from tenancy.authn.waiting import WaitingRoom
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")

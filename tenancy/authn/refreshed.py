@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from icekeeper.kernel import deadline
+from icekeeper.kernel.waiting import BRIEFLY, WaitingRoom
 from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
-from tenancy.authn.waiting import BRIEFLY, WaitingRoom
 
 logger = logging.getLogger("icekeeper.authn")
 

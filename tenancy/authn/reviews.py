@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Final
 
+from icekeeper.kernel.waiting import WaitingRoom
 from tenancy.authn.authenticator import ProviderUnavailable
-from tenancy.authn.waiting import WaitingRoom
 
 MOST_REVIEWS: Final = 8
 """Reviews that one process asks for at once; of the others some wait."""

@@ -27,12 +27,12 @@ from cryptography.x509.oid import NameOID
 from django.db import connections
 from joserfc.jwk import ECKey
 
+from icekeeper.kernel.waiting import MOST_BRIEFLY, MOST_PATIENT
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
 from tenancy.authn.reviews import MOST_REFUSED, MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING
 from tenancy.authn.verification import identify, verified_tokens
-from tenancy.authn.waiting import MOST_BRIEFLY, MOST_PATIENT
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign
 

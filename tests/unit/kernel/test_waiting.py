@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connections
 
-from tenancy.authn.waiting import BRIEFLY, MOST_BRIEFLY, MOST_PATIENT, WaitingRoom
+from icekeeper.kernel.waiting import BRIEFLY, MOST_BRIEFLY, MOST_PATIENT, WaitingRoom
 
 pytestmark = pytest.mark.django_db  # who waits gives the database's connection back
 
