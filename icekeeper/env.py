@@ -27,7 +27,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
-from icekeeper.setting_groups import IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
+from icekeeper.setting_groups import CacheSettings, IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
 from icekeeper.setting_values import (
     DAY,
     BoundedDuration,
@@ -165,6 +165,8 @@ class Settings(BaseModel):
     s3_require_external_id_for_system_credentials: bool = Field(
         default=True, description="Warehouses that use the AWS identity must have an external-id"
     )
+
+    cache: CacheSettings = Field(default_factory=CacheSettings, description="What is remembered in memory")
 
     # --- database -----------------------------------------------------------------------------------------------
     pg_database_url_write: DatabaseUrl | None = Field(

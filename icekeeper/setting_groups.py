@@ -53,6 +53,29 @@ class StorageSettings(BaseModel):
     )
 
 
+class VendedCacheSettings(BaseModel):
+    """`LAKEKEEPER__CACHE__STC__*`: the temporary credentials that clients were given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = Field(
+        default=True, description="Give a table's clients the same temporary credential while most of its life is left"
+    )
+    capacity: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        10_000, description="Temporary credentials that a process remembers, of each of S3, Azure and Google Cloud"
+    )
+
+
+class CacheSettings(BaseModel):
+    """`LAKEKEEPER__CACHE__*`: what is remembered in memory."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stc: VendedCacheSettings = Field(
+        default_factory=VendedCacheSettings, description="Temporary credentials of clients"
+    )
+
+
 class IdempotencySettings(BaseModel):
     """`LAKEKEEPER__IDEMPOTENCY__*`: requests that clients send again."""
 

@@ -22,3 +22,13 @@ def verifies_metadata_on_load(profile: dict[str, Any]) -> bool:
 
 def allows_non_empty_locations(profile: dict[str, Any]) -> bool:
     return bool(profile.get(MAY_HOLD_FILES, False))
+
+
+def vends_credentials(profile: dict[str, Any]) -> bool:
+    """Whether clients may get temporary credentials for the files of tables."""
+    return bool(profile.get("sts-enabled") or profile.get("sas-enabled"))
+
+
+def signs_requests(profile: dict[str, Any]) -> bool:
+    """Whether this server signs requests of clients to the store."""
+    return bool(profile.get("remote-signing-enabled"))

@@ -1,0 +1,64 @@
+"""How a client gets at the files of a table: what it asks for (`X-Iceberg-Access-Delegation`), what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Flag
+from typing import Any, Final
+
+from storage.profiles.options import signs_requests, vends_credentials
+
+HEADER: Final = "X-Iceberg-Access-Delegation"
+
+
+class Asked(Flag):
+    """What the header names; nothing: the server decides."""
+
+    NOTHING = 0
+    VENDED = 1
+    SIGNING = 2
+    CLIENT_MANAGED = 4
+    """The client has credentials of its own; only when it asks for nothing else."""
+
+
+_KNOWN: Final = {
+    "vended-credentials": Asked.VENDED,
+    "remote-signing": Asked.SIGNING,
+    "client-managed": Asked.CLIENT_MANAGED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """What a client gets beside the address of the store."""
+
+    vended: bool
+    signing: bool
+
+
+def asked_in(header: str | None) -> Asked:
+    """`header` is its value, of several lines joined by commas. Names that nobody knows are passed over."""
+    asked = Asked.NOTHING
+    for name in (header or "").split(","):
+        asked |= _KNOWN.get(name.strip(), Asked.NOTHING)
+    return asked & ~Asked.CLIENT_MANAGED if asked & (Asked.VENDED | Asked.SIGNING) else asked
+
+
+def choose_delegation(asked: Asked, profile: dict[str, Any]) -> Delegation:
+    """What a client gets that asks so, from a warehouse with this profile, as stored.
+
+    Who asks for one thing gets the other where only that is to be had; who asks for nothing gets credentials first.
+    """
+    vends, signs = vends_credentials(profile), signs_requests(profile)
+    if asked is Asked.CLIENT_MANAGED:
+        return Delegation(vended=False, signing=False)
+    if asked is Asked.VENDED | Asked.SIGNING:
+        return Delegation(vended=vends, signing=signs)
+    if asked is Asked.SIGNING:
+        return Delegation(vended=vends and not signs, signing=signs)
+    return Delegation(vended=vends, signing=signs and not vends)
+
+
+def choose_refreshed(asked: Asked, profile: dict[str, Any]) -> Delegation:
+    """As `choose_delegation`, for a client that comes for new credentials: it does not manage them itself."""
+    return choose_delegation(asked & ~Asked.CLIENT_MANAGED, profile)

@@ -1,0 +1,41 @@
+"""A credential for clients from whoever issues them for a store: one call of a token service, or none."""
+
+from __future__ import annotations
+
+from icekeeper.kernel.errors import CatalogError
+from storage.credentials.credential import Credential
+from storage.credentials.s3 import S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.profiles.options import vends_credentials
+from storage.profiles.profile import MissingCredential, Profile
+from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.vending import sts
+from storage.vending.rights import Rights
+from storage.vending.vended import Vended
+
+
+class UnsupportedCredential(CatalogError):
+    """No temporary credentials can be had with one of this kind."""
+
+    status, wire_type, is_final = 501, "UnsupportedCredentialError", True
+
+
+def issue(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended | None:
+    """A new credential for the folder at `location`; None where the profile gives clients none.
+
+    `profile` may be one that no warehouse has yet. Raises as `vend`.
+    """
+    if not vends_credentials(profile.as_json()):
+        return None
+    return issue_credential(profile, credential, location=location, rights=rights)
+
+
+def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended:
+    """As `issue`, for a profile that gives clients credentials."""
+    if credential is None:
+        raise MissingCredential("The warehouse has no credential for its storage, so clients can be given none")
+    match profile, credential:
+        case S3Profile() | StackitProfile(), S3AccessKey() | S3SystemIdentity() | StackitAccessKey():
+            return sts.issue(profile.as_s3(), credential, location=location, rights=rights)
+    raise UnsupportedCredential(
+        f"Storage of type {profile.type} gives no temporary credentials with {credential.credential_type}"
+    )

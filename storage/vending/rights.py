@@ -1,0 +1,11 @@
+"""What a client may do with the files of a table."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Rights(Enum):
+    READ = "read"
+    READ_WRITE = "read-write"
+    """Deleting included: writers replace files."""

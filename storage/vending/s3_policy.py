@@ -1,0 +1,85 @@
+"""What a temporary credential of S3 may do: a session policy for one folder, which narrows the role's own rights.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies.html#policies_session
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from botocore.exceptions import UnknownRegionError
+from botocore.session import get_session
+
+from storage.identity.keys import CredentialNotIssued
+from storage.profiles.s3 import S3Profile
+from storage.vending.rights import Rights
+
+LONGEST_POLICY: Final = 2048
+"""Characters, of AssumeRole's `Policy`. MinIO has the same bound."""
+
+_READ: Final = ("s3:GetObject", "s3:GetObjectVersion")
+_WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject")
+
+_SPECIAL = re.compile(r"\$(?=[{*?$])|[*?]")
+_VARIABLE = re.compile(r"[*?]|\$\{")
+
+
+def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
+    """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
+
+    Raises `CredentialNotIssued` for a folder that no policy can be written for.
+    """
+    if not folder:
+        raise ValueError("a policy for the whole bucket")
+    if profile.flavor == "s3-compat" and _VARIABLE.search(folder):
+        raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
+    bucket = f"arn:{partition(profile)}:s3:::{profile.bucket}"
+    below = f"{_literal(folder)}/*"
+    writes = rights is Rights.READ_WRITE
+    statements = [
+        _allow([*_READ, *(_WRITE if writes else ())], f"{bucket}/{below}"),
+        _allow("s3:ListBucket", bucket) | {"Condition": {"StringLike": {"s3:prefix": below}}},
+        _allow("s3:GetBucketLocation", bucket),
+    ]
+    if profile.aws_kms_key_arn is not None:
+        kms = ["kms:Decrypt", "kms:GenerateDataKey"] if writes else "kms:Decrypt"
+        statements.append(_allow(kms, profile.aws_kms_key_arn))
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+    if len(policy) > LONGEST_POLICY:
+        raise CredentialNotIssued(
+            f"The location is too long: a policy for it has {len(policy)} characters, more than {LONGEST_POLICY}"
+        )
+    return policy
+
+
+def partition(profile: S3Profile) -> str:
+    """The part of AWS that the bucket is in: `aws`, `aws-cn`, `aws-us-gov`, ... Other stores call theirs `aws`."""
+    if profile.flavor == "s3-compat":
+        return "aws"
+    arn = (profile.sts_role_arn or profile.assume_role_arn or "").split(":")
+    if arn[0] == "arn" and len(arn) > 1 and re.fullmatch(r"aws[a-z-]*", arn[1]):
+        return arn[1]
+    return _partition_of(profile.region)
+
+
+@lru_cache(maxsize=64)
+def _partition_of(region: str) -> str:
+    try:
+        return str(get_session().get_partition_for_region(region))
+    except UnknownRegionError:
+        return "aws"
+
+
+def _literal(folder: str) -> str:
+    """`folder` as a pattern that matches itself alone: what is special in policies becomes `${*}`, `${?}`, `${$}`.
+
+    A dollar sign that begins no variable stands for itself everywhere, also where variables are not known.
+    """
+    return _SPECIAL.sub(lambda found: f"${{{found[0]}}}", folder)
+
+
+def _allow(actions: list[str] | str, resource: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": resource}

@@ -1,0 +1,51 @@
+"""Temporary credentials of S3 and of stores that speak like it: a role, narrowed by a policy (STS AssumeRole)."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Final
+
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.credentials.credential import Credential
+from storage.identity.keys import CredentialNotIssued, Keys
+from storage.identity.s3 import assume_role
+from storage.profiles.s3 import S3Profile
+from storage.vending.folder import folder_of
+from storage.vending.rights import Rights
+from storage.vending.s3_policy import s3_policy
+from storage.vending.vended import Vended
+
+CLIENTS_SESSION: Final = "lakekeeper-sts"
+"""The name under which AWS logs what clients do, as with the peer."""
+
+
+def issue(profile: S3Profile, credential: Credential, *, location: str, rights: Rights) -> Vended:
+    """From the warehouse's credential itself, not from the role in which the server reads and writes.
+
+    Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503).
+    """
+    policy = s3_policy(profile, folder_of(location, profile), rights)
+    with waiting_for_others():
+        keys = assume_role(
+            profile,
+            credential,
+            role_arn=profile.sts_role_arn or profile.assume_role_arn,
+            session_name=CLIENTS_SESSION,
+            DurationSeconds=profile.sts_token_validity_seconds,
+            Policy=policy,
+        )
+    return vended_keys(keys)
+
+
+def vended_keys(keys: Keys) -> Vended:
+    """Temporary keys as clients are told them."""
+    if keys.session_token is None or keys.expires_at is None:
+        raise CredentialNotIssued("The token service of the storage answered without a session")
+    return Vended(
+        {
+            "s3.access-key-id": keys.access_key_id,
+            "s3.secret-access-key": keys.secret_access_key,
+            "s3.session-token": keys.session_token,
+        },
+        keys.expires_at.astimezone(UTC),
+    )

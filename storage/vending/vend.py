@@ -1,0 +1,55 @@
+"""Credentials for the clients of a warehouse: downscoped to one folder, short-lived, issued once for many."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from django.conf import settings
+
+from storage.documents import read_document
+from storage.profiles.kinds import TYPES
+from storage.profiles.options import vends_credentials
+from storage.profiles.profile import Profile
+from storage.secrets.credentials import stored_credential
+from storage.storage import Storage
+from storage.vending.cache import CacheStatistics, CredentialCache
+from storage.vending.issue import issue_credential
+from storage.vending.rights import Rights
+from storage.vending.vended import Vended
+
+CLOUDS: Final = {"s3": "s3", "stackit": "s3", "adls": "azure", "onelake": "azure", "gcs": "gcs"}
+"""By the type of a profile; the credentials of each are kept apart, so that none drives out the others'."""
+
+
+def vend(storage: Storage, *, location: str, rights: Rights) -> Vended | None:
+    """A credential for the folder of a table, which others may have got before; None where none can be had at all.
+
+    Raises `InvalidLocation` for what does not lie below the warehouse's base, `CredentialNotIssued` (412),
+    `MissingCredential` (400), `UnsupportedCredential` (501), `StoreUnavailable` and `Busy` (503).
+    """
+    if not vends_credentials(storage.profile):
+        return None
+    if not settings.ICEKEEPER.cache.stc.enabled:
+        return _issued_for(storage, location, rights)
+    key = (storage.warehouse_id, storage.version, location, rights)
+    return _cache_of(CLOUDS[storage.profile["type"]]).get(key, lambda: _issued_for(storage, location, rights))
+
+
+def statistics() -> dict[str, CacheStatistics]:
+    """What the memory of this process did, by cloud."""
+    return {cloud: _cache_of(cloud).statistics() for cloud in dict.fromkeys(CLOUDS.values())}
+
+
+def _issued_for(storage: Storage, location: str, rights: Rights) -> Vended:
+    credential = stored_credential(storage.secret_id)
+    return issue_credential(_typed(storage.profile), credential, location=location, rights=rights)
+
+
+def _typed(profile: dict[str, Any]) -> Profile:
+    return read_document(TYPES[profile["type"]], profile, "storage-profile")
+
+
+@lru_cache(maxsize=len(set(CLOUDS.values())))
+def _cache_of(cloud: str) -> CredentialCache:
+    return CredentialCache(settings.ICEKEEPER.cache.stc.capacity)
