@@ -12,9 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.fields import query_flag, require_shallow_references
+from catalog.api.storage_access import asked_by, way_to
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.tabulars import list_tabulars_for, require_tabular_exists
+from catalog.selectors.storage_access import access_for
+from catalog.selectors.tabular_files import find_files_for
+from catalog.selectors.tabulars import list_tabulars_for
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
@@ -24,9 +27,9 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.paging import Page, listing_of, read_size
 from icekeeper.kernel.raw_path import decode_levels, decode_segment
+from storage.vending.delegation import Asked
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
-from tenancy.authz.actions import Can
 
 T = TypeVar("T")
 
@@ -160,16 +163,17 @@ class IcebergView(APIView):
         return no_content()
 
     def credentials(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        """LoadCredentialsResponse of the tabular in the path. Local files need none."""
+        """LoadCredentialsResponse of the tabular in the path, fresh ones. Local files need none."""
         require_shallow_references(request)
-        require_tabular_exists(
-            actor=self.actor,
-            warehouse_id=self.warehouse_id,
-            identifier=self.identifier,
-            kind=kind,
-            action=Can.READ_DATA,
+        tabular = self.identifier
+        tabular_id, files = find_files_for(
+            actor=self.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
         )
-        return json_answer({"storage-credentials": []})
+        asked = asked_by(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
+        access = access_for(actor=self.actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
+        refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
+        way = way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
+        return json_answer({"storage-credentials": way.storage_credentials})
 
     def once(self, request: HttpRequest) -> RequestKey | None:
         """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""

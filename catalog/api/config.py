@@ -11,6 +11,7 @@ from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.base_url import base_url
+from storage.vending.client_config import warehouse_config
 from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.registration import register_caller
 
@@ -54,17 +55,18 @@ class ConfigView(IcebergView):
     @operations.get_config
     def get(self, request: HttpRequest) -> HttpResponse:
         register_caller(actor=self.actor)  # first of all: whoever asks in vain is a user, too
-        warehouse_id = find_warehouse_for(
+        warehouse = find_warehouse_for(
             actor=self.actor,
             argument=request.GET.get("warehouse"),
             project_id=requested_project_id(named_project_id(request.META)),
         )
-        request.META["icekeeper.warehouse"] = str(warehouse_id)
+        request.META["icekeeper.warehouse"] = str(warehouse.id)
         answer: dict[str, Any] = {
             "defaults": {
-                "prefix": str(warehouse_id),
+                "prefix": str(warehouse.id),
                 "namespace-separator": NAMESPACE_SEPARATOR,
                 "rest-page-size": str(settings.ICEKEEPER.pagination_size_default),
+                **warehouse_config(warehouse.storage_profile, warehouse.delete_profile),
             },
             "overrides": {"uri": f"{base_url(request.META, settings.ICEKEEPER)}/catalog"},
             "endpoints": ENDPOINTS,

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from hashlib import blake2b
 
 from django.http import HttpResponse
 
+from catalog.api.storage_access import Way
 from catalog.selectors.generic_tables import LoadedGenericTable
+from catalog.selectors.storage_access import Access
 from catalog.selectors.tabulars import Loaded, StagedTable
+from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.json_text import write_json
+from storage.storage import Storage
 
 
-def load_result(loaded: Loaded | StagedTable, *, etag: str | None = None) -> HttpResponse:
-    """LoadTableResult or LoadViewResult; `metadata-location` is null for a staged table."""
+def load_table_result(loaded: Loaded | StagedTable, way: Way, *, etag: str | None) -> HttpResponse:
+    """LoadTableResult; `metadata-location` is null for a staged table. `etag` is without what `way` adds."""
     location = write_json(loaded.metadata_location if isinstance(loaded, Loaded) else None)
-    return _answer(b'{"metadata-location":%b,"metadata":%b,"config":{}}' % (location, loaded.document), etag)
+    content = b'{"metadata-location":%b,"metadata":%b%b}' % (location, loaded.document, _way(way))
+    return _answer(content, None if etag is None else _until(etag, way.holds_until))
+
+
+def load_view_result(loaded: Loaded, way: Way) -> HttpResponse:
+    """LoadViewResult, which has no `storage-credentials`."""
+    parts = (write_json(loaded.metadata_location), loaded.document, write_json(way.config))
+    return _answer(b'{"metadata-location":%b,"metadata":%b,"config":%b}' % parts, None)
 
 
 def commit_table_response(table: Loaded) -> HttpResponse:
@@ -24,12 +36,7 @@ def commit_table_response(table: Loaded) -> HttpResponse:
     return _answer(b'{"metadata-location":%b,"metadata":%b}' % (location, table.document), etag)
 
 
-def created_table(table: Loaded | StagedTable) -> HttpResponse:
-    """LoadTableResult of a table that was just made; a staged one has no ETag, as it has no version yet."""
-    return load_result(table, etag=etag_of(table.metadata_location) if isinstance(table, Loaded) else None)
-
-
-def load_generic_table_response(table: LoadedGenericTable) -> HttpResponse:
+def load_generic_table_response(table: LoadedGenericTable, way: Way) -> HttpResponse:
     """LoadGenericTableResponse, with schema and statistics as they are stored."""
     described = write_json(
         {
@@ -42,8 +49,8 @@ def load_generic_table_response(table: LoadedGenericTable) -> HttpResponse:
         }
     )
     schema, statistics = ((text or "null").encode() for text in (table.schema, table.statistics))
-    parts = (described[:-1], schema, statistics)
-    return _answer(b'{"table":%b,"schema":%b,"statistics":%b},"config":{}}' % parts, None)
+    parts = (described[:-1], schema, statistics, _way(way))
+    return _answer(b'{"table":%b,"schema":%b,"statistics":%b}%b}' % parts, None)
 
 
 def not_modified(etag: str) -> HttpResponse:
@@ -52,17 +59,56 @@ def not_modified(etag: str) -> HttpResponse:
     return answer
 
 
-def etag_of(metadata_location: str, snapshots: str = "all") -> str:
-    """Of one version of a table, shown with all its `snapshots` or only the referenced ones ("refs")."""
-    digest = blake2b(f"{snapshots} {metadata_location}".encode(), digest_size=12)
-    return f'"{digest.hexdigest()}"'
+def etag_of(
+    metadata_location: str, snapshots: str = "all", *, storage: Storage | None = None, access: Access | None = None
+) -> str:
+    """Of one version of a table, shown with all its `snapshots` or only the referenced ones ("refs").
+
+    With `access` also of what the answer says about the way to the files in `storage`.
+    """
+    text = f"{snapshots} {metadata_location}"
+    if storage is not None and access is not None:
+        way = access.delegation
+        text += f" {storage.version} {access.rights.value} {way.vended} {way.signing}"
+    return f'"{blake2b(text.encode(), digest_size=12).hexdigest()}"'
 
 
-def matches(if_none_match: str, etag: str) -> bool:
-    """Whether an If-None-Match header names `etag`, compared weakly (RFC 9110 §13.1.2)."""
+def known_etag(if_none_match: str, etag: str, *, ends: bool) -> str | None:
+    """The tag by which an If-None-Match header names `etag`, compared weakly (RFC 9110 §13.1.2); None if it does not.
+
+    With `ends` the answer held credentials: its tag says until when it is good, and is none any more after that.
+    """
     if if_none_match.strip() == "*":
-        return True
-    return any(given.strip().removeprefix("W/") == etag for given in if_none_match.split(","))
+        return None if ends else etag
+    for given in if_none_match.split(","):
+        tag = given.strip().removeprefix("W/")
+        if tag == etag and not ends:
+            return tag
+        version, dot, until = tag.removesuffix('"').partition(".")
+        if ends and dot and f'{version}"' == etag and _is_before(until):
+            return tag
+    return None
+
+
+def _way(way: Way) -> bytes:
+    """The members of an answer that tell the way to the files, each led by a comma."""
+    config = b',"config":%b' % write_json(way.config)
+    if not way.storage_credentials:
+        return config
+    return b'%b,"storage-credentials":%b' % (config, write_json(way.storage_credentials))
+
+
+def _until(etag: str, at: datetime | None) -> str:
+    """The tag with the time after which it is none any more, in milliseconds since the epoch and hexadecimal digits."""
+    return etag if at is None else f'{etag[:-1]}.{int(at.timestamp() * 1000):x}"'
+
+
+def _is_before(until: str) -> bool:
+    """Whether the time of a tag is still to come."""
+    try:
+        return now_ms() < int(until, 16)
+    except ValueError:
+        return False
 
 
 def _answer(content: bytes, etag: str | None) -> HttpResponse:

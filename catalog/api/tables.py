@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import flag, listed, require_shallow_references
 from catalog.api.operations import tables as operations
-from catalog.api.render import commit_table_response, created_table, etag_of, load_result, matches, not_modified
+from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
+from catalog.api.storage_access import asked_by, way_to
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
-from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
+from catalog.selectors.storage_access import access_for, access_of_maker
+from catalog.selectors.tabular_files import files_at, files_of
+from catalog.selectors.tabulars import Loaded, StagedTable, load_tabular_for, require_tabular_exists
 from catalog.services.commits import TableChanges, commit_table, commit_transaction
 from catalog.services.creation import create_table
 from catalog.services.drops import unregister_table
@@ -46,25 +50,29 @@ class TablesView(IcebergView):
                 once=once,
             ),
         )
-        return created_table(created)
+        return _made(request, self.warehouse_id, created, Identifier(self.levels, str(body.get("name"))))
 
 
 class TableView(IcebergView):
     @operations.load_table
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         require_shallow_references(request)
-        loaded = load_tabular_for(
-            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=TABLE
-        )
+        table = self.identifier
+        loaded = load_tabular_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
+        files = loaded.files or files_of(warehouse_id=self.warehouse_id, tabular_id=loaded.id)
+        access = access_for(actor=self.actor, kind=TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request))
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
-        etag = etag_of(loaded.metadata_location, snapshots)
-        known = request.META.get("HTTP_IF_NONE_MATCH")
-        if known is not None and matches(known, etag):
-            return not_modified(etag)
+        etag = etag_of(loaded.metadata_location, snapshots, storage=files.storage, access=access)
+        given = request.META.get("HTTP_IF_NONE_MATCH")
+        if given is not None:
+            known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
+            if known is not None:
+                return not_modified(known)
+        way = way_to(request, files, access, tabular_id=loaded.id, refreshed_as=table)
         if snapshots == "refs":
             loaded = with_referenced_snapshots(loaded)
-        return load_result(loaded, etag=etag)
+        return load_table_result(loaded, way, etag=etag)
 
     @operations.table_exists
     def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
@@ -103,7 +111,7 @@ class RegisterTableView(IcebergView):
                 once=once,
             ),
         )
-        return created_table(registered)
+        return _made(request, self.warehouse_id, registered, Identifier(self.levels, str(body.get("name"))))
 
 
 class UnregisterTableView(IcebergView):
@@ -155,6 +163,23 @@ class TableIdentifierRequired(BadRequest):
 
 class TableIdentifierMismatch(BadRequest):
     wire_type = "TableIdentifierMismatch"
+
+
+def _made(
+    request: HttpRequest, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
+) -> HttpResponse:
+    """LoadTableResult of a table for whoever made it; a staged one has no ETag, as it has no version yet."""
+    if isinstance(table, StagedTable):
+        files = table.files or files_at(warehouse_id=warehouse_id, location=table.location)
+        way = way_to(
+            request, files, access_of_maker(files, asked_by(request)), tabular_id=None, refreshed_as=identifier
+        )
+        return load_table_result(table, way, etag=None)
+    files = table.files or files_of(warehouse_id=warehouse_id, tabular_id=table.id)
+    access = access_of_maker(files, asked_by(request))
+    etag = etag_of(table.metadata_location, storage=files.storage, access=access)
+    way = way_to(request, files, access, tabular_id=table.id, refreshed_as=identifier)
+    return load_table_result(table, way, etag=etag)
 
 
 def _named(entry: object, place: str) -> Identifier:

@@ -7,16 +7,28 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import listed, require_shallow_references
 from catalog.api.operations import views as operations
-from catalog.api.render import load_result
+from catalog.api.render import load_view_result
+from catalog.api.storage_access import asked_by, way_to
 from catalog.models import Tabular
-from catalog.selectors.tabulars import load_tabular_for, require_tabular_exists
+from catalog.selectors.storage_access import access_for
+from catalog.selectors.tabular_files import files_of
+from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
 from catalog.services.registration import register_tabular
 from catalog.services.views import create_view, replace_view
 
 VIEW = Tabular.Kind.VIEW
 
 
-class ViewsView(IcebergView):
+class _OneView(IcebergView):
+    """Answers with one view."""
+
+    def answer(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+        files = view.files or files_of(warehouse_id=self.warehouse_id, tabular_id=view.id)
+        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=files, asked=asked_by(request))
+        return load_view_result(view, way_to(request, files, access, tabular_id=view.id, refreshed_as=None))
+
+
+class ViewsView(_OneView):
     @operations.list_views
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.listing(request, VIEW)
@@ -38,10 +50,10 @@ class ViewsView(IcebergView):
                 once=once,
             ),
         )
-        return load_result(created)
+        return self.answer(request, created)
 
 
-class ViewView(IcebergView):
+class ViewView(_OneView):
     named_by = "view"
 
     @operations.load_view
@@ -50,7 +62,7 @@ class ViewView(IcebergView):
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )
-        return load_result(loaded)
+        return self.answer(request, loaded)
 
     @operations.view_exists
     def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
@@ -71,14 +83,14 @@ class ViewView(IcebergView):
                 once=once,
             ),
         )
-        return load_result(replaced)
+        return self.answer(request, replaced)
 
     @operations.drop_view
     def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
         return self.dropping(request, VIEW)
 
 
-class RegisterViewView(IcebergView):
+class RegisterViewView(_OneView):
     @operations.register_view
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         body, once = self.body(request), self.once(request)
@@ -94,7 +106,7 @@ class RegisterViewView(IcebergView):
                 once=once,
             ),
         )
-        return load_result(registered)
+        return self.answer(request, registered)
 
 
 class RenameViewView(IcebergView):

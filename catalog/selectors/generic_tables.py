@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from django.conf import settings
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
+from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from catalog.selectors.tabulars import require_listing
 from icekeeper.kernel.errors import NoSuchGenericTable
 from icekeeper.kernel.json_text import read_stored_json
@@ -22,14 +23,15 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
-_LOAD = """
-SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
+_LOAD = f"""
+SELECT {STORAGE}, {PLACES},
+       w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
   LEFT JOIN catalog_generictable g ON g.tabular_id = t.id
  WHERE w.id = %s
-"""
+"""  # noqa: S608 - constants
 
 _LOAD_BY_ID = """
 SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc, g.properties, g.schema, g.statistics
@@ -57,7 +59,10 @@ SELECT w.status, n.id, n.path, t.id, t.name, g.format
 
 @dataclass(frozen=True, slots=True)
 class LoadedGenericTable:
-    """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given."""
+    """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given.
+
+    `files` is as of `catalog.selectors.tabulars.Loaded`.
+    """
 
     id: UUID
     name: str
@@ -68,6 +73,7 @@ class LoadedGenericTable:
     properties: dict[str, str]
     schema: str | None
     statistics: str | None
+    files: TabularFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,16 @@ class ListedGenericTable:
 def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier) -> LoadedGenericTable:
     """Raises `NoSuchWarehouse` or `NoSuchGenericTable` (also when the namespace is missing)."""
     row = fetch_one(settings.READ_DATABASE, _LOAD, [identifier.path_key, identifier.name_key, warehouse_id])
-    if row is None or row[0] != "active":
+    if row is None:
         raise no_such_warehouse(warehouse_id)
-    if row[1] is None:
+    version, profile, secret_id, location, metadata_location, claims, *described = row
+    if described[0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    if described[1] is None:
         raise no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
-    return _loaded(actor, row)
+    storage = read_storage(warehouse_id, version, profile, secret_id)
+    files = TabularFiles(storage, read_places(location, metadata_location, claims))
+    return replace(_loaded(actor, tuple(described)), files=files)
 
 
 def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:

@@ -14,6 +14,7 @@ from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
+from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.paging import Page, page_of
@@ -28,15 +29,15 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
-_LOAD = """
-SELECT w.status, w.version, CAST(w.storage_profile AS text), w.secret_id, t.id, t.kind, t.metadata_location,
+_LOAD = f"""
+SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES},
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE w.id = %s
-"""
+"""  # noqa: S608 - constants
 
 _EXISTS = """
 SELECT w.status, t.id, t.kind
@@ -46,13 +47,13 @@ SELECT w.status, t.id, t.kind
  WHERE w.id = %s
 """
 
-_VERSION = """
-SELECT w.version, CAST(w.storage_profile AS text), w.secret_id, t.kind, t.metadata_location, m.document
+_VERSION = f"""
+SELECT {STORAGE}, t.kind, t.metadata_location, m.document
   FROM storage_warehouse w
   LEFT JOIN catalog_tabular t ON t.warehouse_id = w.id AND t.id = %s
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE w.id = %s
-"""
+"""  # noqa: S608 - constants
 
 # The page is cut inside. That `kind` has bounds instead of one value makes it part of the order, which only the index
 # `tabular_by_listing_order` has: by the primary key PostgreSQL would read the rows of other namespaces too.
@@ -79,18 +80,31 @@ LISTING_ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table or view as it is answered: where its metadata lies and the exact bytes of it."""
+    """A table or view as it is answered: where its metadata lies and the exact bytes of it.
+
+    `files` says where its files are, None when what found it did not tell: then `files_of` does.
+    """
 
     id: UUID
     metadata_location: str
     document: bytes
+    files: TabularFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create."""
+    """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create.
+
+    `files` is as of `Loaded`; `files_at` tells it of `location`.
+    """
 
     document: bytes
+    files: TabularFiles | None = None
+
+    @property
+    def location(self) -> str:
+        """Where it is to lie, as it is spelled."""
+        return str(read_stored_json(self.document)["location"]).rstrip("/")
 
 
 class ListedTabular(NamedTuple):
@@ -117,19 +131,20 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    _, *stored_storage, tabular_id, found_kind, metadata_location, stored = row
+    _, version, profile, secret_id, tabular_id, found_kind, location, metadata_location, claims, stored = row
     if tabular_id is None or found_kind != kind:
         raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(tabular_id)
     require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
     current = Version(tabular_id, metadata_location)
-    storage = read_storage(warehouse_id, *stored_storage)
+    storage = read_storage(warehouse_id, version, profile, secret_id)
     if verifies_metadata_on_load(storage.profile):
         store_for(storage).require_exists(metadata_location)
     if document is None or current != seen:
         document = read_document(storage, current, stored)
         metadata_cache.put(current, document, address=address)
-    return Loaded(tabular_id, metadata_location, document)
+    files = TabularFiles(storage, read_places(location, metadata_location, claims))
+    return Loaded(tabular_id, metadata_location, document, files)
 
 
 def read_document(storage: Storage, version: Version, stored: Any) -> bytes:
@@ -162,11 +177,6 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
                 raise
     document = read_document(storage, Version(tabular_id, current_location), stored)
     return Loaded(tabular_id, current_location, document)
-
-
-def read_storage(warehouse_id: UUID, version: int, profile: Any, secret_id: Any) -> Storage:
-    """Of the columns `version`, `storage_profile` as a text and `secret_id` of a warehouse."""
-    return Storage(warehouse_id, version, read_stored_json(profile), None if secret_id is None else as_uuid(secret_id))
 
 
 def _read_file(storage: Storage, location: str) -> bytes:

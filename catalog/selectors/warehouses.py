@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
 from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
@@ -16,7 +19,11 @@ from tenancy.authz.port import require
 from tenancy.models import Securable
 from tenancy.selectors.projects import is_project_id
 
-_FIND = "SELECT id FROM storage_warehouse WHERE project_id = %s AND name_key = %s AND status = 'active'"
+_FIND = """
+SELECT id, CAST(storage_profile AS text), CAST(delete_profile AS text)
+  FROM storage_warehouse
+ WHERE project_id = %s AND name_key = %s AND status = 'active'
+"""
 
 
 _IS_THERE = "SELECT 1 FROM storage_warehouse WHERE id = %s"
@@ -33,8 +40,17 @@ def require_active(warehouse_id: UUID) -> None:
         raise no_such_warehouse(warehouse_id)
 
 
-def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | None) -> UUID:
-    """The id of the active warehouse that a client names as `<name>` or `<project id>/<name>`.
+@dataclass(frozen=True, slots=True)
+class FoundWarehouse:
+    """A warehouse as far as clients are told about it; both profiles as stored."""
+
+    id: UUID
+    storage_profile: dict[str, Any]
+    delete_profile: dict[str, Any]
+
+
+def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | None) -> FoundWarehouse:
+    """The active warehouse that a client names as `<name>` or `<project id>/<name>`.
 
     The project of the argument wins over `project_id`, the request's own. Raises `NoSuchWarehouse` (404).
     """
@@ -52,7 +68,7 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
         raise NoSuchWarehouse(f"Warehouse does not exist: {name[:200]}")
     warehouse_id = as_uuid(row[0])
     require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id)
-    return warehouse_id
+    return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
 
 
 def require_on_warehouse(actor: Actor, warehouse_id: UUID, *actions: Can) -> None:

@@ -10,6 +10,7 @@ from catalog.iceberg.create import create_table_metadata, requested_format_versi
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
+from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
@@ -70,7 +71,8 @@ def create_table(
         require_vacant(target, metadata["location"], once)
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
-    staged = StagedTable(write_json(metadata))
+    files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
+    staged = StagedTable(write_json(metadata), files)
     keep_unchanged(once, staged)
     return staged
 

@@ -13,6 +13,7 @@ from catalog.errors import already_exists
 from catalog.identifiers import Identifier, Levels
 from catalog.models import GenericTable, Tabular
 from catalog.selectors.generic_tables import LoadedGenericTable
+from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import hold_name, insert_row, making
 from catalog.services.locations import spelled_location
@@ -115,6 +116,7 @@ def _insert_rows(
         properties=described.properties,
         schema=described.schema,
         statistics=described.statistics,
+        files=TabularFiles(target.storage, (location,)),
     )
 
 

@@ -15,6 +15,7 @@ from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
+from catalog.selectors.tabular_files import TabularFiles, spelled_as
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
@@ -100,9 +101,11 @@ def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
     """
     identifier = new.target.identifier
     client_uuid = _client_uuid(new)
-    made = Loaded(new_id(), new.metadata_location, new.document)
+    places = _places(new, base=new.target.warehouse_location)
+    files = TabularFiles(new.target.storage, spelled_as(tuple(places), new.metadata_location))
+    made = Loaded(new_id(), new.metadata_location, new.document, files)
     with making(new.kind, identifier), write_transaction():
-        _insert_rows(new, made.id, client_uuid)
+        _insert_rows(new, made.id, client_uuid, places)
         keep_outcome(once, made if new.is_verbatim else Rewritten(made))
     address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
     metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
@@ -212,9 +215,9 @@ def _client_uuid(new: NewTabular) -> UUID:
     return client_uuid
 
 
-def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID) -> None:
+def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: list[str]) -> None:
     warehouse = hold_name(new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
-    location, *beside = _places(new, base=warehouse.location)
+    location, *beside = places
     insert_row(
         warehouse,
         new.namespace_id,

@@ -51,6 +51,17 @@ def client_config(
     return config
 
 
+def warehouse_config(profile: dict[str, Any], delete_profile: dict[str, Any]) -> dict[str, str]:
+    """What all clients of a warehouse are told before they ask for a table; both profiles as stored.
+
+    Where drops can be undone, clients must not delete files themselves: Spark would at DROP ... PURGE.
+    """
+    config = encryption_config(profile)
+    if profile.get("push-s3-delete-disabled") and delete_profile["type"] == "soft":
+        config["s3.delete-enabled"] = "false"
+    return config
+
+
 def credential_config(
     profile: dict[str, Any], vended: Vended, *, refresh_endpoint: str | None = None, user_agent: str = ""
 ) -> dict[str, str]:

@@ -76,7 +76,7 @@ class Command(BaseCommand):
             raise CommandError(f"{tally.failed} failed")
 
     def _register(self, tally: Tally, options: dict[str, Any]) -> None:
-        warehouse_id = find_warehouse_for(
+        warehouse = find_warehouse_for(
             actor=INTERNAL,
             argument=options["warehouse"],
             project_id=requested_project_id(options["project_id"]),
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         with _source(options) as source, _report(options) as report:
             run = Run(
                 source,
-                warehouse_id=warehouse_id,
+                warehouse_id=warehouse.id,
                 steps=CHECK if options["dry_run"] else REGISTER,
                 overwrite=options["overwrite"],
                 parallel=options["parallel"],

@@ -1,0 +1,96 @@
+"""What answers say about the way to a tabular's files: `config` and `storage-credentials`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from catalog.identifiers import Identifier
+from catalog.selectors.storage_access import Access, vended_credentials
+from catalog.selectors.tabular_files import TabularFiles
+from icekeeper.kernel.base_url import base_url
+from icekeeper.kernel.clock import now
+from storage.vending.client_config import Signer, client_config, credential_config
+from storage.vending.delegation import Asked, asked_in
+from storage.vending.vended import Vended
+
+LONGEST_UNASKED: Final = timedelta(hours=1)
+"""A client that has a credential comes back for another one after this at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to the files of one tabular: `storage_credentials` are entries of the answer, maybe none.
+
+    `holds_until`, in UTC, is when a client should ask again, None where nothing ends.
+    """
+
+    config: dict[str, str] = field(default_factory=dict, repr=False)
+    storage_credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    holds_until: Any = None
+
+
+def asked_by(request: HttpRequest) -> Asked:
+    return asked_in(request.META.get("HTTP_X_ICEBERG_ACCESS_DELEGATION"))
+
+
+def way_to(
+    request: HttpRequest,
+    files: TabularFiles,
+    access: Access | None,
+    *,
+    tabular_id: UUID | None,
+    refreshed_as: Identifier | None,
+) -> Way:
+    """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet.
+
+    `refreshed_as` names the table whose route gives newer credentials, for kinds that have one. Raises as `vend`.
+    """
+    if access is None:
+        return Way()
+    profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
+    vended = vended_credentials(files, access)
+    signer = refresh_endpoint = None
+    if access.delegation.signing and tabular_id is not None:
+        path = f"v1/signer/{warehouse_id}/tabular-id/{tabular_id}/v1/aws/s3/sign"
+        signer = Signer(uri=f"{_catalog(request)}/", endpoint=path)
+    if vended and refreshed_as is not None:
+        refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(refreshed_as)}/credentials"
+    agent = request.META.get("HTTP_USER_AGENT", "")
+    config = client_config(
+        profile,
+        vended=vended[0][1] if vended else None,
+        signer=signer,
+        refresh_endpoint=refresh_endpoint,
+        user_agent=agent,
+    )
+    credentials = [
+        {
+            "prefix": place,
+            "config": credential_config(profile, each, refresh_endpoint=refresh_endpoint, user_agent=agent),
+        }
+        for place, each in vended
+    ]
+    return Way(config, credentials, _holds_until([each for _, each in vended]))
+
+
+def _catalog(request: HttpRequest) -> str:
+    return f"{base_url(request.META, settings.ICEKEEPER)}/catalog"
+
+
+def _path(table: Identifier) -> str:
+    levels = "%1F".join(quote(level, safe="") for level in table.levels)
+    return f"namespaces/{levels}/tables/{quote(table.name, safe='')}"
+
+
+def _holds_until(vended: list[Vended]) -> Any:
+    if not vended:
+        return None
+    at = now()
+    return at + min((min(each.expires_at for each in vended) - at) / 2, LONGEST_UNASKED)

@@ -1,0 +1,66 @@
+"""What a caller may do with the files of a tabular, and the credentials for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog.models import Tabular
+from catalog.selectors.tabular_files import TabularFiles
+from storage.vending.delegation import Asked, Delegation, choose_delegation
+from storage.vending.rights import Rights
+from storage.vending.vend import vend
+from storage.vending.vended import Vended
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed
+from tenancy.models import Securable
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a caller gets at files: by what way, and to do what."""
+
+    delegation: Delegation
+    rights: Rights
+
+
+def access_for(
+    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles, asked: Asked
+) -> Access | None:
+    """None for who may see the metadata alone, and where files are reached without this server's help.
+
+    Nobody writes to the folder of a view, and requests to it are not signed.
+    """
+    profile = files.storage.profile
+    if profile["type"] == "local":
+        return None
+    securable = Securable.Type(kind.value)
+    if kind != Tabular.Kind.VIEW and is_allowed(actor, Can.WRITE_DATA, securable, tabular_id):
+        rights = Rights.READ_WRITE
+    elif is_allowed(actor, Can.READ_DATA, securable, tabular_id):
+        rights = Rights.READ
+    else:
+        return None
+    return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW)
+
+
+def access_of_maker(files: TabularFiles, asked: Asked) -> Access | None:
+    """Of whoever made a table just now, or is about to."""
+    return None if files.storage.profile["type"] == "local" else _access(files, Rights.READ_WRITE, asked, signs=True)
+
+
+def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, Vended]]:
+    """By location: a credential for each folder of the tabular, none where none is to be given.
+
+    Raises as `vend`.
+    """
+    if not access.delegation.vended:
+        return []
+    found = ((place, vend(files.storage, location=place, rights=access.rights)) for place in files.locations)
+    return [(place, vended) for place, vended in found if vended is not None]
+
+
+def _access(files: TabularFiles, rights: Rights, asked: Asked, *, signs: bool) -> Access:
+    chosen = choose_delegation(asked, files.storage.profile)
+    return Access(Delegation(vended=chosen.vended, signing=chosen.signing and signs), rights)
