@@ -32,6 +32,10 @@ class ServiceAccountKey(Document):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return []
 
+    def revealed(self) -> dict[str, str]:
+        """The file itself. Only for whoever signs with the key."""
+        return {name: member.get_secret_value() for name, member in self}
+
 
 class GcsServiceAccount(Credential):
     """A service account."""

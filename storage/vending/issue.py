@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from icekeeper.kernel.errors import CatalogError
+from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.credentials.credential import Credential
-from storage.credentials.s3 import S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.profiles.gcs import GcsProfile
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import MissingCredential, Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.vending import sts
+from storage.vending import oss, r2, sts
 from storage.vending.rights import Rights
 from storage.vending.vended import Vended
 
@@ -30,12 +34,31 @@ def issue(profile: Profile, credential: Credential | None, *, location: str, rig
 
 
 def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended:
-    """As `issue`, for a profile that gives clients credentials."""
+    """As `issue`, for a profile that gives clients credentials.
+
+    The libraries of Azure and Google are read where a warehouse needs them: they take 50 MB and a second.
+    """
     if credential is None:
         raise MissingCredential("The warehouse has no credential for its storage, so clients can be given none")
     match profile, credential:
         case S3Profile() | StackitProfile(), S3AccessKey() | S3SystemIdentity() | StackitAccessKey():
             return sts.issue(profile.as_s3(), credential, location=location, rights=rights)
+        case S3Profile(), CloudflareR2():
+            return r2.issue(profile, credential, location=location, rights=rights)
+        case S3Profile(), AliyunOss():
+            return oss.issue(profile, credential, location=location, rights=rights)
+        case AdlsProfile(), AzureClientCredentials() | AzureSharedKey() | AzureSystemIdentity():
+            from storage.vending import azure_sas
+
+            return azure_sas.issue(profile, credential, location=location, rights=rights)
+        case OneLakeProfile(), AzureClientCredentials() | AzureSystemIdentity():
+            from storage.vending import azure_sas
+
+            return azure_sas.issue(profile, credential, location=location, rights=rights)
+        case GcsProfile(), GcsServiceAccount() | GcpSystemIdentity():
+            from storage.vending import gcs_boundary
+
+            return gcs_boundary.issue(profile, credential, location=location, rights=rights)
     raise UnsupportedCredential(
         f"Storage of type {profile.type} gives no temporary credentials with {credential.credential_type}"
     )

@@ -13,11 +13,11 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.http_answers import UnusableAnswer, read_body
 from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.version import VERSION
 
 LARGEST_DOCUMENT: Final = 1024 * 1024
-_PIECE: Final = 65_536
 _BOUND: Final = JsonBound(containers=10_000, values=100_000)
 
 
@@ -92,27 +92,15 @@ def _document(answer: requests.Response, deadline: float) -> dict[str, Any]:
         raise FetchFailed(f"{address} redirects elsewhere, which is not followed")
     if answer.status_code // 100 != 2:  # noqa: PLR2004
         raise FetchFailed(f"{address} answered {answer.status_code}")
-    if answer.headers.get("Content-Encoding", "identity") != "identity":
-        raise FetchFailed(f"{address} sent something compressed, which was not asked for")
     try:
-        document = read_json(_body(answer, deadline), bound=_BOUND)
+        document = read_json(read_body(answer, limit=LARGEST_DOCUMENT, until=deadline), bound=_BOUND)
+    except UnusableAnswer as complaint:
+        raise FetchFailed(f"{address} {complaint}") from None
     except BadRequest as refusal:
         raise FetchFailed(f"{address} sent no JSON document: {refusal.message}") from None
     if not isinstance(document, dict):
         raise FetchFailed(f"{address} sent JSON that is no object")
     return document
-
-
-def _body(answer: requests.Response, deadline: float) -> bytes:
-    """What has come is looked at each time: a server that sends byte after byte does not hold us up."""
-    body = b""
-    while piece := answer.raw.read1(_PIECE, decode_content=False):
-        body += piece
-        if len(body) > LARGEST_DOCUMENT:
-            raise FetchFailed(f"{answer.url} sent more than {LARGEST_DOCUMENT} bytes")
-        if time.monotonic() > deadline:
-            raise FetchFailed(f"{answer.url} did not send all of its answer in time")
-    return body
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,32 @@
+"""Answers of other servers over HTTP, read within bounds."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import requests
+
+_PIECE: Final = 65_536
+
+
+class UnusableAnswer(Exception):
+    """Why an answer was not read to its end."""
+
+
+def read_body(answer: requests.Response, *, limit: int, until: float) -> bytes:
+    """The body of a streamed answer, as it came: compressed ones are refused, for nobody asked for them.
+
+    What has come is looked at each time: a server that sends byte after byte does not hold us up. Raises
+    `UnusableAnswer` above `limit` bytes and at `until`, seconds on the monotonic clock; and what the connection raises.
+    """
+    if answer.headers.get("Content-Encoding", "identity") != "identity":
+        raise UnusableAnswer("sent something compressed, which was not asked for")
+    body = b""
+    while piece := answer.raw.read1(_PIECE, decode_content=False):
+        body += piece
+        if len(body) > limit:
+            raise UnusableAnswer(f"sent more than {limit} bytes")
+        if time.monotonic() > until:
+            raise UnusableAnswer("did not send all of its answer in time")
+    return body

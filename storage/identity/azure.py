@@ -1,0 +1,152 @@
+"""Who the catalog is at Azure, an application or this server's own identity, and the keys that it may sign with."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+from threading import Lock
+from typing import Any, Final
+
+from azure.core.credentials import TokenCredential
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+from azure.identity import ClientSecretCredential, DefaultAzureCredential
+from azure.storage.blob import BlobServiceClient, UserDelegationKey
+from cachetools import LRUCache
+from django.conf import settings
+
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
+from storage.identity.keys import CredentialNotIssued
+from storage.io.port import StoreUnavailable
+from storage.profiles.azure import USUAL_AUTHORITY, AdlsProfile, OneLakeProfile
+
+ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
+"""Where keys for all of OneLake come from, whatever the host of a lakehouse."""
+LONGEST: Final = timedelta(days=7)
+LONGEST_OF_ONELAKE: Final = timedelta(hours=1)
+SPARE: Final = timedelta(hours=12)
+"""How much longer than the first signature a key is to live, so that others can be made with it."""
+MOST_KEPT: Final = 1024
+
+OF_AZURE: Final = (
+    ".core.windows.net",
+    ".core.chinacloudapi.cn",
+    ".core.usgovcloudapi.net",
+    ".core.microsoft.scloud",
+    ".core.eaglex.ic.gov",
+    ".storage.azure.net",
+    ".fabric.microsoft.com",
+)
+"""What the names of Microsoft's own hosts end in, in its clouds."""
+
+_CODE = re.compile(r"AADSTS[0-9]{1,10}")
+_NAME = re.compile(r"[A-Za-z]{1,100}")
+_TOO_MANY, _FAILED = 429, 500
+
+Identity = AzureClientCredentials | AzureSystemIdentity
+
+
+class DelegationKeys:
+    """User delegation keys by account and identity, reused for what does not outlive them. For threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: LRUCache[tuple[str, str | None, Identity], tuple[datetime, UserDelegationKey]] = LRUCache(MOST_KEPT)
+
+    def get(
+        self, profile: AdlsProfile | OneLakeProfile, identity: Identity, *, start: datetime, expiry: datetime
+    ) -> UserDelegationKey:
+        """A key that is valid from `start` to `expiry`. Raises `CredentialNotIssued`, `StoreUnavailable`."""
+        account, authority = account_url(profile), _authority(profile, identity)
+        with self._lock:
+            ends_at, key = self._kept.get((account, authority, identity), (None, None))
+        if key is not None and ends_at is not None and ends_at >= expiry:
+            return key
+        longest = LONGEST_OF_ONELAKE if isinstance(profile, OneLakeProfile) else LONGEST
+        ends_at = max(expiry, min(expiry + SPARE, start + longest))
+        with waiting_for_others():
+            key = self.fetch(account, token_credential(identity, authority), start=start, expiry=ends_at)
+        with self._lock:
+            self._kept[account, authority, identity] = ends_at, key
+        return key
+
+    @staticmethod
+    def fetch(account: str, credential: TokenCredential, *, start: datetime, expiry: datetime) -> UserDelegationKey:
+        """From the account itself. Raises as `get`."""
+        try:
+            with BlobServiceClient(account, credential=credential, **_limits(), permit_redirects=False) as client:
+                return client.get_user_delegation_key(start, expiry)
+        except ClientAuthenticationError as refusal:
+            raise CredentialNotIssued(f"Azure refused a key to sign with: {_code(refusal)}") from None
+        except HttpResponseError as refusal:
+            status = refusal.status_code or 0
+            if status == _TOO_MANY or status >= _FAILED:
+                raise StoreUnavailable(f"Azure failed at giving a key to sign with: status {status}") from None
+            raise CredentialNotIssued(f"Azure refused a key to sign with: {_code(refusal)}") from None
+        except AzureError as error:
+            raise StoreUnavailable(f"Azure did not answer: {type(error).__name__}") from None
+        except ValueError:
+            raise CredentialNotIssued("Azure knows no such tenant or application") from None
+
+
+delegation_keys = DelegationKeys()
+
+
+def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str | None:
+    """Who is asked for tokens; None: whoever this server's own environment names.
+
+    Whoever makes a warehouse chooses authority and host. This server's own secret and tokens must go to no host of
+    theirs. Raises `CredentialNotIssued` where they would.
+    """
+    if isinstance(identity, AzureClientCredentials):
+        return profile.authority_host or USUAL_AUTHORITY
+    if not account_url(profile).endswith(OF_AZURE):
+        raise CredentialNotIssued("The identity of this server is shown to hosts of Azure only")
+    return None
+
+
+def account_url(profile: AdlsProfile | OneLakeProfile) -> str:
+    """Where keys of the account are asked for: its blob service."""
+    if isinstance(profile, OneLakeProfile):
+        return ONELAKE_KEYS
+    labels = ["blob" if label == "dfs" else label for label in profile.host.split(".")]
+    return f"https://{profile.account_name}.{'.'.join(labels)}"
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def token_credential(identity: Identity, authority: str | None) -> TokenCredential:
+    """It keeps its tokens and renews them. Raises `CredentialNotIssued` for what cannot be an identity."""
+    try:
+        match identity:
+            case AzureClientCredentials():
+                return ClientSecretCredential(
+                    identity.tenant_id.get_secret_value(),
+                    identity.client_id.get_secret_value(),
+                    identity.client_secret.get_secret_value(),
+                    authority=authority,
+                    disable_instance_discovery=True,  # it may be one that Microsoft does not know
+                    **_limits(),
+                )
+        return DefaultAzureCredential(**_limits())
+    except ValueError:
+        raise CredentialNotIssued("Azure knows no such tenant or authority") from None
+
+
+def _limits() -> dict[str, Any]:
+    own = settings.ICEKEEPER.storage
+    return {
+        "connection_timeout": own.connect_timeout,
+        "read_timeout": own.request_timeout,
+        "retry_total": own.retries,
+        "connection_verify": True if own.ca_bundle is None else str(own.ca_bundle),
+    }
+
+
+def _code(refusal: HttpResponseError) -> str:
+    """Azure's own code; its text may hold more."""
+    found = _CODE.search(str(refusal))
+    if found is not None:
+        return found[0]
+    code = str(getattr(refusal, "error_code", None) or "")
+    return code if _NAME.fullmatch(code) else type(refusal).__name__

@@ -1,0 +1,119 @@
+"""Requests over HTTP to the services that issue credentials of stores, within the bounds of `ICEKEEPER__STORAGE__*`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import requests
+from django.conf import settings
+from urllib3.exceptions import HTTPError
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.http_answers import UnusableAnswer, read_body
+from icekeeper.kernel.json_text import JsonBound, read_json
+from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.version import VERSION
+from storage.identity.keys import CredentialNotIssued
+from storage.io.port import StoreUnavailable
+
+LARGEST_ANSWER: Final = 262_144
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
+"""Seconds between two attempts; each pause is twice the one before."""
+
+_BOUND: Final = JsonBound(containers=1_000, values=10_000)
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TOO_MANY, _FAILED = 429, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300  # noqa: PLR2004
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object that was sent; empty for everything else."""
+        try:
+            document = read_json(self.body, bound=_BOUND)
+        except BadRequest:
+            return {}
+        return document if isinstance(document, dict) else {}
+
+
+def ask(method: str, address: str, *, headers: Mapping[str, str], body: Callable[[], bytes | None]) -> Answer:
+    """An answer that is about the request; `body` makes that of each attempt. Redirects are not followed.
+
+    Raises `StoreUnavailable` (503) when the service could not be reached or failed, however often it was asked, and
+    `RequestTimeout` (408) when the request at hand has no time left.
+    """
+    pause, attempts = FIRST_PAUSE, 1 + settings.ICEKEEPER.storage.retries
+    with waiting_for_others():
+        while True:
+            left, attempts = deadline.remaining(), attempts - 1
+            try:
+                return _attempt(method, address, headers=headers, body=body(), left=left)
+            except StoreUnavailable:
+                if attempts == 0 or (left is not None and left <= pause):
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def refusal(answer: Answer, code: object) -> CredentialNotIssued:
+    """For an answer that is no credential; `code` is the service's own. Its text is not shown: it may hold more."""
+    said = str(code) if isinstance(code, str | int) else ""
+    told = said if _CODE.fullmatch(said) else f"status {answer.status}"
+    return CredentialNotIssued(f"The token service of the storage refused temporary credentials: {told}")
+
+
+def member(document: Mapping[str, Any], name: str) -> str:
+    """A text that must be in an answer. Raises `CredentialNotIssued`."""
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise CredentialNotIssued("The token service of the storage answered without credentials")
+    return value
+
+
+def _attempt(
+    method: str, address: str, *, headers: Mapping[str, str], body: bytes | None, left: float | None
+) -> Answer:
+    limits = settings.ICEKEEPER.storage
+    patience = limits.request_timeout if left is None else min(limits.request_timeout, left)
+    until = time.monotonic() + patience
+    sent = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"Icekeeper/{VERSION}"}
+    try:
+        with requests.Session() as session:
+            answer = session.request(
+                method,
+                address,
+                data=body,
+                headers={**sent, **headers},
+                timeout=(min(limits.connect_timeout, patience), patience),
+                verify=True if limits.ca_bundle is None else str(limits.ca_bundle),
+                auth=_as_it_is,
+                allow_redirects=False,
+                stream=True,
+            )
+            with answer:
+                read = Answer(answer.status_code, answer.headers, read_body(answer, limit=LARGEST_ANSWER, until=until))
+    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
+    except UnusableAnswer as complaint:
+        raise StoreUnavailable(f"The token service of the storage {complaint}") from None
+    if read.status == _TOO_MANY or read.status >= _FAILED:
+        raise StoreUnavailable(f"The token service of the storage failed: status {read.status}")
+    return read
+
+
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Keeps requests from putting a password of ~/.netrc in the place of the Authorization header."""
+    return request

@@ -1,0 +1,101 @@
+"""Temporary credentials of Azure: a shared access signature for one directory.
+
+https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+from typing import Final
+
+from azure.storage.blob import UserDelegationKey, generate_blob_sas
+
+from icekeeper.kernel.clock import now
+from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
+from storage.identity.azure import DelegationKeys, delegation_keys
+from storage.identity.keys import CredentialNotIssued
+from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.vending.client_config import SAS_TOKEN
+from storage.vending.folder import folder_of
+from storage.vending.rights import Rights
+from storage.vending.vended import Vended
+
+CLOCKS_DIFFER: Final = timedelta(seconds=60)
+"""A token is valid from so long ago, since Azure's clock may be behind ours."""
+SHORTEST: Final = timedelta(seconds=120)
+
+_PERMISSIONS: Final = {Rights.READ: "rl", Rights.READ_WRITE: "rawdl"}
+"""Read, add, write, delete, list: in the order that Azure wants them in."""
+
+
+def issue(
+    profile: AdlsProfile | OneLakeProfile,
+    credential: AzureClientCredentials | AzureSharedKey | AzureSystemIdentity,
+    *,
+    location: str,
+    rights: Rights,
+    keys: DelegationKeys = delegation_keys,
+) -> Vended:
+    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    folder = folder_of(location, profile)
+    start = now().replace(microsecond=0) - CLOCKS_DIFFER
+    expiry = start + max(timedelta(seconds=profile.sas_token_validity_seconds), SHORTEST)
+    match credential:
+        case AzureSharedKey():
+            signer: UserDelegationKey | str = _account_key(credential)
+        case _:
+            signer = keys.get(profile, credential, start=start, expiry=expiry)
+    token = directory_sas(profile, folder, rights, signer=signer, start=start, expiry=expiry)
+    host = profile.location.partition("@")[2].partition("/")[0]
+    config = {f"{SAS_TOKEN}{host}": token}
+    if isinstance(profile, OneLakeProfile):
+        config["adls.account-host"] = host.replace(".dfs.", ".blob.")
+    return Vended(config, expiry)
+
+
+def directory_sas(
+    profile: AdlsProfile | OneLakeProfile,
+    folder: str,
+    rights: Rights,
+    *,
+    signer: UserDelegationKey | str,
+    start: datetime,
+    expiry: datetime,
+) -> str:
+    """`signer` is the key of the account or one that it gave to an identity.
+
+    `folder` is signed as it is: the service decodes the path of a request once, and what is stored under `a%20b` is
+    asked for as `a%2520b`.
+    """
+    if not folder:
+        raise ValueError("a signature for the whole container")
+    account, container = _canonical(profile)
+    return generate_blob_sas(
+        account_name=account,
+        container_name=container,
+        blob_name=folder,
+        is_directory=True,
+        account_key=signer if isinstance(signer, str) else None,
+        user_delegation_key=None if isinstance(signer, str) else signer,
+        permission=_PERMISSIONS[rights],
+        start=start,
+        expiry=expiry,
+        protocol="https",
+    )
+
+
+def _canonical(profile: AdlsProfile | OneLakeProfile) -> tuple[str, str]:
+    """Account and container as they are signed: OneLake is one account, whatever the host."""
+    if isinstance(profile, OneLakeProfile):
+        return "onelake", profile.workspace_id
+    return profile.account_name, profile.filesystem
+
+
+def _account_key(credential: AzureSharedKey) -> str:
+    key = credential.key.get_secret_value()
+    try:
+        base64.b64decode(key, validate=True)
+    except ValueError:
+        raise CredentialNotIssued("The key of the storage account is none: it must be base64") from None
+    return key

@@ -1,0 +1,130 @@
+"""Temporary credentials of Alibaba Cloud OSS: AssumeRole of its STS, which is signed in Alibaba's older way.
+
+https://www.alibabacloud.com/help/en/ram/developer-reference/api-sts-2015-04-01-assumerole
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+from uuid import uuid4
+
+from icekeeper.kernel.clock import now
+from storage.credentials.s3 import AliyunOss
+from storage.identity.keys import CredentialNotIssued, Keys
+from storage.identity.token_service import Answer, ask, member, refusal
+from storage.profiles.s3 import S3Profile
+from storage.vending.folder import folder_of
+from storage.vending.rights import Rights
+from storage.vending.sts import CLIENTS_SESSION, vended_keys
+from storage.vending.vended import Vended
+
+_READ: Final = ("oss:GetObject", "oss:GetObjectVersion")
+_WRITE: Final = ("oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts", "oss:DeleteObject")
+_MOMENT: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+_PATTERN = re.compile(r"[*?]|\$\{")
+_REGION = re.compile(r"[a-z0-9-]{1,64}")
+
+
+def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: Rights) -> Vended:
+    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    policy = ram_policy(profile.bucket, folder_of(location, profile), rights)
+    secret = credential.secret_access_key.get_secret_value()
+
+    def form() -> bytes:
+        """Another nonce for each attempt: the service refuses those it has seen."""
+        asked = _parameters(profile, credential, policy)
+        return urlencode({**asked, "Signature": signature("POST", asked, secret)}).encode()
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    lent = _lent(ask("POST", _sts_address(profile), headers=headers, body=form))
+    return vended_keys(
+        Keys(
+            member(lent, "AccessKeyId"),
+            member(lent, "AccessKeySecret"),
+            member(lent, "SecurityToken"),
+            _moment(member(lent, "Expiration")),
+        )
+    )
+
+
+def ram_policy(bucket: str, folder: str, rights: Rights) -> str:
+    """JSON for the objects below `folder`. Raises `CredentialNotIssued` for one that would be a pattern there."""
+    if not folder:
+        raise ValueError("a policy for the whole bucket")
+    if _PATTERN.search(folder):
+        raise CredentialNotIssued("OSS has no credentials for a location with *, ? or ${ in it")
+    whole = f"acs:oss:*:*:{bucket}"
+    listing = {"StringLike": {"oss:Prefix": [f"{folder}/*"]}}
+    statements = [
+        _allow([*_READ, *(_WRITE if rights is Rights.READ_WRITE else ())], f"{whole}/{folder}/*"),
+        _allow(["oss:ListObjects"], whole) | {"Condition": listing},
+        _allow(["oss:GetBucketLocation"], whole),
+    ]
+    return json.dumps({"Version": "1", "Statement": statements}, separators=(",", ":"))
+
+
+def signature(method: str, parameters: Mapping[str, str], secret: str) -> str:
+    """https://www.alibabacloud.com/help/en/sdk/product-overview/rpc-mechanism, HMAC-SHA1 over the sorted parameters."""
+    query = "&".join(f"{_encoded(name)}={_encoded(parameters[name])}" for name in sorted(parameters))
+    to_sign = f"{method}&{_encoded('/')}&{_encoded(query)}"
+    return base64.b64encode(hmac.digest(f"{secret}&".encode(), to_sign.encode(), "sha1")).decode()
+
+
+def _parameters(profile: S3Profile, credential: AliyunOss, policy: str) -> dict[str, str]:
+    asked = {
+        "Action": "AssumeRole",
+        "Version": "2015-04-01",
+        "Format": "JSON",
+        "AccessKeyId": credential.access_key_id.get_secret_value(),
+        "SignatureMethod": "HMAC-SHA1",
+        "SignatureVersion": "1.0",
+        "SignatureNonce": str(uuid4()),
+        "Timestamp": now().strftime(_MOMENT),
+        "RoleArn": profile.sts_role_arn or profile.assume_role_arn or "",
+        "RoleSessionName": CLIENTS_SESSION,
+        "DurationSeconds": str(profile.sts_token_validity_seconds),
+        "Policy": policy,
+    }
+    if credential.external_id is not None:
+        asked["ExternalId"] = credential.external_id.get_secret_value()
+    return asked
+
+
+def _sts_address(profile: S3Profile) -> str:
+    if profile.sts_endpoint is not None:
+        return profile.sts_endpoint
+    region = profile.region.removeprefix("oss-")
+    if not _REGION.fullmatch(region):
+        raise CredentialNotIssued("The region of the warehouse's storage is none of Alibaba Cloud; see sts-endpoint")
+    return f"https://sts.{region}.aliyuncs.com/"
+
+
+def _lent(answer: Answer) -> dict[str, Any]:
+    document = answer.document()
+    lent = document.get("Credentials")
+    if answer.is_success and isinstance(lent, dict):
+        return lent
+    raise refusal(answer, document.get("Code"))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
+    except ValueError:
+        raise CredentialNotIssued("The token service of the storage answered without an expiration") from None
+
+
+def _encoded(text: str) -> str:
+    return quote(text, safe="-_.~")
+
+
+def _allow(actions: list[str], resource: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": resource}

@@ -1,0 +1,62 @@
+"""Temporary credentials of Cloudflare R2, which has an API of its own for them.
+
+https://developers.cloudflare.com/api/resources/r2/subresources/temporary_credentials/
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from icekeeper.kernel.clock import now
+from storage.credentials.s3 import CloudflareR2
+from storage.identity.keys import Keys
+from storage.identity.token_service import Answer, ask, member, refusal
+from storage.profiles.s3 import S3Profile
+from storage.vending.folder import folder_of
+from storage.vending.rights import Rights
+from storage.vending.sts import vended_keys
+from storage.vending.vended import Vended
+
+CLOUDFLARE: Final = "https://api.cloudflare.com/client/v4"
+
+_PERMISSIONS: Final = {Rights.READ: "object-read-only", Rights.READ_WRITE: "object-read-write"}
+
+
+def issue(
+    profile: S3Profile, credential: CloudflareR2, *, location: str, rights: Rights, api: str = CLOUDFLARE
+) -> Vended:
+    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    asked = {
+        "bucket": profile.bucket,
+        "parentAccessKeyId": credential.access_key_id.get_secret_value(),
+        "permission": _PERMISSIONS[rights],
+        "prefixes": [f"{folder_of(location, profile)}/"],
+        "ttlSeconds": profile.sts_token_validity_seconds,
+    }
+    account = quote(credential.account_id.get_secret_value(), safe="")
+    headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
+    expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the answer does not say
+    answer = ask(
+        "POST",
+        f"{api}/accounts/{account}/r2/temp-access-credentials",
+        headers=headers,
+        body=lambda: json.dumps(asked).encode(),
+    )
+    lent = _result(answer)
+    return vended_keys(
+        Keys(member(lent, "accessKeyId"), member(lent, "secretAccessKey"), member(lent, "sessionToken"), expires_at)
+    )
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    document = answer.document()
+    result = document.get("result")
+    if answer.is_success and document.get("success") is not False and isinstance(result, dict):
+        return result
+    match document.get("errors"):
+        case [{"code": code}, *_]:
+            raise refusal(answer, code)
+    raise refusal(answer, None)
