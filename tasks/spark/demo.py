@@ -16,7 +16,7 @@ from tasks.spark import ingest, readback
 from tasks.spark.facts import FlightFigures, TableFacts, facts_of_csv, flight_figures
 from tasks.spark.flights import DATASETS
 from tasks.spark.progress import Step, StepFailedError, run_steps
-from tasks.spark.session import spark_session
+from tasks.spark.session import LOCAL_PACKAGES, S3_PACKAGES, spark_session
 
 CATALOG = "icekeeper"
 
@@ -34,6 +34,7 @@ class Preparation:
         self.warehouse: str = arguments.warehouse
         token_file: Path | None = arguments.token_file
         self.token = token_file.read_text(encoding="utf-8").strip() if token_file else None
+        self.packages = S3_PACKAGES if arguments.s3 else LOCAL_PACKAGES
         self.ivy_dir: Path | None = arguments.ivy_dir
 
     def read_files(self) -> str:
@@ -45,8 +46,9 @@ class Preparation:
     def start_spark(self) -> str:
         """Start Spark with the catalog as its current one."""
         self.spark = spark_session(
-            catalog_uri=self.uri, warehouse=self.warehouse, name=CATALOG, token=self.token, ivy_dir=self.ivy_dir
-        )
+            catalog_uri=self.uri, warehouse=self.warehouse, name=CATALOG, token=self.token,
+            packages=self.packages, ivy_dir=self.ivy_dir,
+        )  # fmt: skip
         self.spark.sql(f"USE {CATALOG}")
         jvm: Any = self.spark.sparkContext._jvm  # noqa: SLF001  no other way to ask
         return f"Spark {self.spark.version} on Java {jvm.java.lang.System.getProperty('java.version')}"
@@ -100,6 +102,9 @@ def parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--warehouse", required=True, metavar="NAME", help="warehouse in that catalog")
     common.add_argument("--token-file", type=Path, metavar="FILE", help="file with the bearer token to send")
+    common.add_argument(
+        "--s3", action="store_true", help="the warehouse is on S3: give Spark Iceberg's AWS bundle, too"
+    )
     common.add_argument(
         "--ivy-dir", type=Path, metavar="DIR", help="where Iceberg's jars are kept (default: the user's cache folder)"
     )

@@ -17,7 +17,10 @@ from tasks.spark.jars import resolve_jars
 
 ICEBERG_VERSION = "1.11.0"
 ICEBERG_RUNTIME = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{ICEBERG_VERSION}"
-ICEBERG_AWS = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"  # for warehouses on S3
+ICEBERG_AWS = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"
+LOCAL_PACKAGES = (ICEBERG_RUNTIME,)
+S3_PACKAGES = (ICEBERG_RUNTIME, ICEBERG_AWS)
+"""For warehouses on S3: 64 MB more."""
 
 
 def spark_session(
@@ -26,21 +29,22 @@ def spark_session(
     warehouse: str,
     name: str = "icekeeper",
     token: str | None = None,
+    packages: Sequence[str] = LOCAL_PACKAGES,
     ivy_dir: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return a Spark session in which SQL knows the warehouse of an Iceberg REST catalog as `name`.
 
     `catalog_uri` is the catalog's base (the part before `/v1`), `token` a bearer token. `extra` holds further Spark
-    settings and wins over the ones made here. For `ivy_dir` see `iceberg_session`.
+    settings and wins over the ones made here. For `packages` and `ivy_dir` see `iceberg_session`.
     """
     catalog = rest_catalog(name, uri=catalog_uri, warehouse=warehouse, token=token)
-    return iceberg_session(ivy_dir=ivy_dir, extra={**catalog, **(extra or {})})
+    return iceberg_session(packages=packages, ivy_dir=ivy_dir, extra={**catalog, **(extra or {})})
 
 
 def iceberg_session(
     *,
-    packages: Sequence[str] = (ICEBERG_RUNTIME,),
+    packages: Sequence[str] = LOCAL_PACKAGES,
     ivy_dir: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:

@@ -13,7 +13,7 @@ from pyiceberg.catalog import Catalog
 from pyspark.sql import Row, SparkSession
 
 from tasks.spark.readback import connect_pyiceberg
-from tasks.spark.session import iceberg_session, rest_catalog
+from tasks.spark.session import LOCAL_PACKAGES, S3_PACKAGES, iceberg_session, rest_catalog
 from tests.parts.server import CatalogServer
 
 HERE = Path(__file__).parent
@@ -36,11 +36,21 @@ def _no_sockets_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A local Spark with Iceberg's classes, for Java through `spark._jvm` as well; it needs no catalog."""
-    session = iceberg_session()
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """A local Spark with Iceberg's classes, for Java through `spark._jvm` as well; it needs no catalog.
+
+    It has those for S3 in runs in which a test asks for `s3_spark`: Java gets its classes when it starts.
+    """
+    on_s3 = any("s3_spark" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    session = iceberg_session(packages=S3_PACKAGES if on_s3 else LOCAL_PACKAGES)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_spark(spark: SparkSession) -> SparkSession:
+    """The same Spark, which can read and write warehouses on S3."""
+    return spark
 
 
 @pytest.fixture(scope="session")

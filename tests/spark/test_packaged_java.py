@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tasks.spark.cache import cache_dir
+from tasks.spark.jars import resolve_jars
+from tasks.spark.session import LOCAL_PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 from tasks.spark.java import find_java_home
@@ -38,8 +42,8 @@ def programs_without_java(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("spark")  # so that the jars are there
 def test_spark_runs_where_there_is_no_java(programs_without_java: Path, tmp_path: Path) -> None:
+    resolve_jars(LOCAL_PACKAGES, ivy_dir=cache_dir("ivy"))
     variables = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "JAVA_TOOL_OPTIONS"}}
     catalog = "spark.sql.catalog.lake"
     settings = {

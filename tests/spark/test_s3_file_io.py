@@ -1,0 +1,31 @@
+"""Iceberg's own S3 client in Spark against a real store: what every Spark test on an S3 warehouse stands on."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from tests.parts import minio as part
+from tests.parts.minio import Minio
+
+
+def test_iceberg_writes_to_a_real_store(s3_spark: SparkSession, minio: Minio, bucket: str) -> None:
+    jvm = s3_spark._jvm
+    assert jvm is not None
+    io = jvm.org.apache.iceberg.aws.s3.S3FileIO()
+    io.initialize(
+        {
+            "s3.endpoint": minio.endpoint,
+            "s3.path-style-access": "true",
+            "s3.access-key-id": part.USER,
+            "s3.secret-access-key": part.PASSWORD,
+            "client.region": part.REGION,
+        }
+    )
+    try:
+        written = io.newOutputFile(f"s3://{bucket}/a/b").create()
+        written.write(bytearray(b"seven\n\n"))
+        written.close()
+        assert io.newInputFile(f"s3://{bucket}/a/b").getLength() == 7
+    finally:
+        io.close()
+    assert minio.keys(bucket) == ["a/b"]
