@@ -14,7 +14,7 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import spelled_location
+from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
@@ -46,9 +46,9 @@ def create_table(
 ) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
-    A location that the client chooses must be empty. Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`,
-    `InvalidLocation`, `LocationAlreadyTaken`, `Unsupported` where the server cannot write, and `Busy`
-    while files of a dropped table are deleted there.
+    A location that the client chooses, or that the layout makes of the name alone, must be empty. Raises
+    `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, `Unsupported` where the
+    server cannot write, and `Busy` while files of a dropped table are deleted there.
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -67,10 +67,10 @@ def create_table(
         format_version=_format_version(target, requested_format_version(properties)),
         now_ms=now_ms(),
     )
-    if location is not None:
+    if is_foreseeable(metadata["location"], table_uuid):
         require_vacant(target, metadata["location"], once)
     if not stage:
-        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, once=once)
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
     files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
     staged = StagedTable(write_json(metadata), files)
     keep_unchanged(once, staged)
@@ -92,7 +92,7 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], on
     )
     require_format_version(target, change.metadata["format-version"])
     try:
-        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, change.metadata, once=once)
+        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, change.metadata, fresh_uuid=None, once=once)
     except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
         if error.kind != "table":

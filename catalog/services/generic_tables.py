@@ -16,9 +16,10 @@ from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import hold_name, insert_row, making
-from catalog.services.locations import spelled_location
+from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties
+from catalog.services.vacancy import do_queued_purges
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
@@ -83,6 +84,8 @@ def create_generic_table(
     require_served(target.storage)  # who drops it may want its files deleted
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
+    if base_location is None and is_foreseeable(wanted, table_id):
+        do_queued_purges(target, wanted)
     with making(KIND, identifier), write_transaction():
         made = _insert_rows(target, namespace_id, table_id, wanted, described)
         keep_outcome(once, made)

@@ -22,8 +22,8 @@ from catalog.services.documents import inline, take_away, write_metadata
 from catalog.services.locations import (
     claim,
     folder_outside,
+    is_foreseeable,
     lock_warehouse,
-    own_location,
     require_free_location,
     require_unheld,
 )
@@ -66,11 +66,20 @@ class NewTabular:
 
 
 def make_tabular(
-    target: Target, namespace_id: UUID, kind: Tabular.Kind, metadata: dict[str, Any], *, once: RequestKey | None
+    target: Target,
+    namespace_id: UUID,
+    kind: Tabular.Kind,
+    metadata: dict[str, Any],
+    *,
+    fresh_uuid: UUID | None,
+    once: RequestKey | None,
 ) -> Loaded:
-    """Write the first metadata file, then the rows; a refusal takes the file away again."""
+    """Write the first metadata file, then the rows; a refusal takes the file away again.
+
+    `fresh_uuid` is its UUID when that was made for this very request: who had it before may have been there before.
+    """
     document = write_metadata(metadata)
-    _require_unheld(target, kind, metadata)
+    _require_unheld(target, metadata, fresh_uuid)
     metadata_location = first_metadata_location(metadata, file_id(once))
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
@@ -83,14 +92,16 @@ def make_tabular(
         raise
 
 
-def _require_unheld(target: Target, kind: Tabular.Kind, metadata: dict[str, Any]) -> None:
-    """The look before the first file is put, wherever somebody chose the place."""
+def _require_unheld(target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
+    """The look before the first file is put, wherever somebody may be: there, or at a folder above."""
     base = target.warehouse_location
     outside = folder_outside(metadata, base=base)
-    chosen = [] if outside is None else [outside]
-    if metadata["location"] != own_location(target, metadata[f"{kind}-uuid"]):
-        chosen.append(location_inside(metadata["location"], base=base))
-    require_unheld(target, chosen, owner=_NOBODY)
+    suspected = [] if outside is None else [outside]
+    location = location_inside(metadata["location"], base=base)
+    is_in_base = location.rpartition("/")[0] == base
+    if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
+        suspected.append(location)
+    require_unheld(target, suspected, owner=_NOBODY)
 
 
 def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:

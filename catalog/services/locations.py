@@ -17,6 +17,7 @@ from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
+from storage.profiles.default_locations import tabular_location
 from storage.profiles.location import location_inside, new_location_inside, parents
 
 # Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of what
@@ -71,20 +72,24 @@ def folder_outside(metadata: dict[str, Any], *, base: str) -> str | None:
     return None if f"{folder}/".startswith(f"{location}/") else folder
 
 
-def own_location(target: Target, tabular_uuid: object) -> str:
-    """Where a new tabular lies unless somebody chooses: nobody else can come to hold it."""
-    return f"{target.namespace_location or target.warehouse_location}/{tabular_uuid}"
-
-
 def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> str:
     """Where a new tabular will lie: in its namespace's folder, or where the client chose, in the client's own spelling.
 
-    Raises `InvalidLocation` for a choice outside of the warehouse; it need not be in the namespace's folder.
+    Raises `InvalidLocation` for a choice outside of the warehouse, which need not be in the namespace's folder; and for
+    a name of which the warehouse's layout makes no folder.
     """
     if location is None:
-        return own_location(target, tabular_uuid)
+        base = target.warehouse_location
+        folder = target.namespace_location or base
+        name = target.identifier.name
+        return tabular_location(target.storage.profile, base=base, folder=folder, name=name, tabular_id=tabular_uuid)
     new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage.profile)
     return str(location).rstrip("/")
+
+
+def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
+    """Whether somebody may have been at a location before, which is not so when an id that is new names it."""
+    return str(fresh_uuid) not in location.rpartition("/")[2]
 
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:

@@ -28,7 +28,8 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from storage.profiles.location import location_inside, new_location_inside
+from storage.profiles.default_locations import namespace_location
+from storage.profiles.location import location_inside, new_location_inside, normalize
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -67,8 +68,9 @@ def create_namespace(
     """Make a namespace below one that exists, as CreateNamespaceRequest says. The levels above keep their own spelling.
 
     Keys of properties may be in any case, as engines and the compatibility kit send them. The property `location` is
-    where its tabulars will lie; a choice must be in the warehouse and in no tabular's folder, default is a folder of
-    its own. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`, `LocationAlreadyTaken`.
+    where its tabulars will lie; a choice must be in the warehouse and in no tabular's folder, default is what the
+    warehouse's layout says. Raises `AlreadyExists`, `NoSuchNamespace` for the parent, `InvalidLocation`,
+    `LocationAlreadyTaken`.
     """
     checked = require_levels(levels)
     require_not_reserved(checked)
@@ -80,7 +82,7 @@ def create_namespace(
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
-            parent_id, path = _place(warehouse_id, checked)
+            parent_id, path, above_location = _place(warehouse_id, checked)
             above: Ref = (
                 (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
             )
@@ -93,7 +95,7 @@ def create_namespace(
                 path=path,
                 path_key=path_key(checked),
                 properties=described,
-                location=_location(warehouse, chosen, namespace_id),
+                location=_location(warehouse, chosen, above_location, checked[-1], namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
             keep_outcome(once, namespace.as_json())
@@ -111,29 +113,35 @@ def require_not_reserved(levels: Levels) -> None:
         raise ReservedNamespace(f"Namespace {levels[0]} is reserved")
 
 
-def _location(warehouse: Warehouse, chosen: str | None, namespace_id: UUID) -> str:
+def _location(warehouse: Warehouse, chosen: str | None, parent: str | None, name: str, namespace_id: UUID) -> str:
+    profile, base = warehouse.storage_profile, warehouse.location
     if chosen is None:
-        return f"{warehouse.location}/{namespace_id}"
-    location = new_location_inside(chosen, base=warehouse.location, storage_profile=warehouse.storage_profile)
-    location_inside(f"{location}/{namespace_id}", base=warehouse.location)  # tabulars below it must have a place
+        location = namespace_location(profile, base=base, parent=parent, name=name, namespace_id=namespace_id)
+        if location == base:
+            return base
+    else:
+        location = new_location_inside(chosen, base=base, storage_profile=profile)
+    location_inside(f"{location}/{namespace_id}", base=base)  # tabulars below it must have a place
     require_outside_tabulars(warehouse=warehouse, location=location)
     return location
 
 
-def _place(warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str]:
-    """The parent, if there is one, and the new namespace's path: the levels above as they are spelled there."""
+def _place(warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str, str | None]:
+    """The parent, if there is one; the new namespace's path: the levels above as they are spelled there; and the
+    parent's location, if it has one.
+    """
     *above, name = levels
     if not above:
-        return None, name
+        return None, name, None
     # Locked, so that nobody drops it before the child is there.
     parents = Namespace.objects.select_for_update(no_key=True).filter(
         warehouse_id=warehouse_id, path_key=path_key(tuple(above))
     )
-    parent = parents.values_list("pk", "path").first()
+    parent = parents.values_list("pk", "path", "location").first()
     if parent is None:
         raise no_such_namespace(tuple(above))
-    parent_id, parent_path = parent
-    return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}"
+    parent_id, parent_path, parent_location = parent
+    return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
 
 def update_namespace_properties(
@@ -184,7 +192,7 @@ def _require_location_kept(namespace: Namespace, to_set: dict[str, str], to_remo
 
 def _is_location(namespace: Namespace, spelled: str) -> bool:
     try:
-        return location_inside(spelled, base=namespace.warehouse.location) == namespace.location
+        return normalize(spelled, base=namespace.warehouse.location) == namespace.location
     except InvalidLocation:
         return False
 

@@ -1,4 +1,4 @@
-"""Room for a new table at a location that a client chose."""
+"""Room for a new table at a location where somebody may have been before."""
 
 from __future__ import annotations
 
@@ -37,9 +37,22 @@ def require_vacant(target: Target, location: str, once: RequestKey | None) -> No
     """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
     unless the warehouse allows that.
 
-    Files of a dropped table whose purge is queued are no obstacle: the purge is done now, in place of the worker. Nor
-    is what an equal request left that was cut short after it had written its file.
-    Raises `Busy` (503) when there is no time for it, or when the worker is at it and does not end soon.
+    Files of a dropped table whose purge is queued are no obstacle: see `do_queued_purges`. Nor is what an equal request
+    left that was cut short after it had written its file.
+    """
+    do_queued_purges(target, location)
+    if allows_non_empty_locations(target.storage.profile):
+        return
+    compared = location_inside(location, base=target.warehouse_location)
+    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, once)):
+        raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
+
+
+def do_queued_purges(target: Target, location: str) -> None:
+    """Delete what dropped tables left at or below the location and a purge is queued for, in place of the worker.
+
+    Raises `LocationAlreadyTaken` (409) when anybody else is there or around it, `Busy` (503) when there is no time for
+    it, or when the worker is at it and does not end soon.
     """
     compared = location_inside(location, base=target.warehouse_location)
     patience = _Patience.of_this_request(compared)
@@ -51,10 +64,6 @@ def require_vacant(target: Target, location: str, once: RequestKey | None) -> No
                 patience.wait_for_the_worker()
             else:
                 _purge_now(lease, patience)
-    if allows_non_empty_locations(target.storage.profile):
-        return
-    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, once)):
-        raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
 def _is_of(once: RequestKey | None, name: str) -> bool:

@@ -16,9 +16,10 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import spelled_location
+from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
+from catalog.services.vacancy import do_queued_purges
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
@@ -58,7 +59,9 @@ def create_view(
         properties=properties,
         view_uuid=str(view_uuid),
     )
-    return make_tabular(target, namespace_id, VIEW, metadata, once=once)
+    if location is None and is_foreseeable(metadata["location"], view_uuid):
+        do_queued_purges(target, metadata["location"])
+    return make_tabular(target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)
 
 
 def replace_view(

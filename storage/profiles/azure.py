@@ -11,7 +11,7 @@ from icekeeper.kernel.ids import parse_id
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.documents import Address, Document, Seconds, folder_up_to, matching, trimmed
 from storage.profiles.layout import DefaultLayout
-from storage.profiles.profile import ObjectStoreProfile
+from storage.profiles.profile import Profile
 
 LONGEST_PREFIX = 512
 USUAL_HOST = "dfs.core.windows.net"
@@ -59,7 +59,7 @@ KeyPrefix = Annotated[str | None, Field(max_length=4 * LONGEST_PREFIX), AfterVal
 Uuid = Annotated[str, Field(max_length=36), AfterValidator(_uuid)]
 
 
-class AdlsProfile(ObjectStoreProfile):
+class AdlsProfile(Profile):
     """A container of a storage account."""
 
     fixed: ClassVar = ("filesystem", "account_name", "key_prefix", "host", "authority_host")
@@ -110,7 +110,7 @@ class WorkspaceEndpoint(Document):
 EndpointMode = Annotated[DefaultEndpoint | RegionalEndpoint | WorkspaceEndpoint, Field(discriminator="type")]
 
 
-class OneLakeProfile(ObjectStoreProfile):
+class OneLakeProfile(Profile):
     """A folder of a lakehouse."""
 
     fixed: ClassVar = ("workspace_id", "lakehouse_id", "top_level_folder", "directory_rel_path", "endpoint_mode")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.documents import folder_up_to, matching
-from storage.profiles.profile import ObjectStoreProfile
+from storage.profiles.profile import Profile
 
 LONGEST_PREFIX = 896
 _FORBIDDEN_FOLDER = ".well-known/acme-challenge"
@@ -37,7 +37,7 @@ def _prefix(text: str | None) -> str | None:
     return folder
 
 
-class GcsProfile(ObjectStoreProfile):
+class GcsProfile(Profile):
     """A bucket of Google Cloud Storage."""
 
     fixed: ClassVar = ("bucket", "key_prefix")

@@ -1,4 +1,4 @@
-"""`storage-layout`: how the folders of namespaces and tables are to be named. Kept and checked; not applied yet."""
+"""`storage-layout`: how the folders of namespaces and tables are named: see `storage.profiles.default_locations`."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Template = Annotated[str, Field(max_length=LONGEST_TEMPLATE), AfterValidator(_te
 
 
 class DefaultLayout(Document):
-    """The server's own."""
+    """A folder for each table, right below the base of the warehouse, named by its UUID."""
 
     type: Literal["default"]
 
 
 class TabularOnlyLayout(Document):
-    """Tables right below the base of the warehouse."""
+    """A folder for each table, right below the base of the warehouse."""
 
     type: Literal["tabular-only"]
     tabular: Annotated[Template, AfterValidator(_with_uuid)] = Field(

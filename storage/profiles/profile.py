@@ -39,6 +39,11 @@ class Profile(Document):
     needs_credential: ClassVar[bool] = False
 
     type: str
+    storage_layout: StorageLayout | None = Field(
+        None,
+        description="Where new namespaces and tables lie unless somebody chooses; default: each table in the "
+        "warehouse, in a folder named by its UUID. An update without it leaves it as it is",
+    )
 
     @property
     @abstractmethod
@@ -73,23 +78,13 @@ class Profile(Document):
         Both are completed. Raises `UpdateError` when the files would have to move.
         """
         self._require_fixed(before, self.fixed)
-        return self
-
-    def _require_fixed(self, before: Self, fields: tuple[str, ...]) -> None:
-        for field in fields:
-            if getattr(self, field) != getattr(before, field):
-                raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")
-
-
-class ObjectStoreProfile(Profile):
-    storage_layout: StorageLayout | None = Field(
-        None, description="Kept and checked, not applied in this version. An update without it leaves it as it is"
-    )
-
-    def following(self, before: Self) -> Self:
-        super().following(before)
         return self if self.storage_layout is not None else self.having(storage_layout=before.storage_layout)
 
     def having(self, **members: Any) -> Self:
         """The same with other values of some fields."""
         return self.model_copy(update=members)
+
+    def _require_fixed(self, before: Self, fields: tuple[str, ...]) -> None:
+        for field in fields:
+            if getattr(self, field) != getattr(before, field):
+                raise UpdateError(f"Field `{field.replace('_', '-')}` cannot be updated")

@@ -20,7 +20,7 @@ from storage.documents import (
     plain,
     trimmed,
 )
-from storage.profiles.profile import ObjectStoreProfile
+from storage.profiles.profile import Profile
 from storage.profiles.s3_address import without_bucket
 
 LONGEST_PREFIX = 896
@@ -61,7 +61,7 @@ def _stripped(given: Any) -> Any:
     return trimmed(given) if isinstance(given, str) else given
 
 
-class S3Profile(ObjectStoreProfile):
+class S3Profile(Profile):
     """A bucket of AWS S3 or of a store that speaks like it."""
 
     fixed: ClassVar = ("bucket", "key_prefix")
@@ -138,7 +138,7 @@ class S3Profile(ObjectStoreProfile):
         return following
 
 
-class StackitProfile(ObjectStoreProfile):
+class StackitProfile(Profile):
     """A bucket of STACKIT Object Storage."""
 
     fixed: ClassVar = ("bucket", "key_prefix", "region", "endpoint")

@@ -59,14 +59,20 @@ def test_a_chosen_location_is_kept_and_tables_lie_below_it(
     assert new_table(catalog, "sales", "u", location=f"{base}/elsewhere") == f"{base}/elsewhere"
 
 
-def test_without_a_choice_each_namespace_has_a_folder_of_its_own(
+def test_without_a_choice_tables_lie_in_the_warehouse_itself(
     catalog: ApiClient, warehouse: Warehouse, make: Any
 ) -> None:
-    make("a", None)
-    catalog.post("/namespaces", {"namespace": ["a", "b"]})
-    for row, target in zip(Namespace.objects.order_by("id"), ("a", "a%1Fb"), strict=True):
-        assert location_of(catalog, target) == f"{warehouse.location}/{row.pk}/"
-        assert new_table(catalog, target) == f"{warehouse.location}/{row.pk}/{row.tabulars.get().uuid}"
+    make("a", f"{warehouse.location}/a")
+    make("b", None)
+    catalog.post("/namespaces", {"namespace": ["a", "c"]})
+    for target in ("b", "a%1Fc"):
+        assert location_of(catalog, target) == f"{warehouse.location}/"
+        table = new_table(catalog, target)
+        assert table == f"{warehouse.location}/{Tabular.objects.order_by('created_at').last().uuid}"  # type: ignore[union-attr]
+    same = {"updates": {"location": f"{warehouse.location}/"}}
+    assert catalog.post("/namespaces/b/properties", same).json()["updated"] == ["location"]
+    other = {"updates": {"location": f"{warehouse.location}/b"}}
+    assert catalog.post("/namespaces/b/properties", other).refused(400, "LocationCannotBeUpdated")
 
 
 def test_a_renamed_table_stays_where_it_is(catalog: ApiClient, make: Any) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 def test_a_namespace_is_made_loaded_listed_and_dropped(catalog: ApiClient, warehouse: Warehouse) -> None:
     made = catalog.post("/namespaces", {"namespace": ["Sales"], "properties": {"owner": "ann"}})
     namespace_id = str(Namespace.objects.get().pk)
-    added = {"location": f"{warehouse.location}/{namespace_id}/", "namespace_id": namespace_id}
+    added = {"location": f"{warehouse.location}/", "namespace_id": namespace_id}
     sales = {"namespace": ["Sales"], "properties": {"owner": "ann", **added}}
     assert (made.status, made.json()) == (200, sales)
     assert catalog.get("/namespaces/Sales").json() == sales

@@ -21,7 +21,7 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
     """Every endpoint once, in an order in which each works."""
     at = table["metadata"]["last-updated-ms"]
     uuid = table["metadata"]["table-uuid"]
-    at_warehouse = table["metadata"]["location"].rsplit("/", 2)[0]
+    at_warehouse = table["metadata"]["location"].rsplit("/", 1)[0]
     columns = {"schema": SCHEMA}
     main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from catalog.models import Namespace, Snapshot, Tabular, TabularMetadata
+from catalog.models import Snapshot, Tabular, TabularMetadata
 from storage.models import Warehouse
 from tasks.queue.models import Task
 from tenancy.models import Securable
@@ -32,8 +32,7 @@ def test_a_created_table_is_loaded_as_it_was_answered(
     metadata = created["metadata"]
     assert [field["id"] for field in metadata["schemas"][0]["fields"]] == [1, 2]
     assert metadata["format-version"] == 2
-    namespace_id = Namespace.objects.get().pk
-    assert metadata["location"] == f"{warehouse.location}/{namespace_id}/{metadata['table-uuid']}"
+    assert metadata["location"] == f"{warehouse.location}/{metadata['table-uuid']}"
     assert created["metadata-location"].startswith(f"{metadata['location']}/metadata/00000-")
     assert created["config"] == {}
     assert catalog.get("/namespaces/ns/tables/t").json() == created

@@ -57,7 +57,7 @@ def test_a_warehouse_is_made_loaded_listed_and_deleted(root: Path, bootstrapped:
     assert made.status == 201, made.body
     warehouse = made.json()
     profile = {"type": "local", "path": str(root / "wh"), "verify-metadata-on-load": True}
-    profile["allow-non-empty-locations"] = False
+    profile |= {"allow-non-empty-locations": False, "storage-layout": None}
     assert warehouse["storage-profile"] == profile
     assert (warehouse["status"], warehouse["protected"], warehouse["project-id"]) == ("active", False, PROJECT)
     assert (warehouse["allowed-format-versions"], warehouse["delete-profile"]) == ([1, 2, 3], {"type": "hard"})

@@ -13,8 +13,9 @@ class CreateNamespaceRequest(serializers.Serializer[Any]):
     properties = string_map(
         required=False,
         allow_null=True,
-        help_text="`location` chooses, for good, the folder in the warehouse below which its tables lie; default: one "
-        "of its own. `namespace_id` and `managed_access` are passed over. Keys may be in any case",
+        help_text="`location` chooses, for good, the folder in the warehouse below which its tables lie; default: what "
+        "the storage layout of the warehouse says. `namespace_id` and `managed_access` are passed over. Keys "
+        "may be in any case",
     )
 
 

@@ -1,0 +1,62 @@
+"""Where new namespaces and tables lie when nobody chooses: as the `storage-layout` of their warehouse says.
+
+A layout counts for what is made from now on: what is there keeps its location. All locations are in compared form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+from icekeeper.kernel.errors import InvalidLocation
+from storage.profiles.location import normalize
+
+LONGEST_SEGMENT: Final = 255
+"""Bytes of one folder's name: what local file systems, MinIO and Azure take."""
+
+LONGEST_KEY: Final = 950
+"""Bytes of a folder's path in a store: the keys of S3 and GCS have 1,024, and the table's metadata files need 74."""
+
+
+def namespace_location(profile: dict[str, Any], *, base: str, parent: str | None, name: str, namespace_id: UUID) -> str:
+    """Of a new namespace in a warehouse at `base`: below that of its `parent`, or else just `base`, with all others.
+
+    Raises `InvalidLocation` for a name of which the layout makes no location.
+    """
+    layout = profile.get("storage-layout") or {}
+    if layout.get("type") != "full-hierarchy":
+        return base
+    return _below(parent or base, layout["namespace"], name, namespace_id, base=base)
+
+
+def tabular_location(profile: dict[str, Any], *, base: str, folder: str, name: str, tabular_id: object) -> str:
+    """Of a new table, view or generic table in the `folder` of its namespace.
+
+    Raises `InvalidLocation` for a name of which the layout makes no location.
+    """
+    template = (profile.get("storage-layout") or {}).get("tabular")
+    return f"{folder}/{tabular_id}" if template is None else _below(folder, template, name, tabular_id, base=base)
+
+
+def _below(folder: str, template: str, name: str, id_: object, *, base: str) -> str:
+    """The id comes first and every other character of the name is encoded, so a name holds no place and no slash."""
+    segment = template.replace("{uuid}", str(id_)).replace("{name}", quote(name, safe=""))
+    location = f"{folder}/{segment}"
+    try:
+        _require_takes(location, segment, base)
+    except InvalidLocation as refusal:
+        raise InvalidLocation(
+            f"The storage-layout of the warehouse makes the folder {segment[:300]!r} of the name {name!r}: "
+            f"{refusal.message}. Choose a location, or another name"
+        ) from None
+    return location
+
+
+def _require_takes(location: str, segment: str, base: str) -> None:
+    if len(segment.encode()) > LONGEST_SEGMENT:
+        raise InvalidLocation(f"it is longer than {LONGEST_SEGMENT} bytes")
+    normalize(location, base=base)
+    path = location.partition("://")[2].partition("/")[2]
+    if not base.startswith("file:") and len(path.encode()) > LONGEST_KEY:
+        raise InvalidLocation(f"its path in the store is longer than {LONGEST_KEY} bytes")
