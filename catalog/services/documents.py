@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +11,8 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.kernel.json_text import write_json
 from storage.io.port import ObjectStore
+
+logger = logging.getLogger("icekeeper.catalog")
 
 
 def write_metadata(metadata: dict[str, Any]) -> bytes:
@@ -28,7 +30,14 @@ def inline(document: bytes) -> bytes | None:
 
 
 def take_away(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
-    """Delete metadata files that certainly no pointer names. Left undone they are orphans, not an error."""
-    for location in metadata_locations:
-        with suppress(CatalogError):
-            store.delete(location)
+    """Delete metadata files that certainly no pointer names. Left undone they are orphans, not an error.
+
+    Whatever fails, it does not change what the caller has to say of its own work.
+    """
+    if not metadata_locations:
+        return
+    try:
+        store.delete_many(metadata_locations)
+    except Exception as error:  # noqa: BLE001
+        reason = error.message if isinstance(error, CatalogError) else repr(error)
+        logger.warning("metadata files are left: %s", reason, extra={"locations": list(metadata_locations)[:10]})

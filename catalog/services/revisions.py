@@ -12,13 +12,14 @@ from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
 
-from catalog.iceberg.metadata_files import deletes_expired_files, encode, metadata_folder, next_metadata_location
+from catalog.iceberg.metadata_files import encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
+from catalog.services.expired_files import MOST_AT_ONCE, deletable_files
 from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location, require_unheld
 from catalog.services.outcomes import AlreadyDone, RequestKey, answer_of, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
@@ -96,7 +97,8 @@ def revise(
         removed_snapshot_ids=removed_snapshot_ids,
         at=now(),
     )
-    expired = [file for file in expired_files if _is_own(file, metadata)] if deletes_expired_files(metadata) else []
+    base_location = target.warehouse_location
+    expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)
     return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
 
 
@@ -107,13 +109,6 @@ def _is_new_folder(
     if metadata_folder(metadata) != metadata_folder(base):
         return True
     return not location_inside(current.metadata_location, base=target.warehouse_location).startswith(f"{folder}/")
-
-
-def _is_own(file: str, metadata: dict[str, Any]) -> bool:
-    """Whether it is a metadata file in a folder of the tabular; the log of a registered one may say anything."""
-    folders = (metadata["location"].rstrip("/"), metadata_folder(metadata))
-    is_inside = any(file.startswith(f"{folder}/") for folder in folders)
-    return is_inside and file.endswith((".metadata.json", ".metadata.json.gz"))
 
 
 def write_revisions(
@@ -154,7 +149,7 @@ def write_revisions(
         return False
     for revision in revisions:
         _remember(target, revision)
-        take_away(store, revision.expired_files)
+    take_away(store, [file for revision in revisions for file in revision.expired_files][:MOST_AT_ONCE])
     return True
 
 

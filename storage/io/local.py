@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors import CatalogError, InvalidLocation
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreUnavailable
 from storage.profiles.local import local_path, normalize_location, written_path
@@ -69,6 +69,16 @@ class LocalStore(ObjectStore):
         *folders, name = self._names(location)
         with suppress(ObjectNotFound), self._refusals(location), self._folder(folders) as folder:
             os.unlink(name, dir_fd=folder)
+
+    def delete_many(self, locations: Sequence[str]) -> None:
+        refusal: CatalogError | None = None
+        for location in locations:
+            try:
+                self.delete(location)
+            except CatalogError as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
 
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         deadline.remaining()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from icekeeper.kernel.errors import CatalogError, Conflict, NotFound
 
@@ -47,6 +47,13 @@ class ObjectStore(ABC):
     @abstractmethod
     def delete(self, location: str) -> None:
         """Delete an object; one that is not there is fine. Cleaning up has no deadline."""
+
+    @abstractmethod
+    def delete_many(self, locations: Sequence[str]) -> None:
+        """Delete objects, with few requests; those that are not there are fine. Cleaning up has no deadline.
+
+        When some cannot be deleted, the others are all the same, and then it raises the reason of one of them.
+        """
 
     @abstractmethod
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Tabular, TabularMetadata
+from catalog.services import expired_files
+from storage.io.local import LocalStore
+from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient
@@ -192,3 +196,145 @@ def test_only_own_metadata_files_are_deleted(
     assert path_of(outside).exists()
     assert Path("/etc/hostname").exists()
     assert catalog.get("/namespaces/ns/tables/victim").json() == victim
+
+
+@pytest.fixture
+def deletions(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The files of each request to the store that deletes some."""
+    seen: list[list[str]] = []
+    delete_many = LocalStore.delete_many
+
+    def count(self: LocalStore, locations: list[str]) -> None:
+        seen.append(list(locations))
+        delete_many(self, locations)
+
+    monkeypatch.setattr(LocalStore, "delete_many", count)
+    return seen
+
+
+@pytest.fixture
+def with_log(catalog: ApiClient, make_table: MakeTable) -> Callable[[Callable[[str], list[str]]], str]:
+    """Register the table `t` with a log of `files_of(its metadata file)`, one of which it keeps; its metadata file."""
+
+    def register(files_of: Callable[[str], list[str]]) -> str:
+        made = make_table("t", properties={KEPT: "1", DELETE: "true"})
+        catalog.delete(T)
+        own: str = made["metadata-location"]
+        at = made["metadata"]["last-updated-ms"]
+        log = [{"metadata-file": each, "timestamp-ms": at} for each in files_of(own)]
+        path_of(own).write_text(json.dumps(made["metadata"] | {"metadata-log": log}))
+        assert catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": own}).status == 200
+        return own
+
+    return register
+
+
+def test_a_log_that_leads_around_deletes_nothing(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, with_log: Any, files: Files, deletions: Any
+) -> None:
+    """Other spellings of files of others, of files that are no metadata, of the current one."""
+    victim = make_table("victim")["metadata-location"]
+    others = ("data.parquet", "x.json", "metadata.json", "00001-x.metadata.json.bak")
+
+    def files_of(own: str) -> list[str]:
+        folder = own.rpartition("/")[0]
+        location = folder.rpartition("/")[0]
+        way = victim.removeprefix(warehouse.location)
+        for name in others:
+            path_of(f"{folder}/{name}").write_text("x")
+        return [
+            f"{location}/..{way}", f"{location}//..{way}", f"{location}/%2e%2e{way}", f"{location}/./a.metadata.json",
+            f"{location}2/a.metadata.json", f"{location}.metadata.json", victim, victim.replace("file://", "file:"),
+            victim.replace("file:///", "file:////"), victim.upper(), *(f"{folder}/{name}" for name in others),
+            folder, f"{folder}/", location, warehouse.location, "", "*", f"{folder}/*", "s3://bucket/a.metadata.json",
+            own, own.replace("file://", "file:"), f"{own}/", f"{folder}/00000-\x00.metadata.json",
+        ]  # fmt: skip
+
+    own = with_log(files_of)
+    before = files()
+    committed = commit_properties(catalog, {"a": "b"})
+    assert committed.status == 200
+    assert [entry["metadata-file"] for entry in committed.json()["metadata"]["metadata-log"]] == [own]
+    assert deletions == []
+    new = committed.json()["metadata-location"].removeprefix(f"{warehouse.location}/")
+    assert [file for file in files() if not file.endswith(new)] == before
+
+
+def test_own_files_of_a_registered_log_go(
+    catalog: ApiClient, with_log: Any, deletions: list[list[str]], files: Files
+) -> None:
+    older: list[str] = []
+
+    def files_of(own: str) -> list[str]:
+        older.extend(f"{own.rpartition('/')[0]}/0000{n}-x.metadata.json" for n in range(3))
+        for location in older:
+            path_of(location).write_text("{}")
+        older.append(older[0].replace("00000-x", "gone.gz"))
+        return [*older, older[0].replace("file://", "file:")]
+
+    with_log(files_of)
+    assert commit_properties(catalog, {"a": "b"}).status == 200
+    assert deletions == [older]
+    assert len(files()) == 2
+
+
+def test_one_request_deletes_what_a_transaction_leaves(
+    catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]]
+) -> None:
+    for name in ("t", "u"):
+        make_table(name, properties={KEPT: "1", DELETE: "true"})
+    changes = [
+        {
+            "identifier": {"namespace": ["ns"], "name": name},
+            "requirements": [],
+            "updates": [{"action": "set-properties", "updates": {"n": "{n}"}}],
+        }
+        for name in ("t", "u")
+    ]
+    for number in range(3):
+        body = json.loads(json.dumps({"table-changes": changes}).replace("{n}", str(number)))
+        assert catalog.post("/transactions/commit", body).status == 204
+    assert [len(each) for each in deletions] == [2, 2], "nothing expires with the first commit"
+
+
+def test_one_commit_deletes_only_so_many(
+    catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catalog.services.revisions.MOST_AT_ONCE", 3)
+    assert expired_files.MOST_AT_ONCE == 1000, "what S3 takes in one request"
+    make_table(properties={DELETE: "true"})
+    for number in range(6):
+        commit_properties(catalog, {"n": str(number)})
+    assert commit_properties(catalog, {KEPT: "1"}).status == 200
+    assert [len(each) for each in deletions] == [3]
+
+
+@pytest.mark.parametrize(
+    "failure", [StoreUnavailable("The local store failed: Input/output error"), ZeroDivisionError()]
+)
+def test_what_cannot_be_deleted_is_left_and_logged(
+    catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, failure: Exception,
+) -> None:  # fmt: skip
+    make_table(properties={KEPT: "1", DELETE: "true"})
+    commit_properties(catalog, {"n": "1"})
+
+    def fail(*_: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(LocalStore, "delete_many", fail)
+    with caplog.at_level(logging.WARNING, "icekeeper.catalog"):
+        assert commit_properties(catalog, {"n": "2"}).status == 200
+    assert catalog.get(T).json()["metadata"]["properties"]["n"] == "2"
+    assert len(files()) == 3
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["metadata files are left"]
+
+
+def test_files_in_the_folder_of_the_metadata_go_too(
+    catalog: ApiClient, make_table: MakeTable, warehouse: Warehouse, files: Files
+) -> None:
+    folder = f"{warehouse.location}/elsewhere/md"
+    make_table(properties={KEPT: "1", DELETE: "true", FOLDER: folder})
+    for number in range(3):
+        assert commit_properties(catalog, {"n": str(number)}).status == 200
+    assert len(list(path_of(folder).iterdir())) == len(files()) == 2

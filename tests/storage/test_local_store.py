@@ -29,6 +29,20 @@ def test_an_object_is_written_once_read_and_deleted(store: LocalStore, root: Pat
         store.get(location, limit=LIMIT)
 
 
+def test_many_objects_are_deleted_whatever_becomes_of_one(store: LocalStore, root: Path) -> None:
+    locations = [f"file://{root}/wh/t/{name}" for name in "abcd"]
+    for location in locations[1:3]:
+        store.put_new(location, b"x")
+    (root / "wh/t/d").mkdir()
+    (root.parent / "outside").write_text("x")
+    store.delete_many([])
+    with pytest.raises(InvalidLocation, match="names a folder"):
+        store.delete_many([locations[3], f"file://{root.parent}/outside", *locations])
+    assert [path.name for path in (root / "wh/t").iterdir()] == ["d"]
+    assert (root.parent / "outside").exists()
+    store.delete_many(locations[:3])
+
+
 def test_both_spellings_of_a_file_location_are_one_object(store: LocalStore, root: Path) -> None:
     store.put_new(f"file:{root}/wh/a", b"1")
     assert store.get(f"file://{root}/wh/a", limit=LIMIT) == b"1"
