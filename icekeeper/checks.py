@@ -13,6 +13,9 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage
+from pydantic import SecretStr
+
+from icekeeper.setting_values import require_signing_key
 
 PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
@@ -55,6 +58,13 @@ FORGED_ADDRESS: Final = checks.Warning(
     id="icekeeper.W006",
 )
 
+SHORT_ENCRYPTION_KEY: Final = checks.Warning(
+    "LAKEKEEPER__PG_ENCRYPTION_KEY is short: who has a copy of the database may guess it.",
+    hint="Take 32 or more random characters, name the former text in ICEKEEPER__PG_ENCRYPTION_OLD_KEYS, and run "
+    "manage.py rotate_encryption_key.",
+    id="icekeeper.W011",
+)
+
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -65,6 +75,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
     found: list[tuple[bool, CheckMessage]] = [
         (is_postgres and conf.secret_key is None, NO_SHARED_KEY),
         (is_postgres and conf.pg_encryption_key is None, NO_ENCRYPTION_KEY),
+        (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),
@@ -72,6 +83,16 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (is_postgres and not _is_private(database), PLAIN_DATABASE_CONNECTION),
     ]
     return [message for is_so, message in found if is_so]
+
+
+def _is_guessable(key: SecretStr | None) -> bool:
+    """Whether a signing key like this would be refused; this one is not, as the peer takes any."""
+    try:
+        if key is not None:
+            require_signing_key(key.get_secret_value())
+    except ValueError:
+        return True
+    return False
 
 
 def _is_private(database: dict[str, Any]) -> bool:

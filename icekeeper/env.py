@@ -27,6 +27,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
+from icekeeper.secret_settings import KeyList
 from icekeeper.setting_groups import CacheSettings, IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
 from icekeeper.setting_values import (
     DAY,
@@ -149,6 +150,9 @@ class Settings(BaseModel):
         None,
         description="Any long random text, the same on every server: credentials of warehouses are stored encrypted "
         "with it. PostgreSQL keeps none without it; beside SQLite the signing key serves",
+    )
+    pg_encryption_old_keys: KeyList = Field(
+        [], description="Former values of that, a list: what is encrypted with one of them can still be read"
     )
     enable_aws_system_credentials: bool = Field(
         default=False, description="Warehouses may use this server's own AWS identity"
@@ -276,6 +280,8 @@ class Settings(BaseModel):
         for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
             if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
                 raise ValueError(f"OPENID_{name.upper()} needs OPENID_PROVIDER_URI beside it")
+        if self.pg_encryption_old_keys and self.pg_encryption_key is None:
+            raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         return self
 
@@ -303,6 +309,7 @@ OWN_FIELDS = frozenset(
         "secret_key",
         "local_storage_root",
         "log_level",
+        "pg_encryption_old_keys",
         "pg_prepare_statements",
         "metadata_inline_limit",
         "metadata_file_limit",

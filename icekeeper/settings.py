@@ -89,7 +89,10 @@ HOUSEKEEPING = [
     "tenancy.services.access_tokens.delete_old_tokens",
 ]
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
-SERVER_PRECONDITIONS = ["tenancy.selectors.server.require_terms_accepted"]
+SERVER_PRECONDITIONS = [
+    "tenancy.selectors.server.require_terms_accepted",
+    "storage.secrets.start.require_readable_secrets",
+]
 # Called in each server process when it begins to serve; what they return is called when it ends.
 SERVER_ATTENDANTS = [
     "tenancy.maintenance.start_watching",

@@ -10,8 +10,8 @@ from django.db.models import RestrictedError
 from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
 from catalog.models import Namespace
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.secrets.keeping import forget_secret
 from storage.services.warehouse_changes import locked_for
-from storage.services.warehouse_storage import keep_credential
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -37,7 +37,8 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 raise WarehouseHasUnfinishedTasks(
                     f"Files of dropped tables are still to be deleted in {warehouse.name}"
                 )
-            keep_credential(warehouse, None)
+            if warehouse.secret_id is not None:
+                forget_secret(warehouse.secret_id)
             warehouse.delete()
             remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
     except (RestrictedError, IntegrityError):

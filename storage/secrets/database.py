@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 from uuid import UUID
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-
 from icekeeper.kernel.json_text import read_stored_json, write_json
-from storage.models import Secret
-from storage.secrets.port import SecretStore, SecretStoreNotConfigured, SecretUnreadable
-
-_SALT: Final = b"icekeeper: credentials of warehouses, 1"
-"""Constant, as every server must come to the same key from the same text."""
-
-_COST: Final = 2**14
-"""Of scrypt (RFC 7914): some 50 ms and 16 MiB, once a process, against guessing short texts."""
+from storage.models import Secret, Warehouse
+from storage.secrets.keyring import KeyRing, WrongKey
+from storage.secrets.port import SecretMissing, SecretStore, SecretStoreNotConfigured, SecretUnreadable
 
 
 class DatabaseSecrets(SecretStore):
@@ -28,28 +18,57 @@ class DatabaseSecrets(SecretStore):
     Without any it can only delete.
     """
 
+    shares_transactions: ClassVar = True
+
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
     def require_ready(self) -> None:
+        self.keys()
+
+    def keys(self) -> KeyRing:
+        """Raises as `require_ready`."""
         if not self._texts:
             raise SecretStoreNotConfigured(
                 "This server keeps no credentials: set LAKEKEEPER__PG_ENCRYPTION_KEY to a long random text, "
                 "the same on every server"
             )
-        for text in self._texts:
-            _key_of(text)
+        return KeyRing(self._texts)
 
-    def put(self, document: dict[str, Any]) -> UUID:
-        return Secret.objects.create(ciphertext=self._fernet().encrypt(write_json(document))).pk
+    def require_readable(self, named: Iterator[UUID]) -> None:
+        """One secret for each key that was ever used, not all of them."""
+        kept = Secret.objects.filter(pk__in=Warehouse.objects.filter(secret_id__isnull=False).values("secret_id"))
+        for key_id in kept.order_by().values_list("key_id", flat=True).distinct():
+            row = kept.filter(key_id=key_id).order_by("-pk").first()
+            if row is not None:  # it may just have been replaced
+                self._require_readable(row)
+
+    def _require_readable(self, row: Secret) -> None:
+        try:
+            self.keys().decrypt(bytes(row.ciphertext))
+        except SecretStoreNotConfigured:
+            raise SecretStoreNotConfigured(
+                "Warehouses have credentials in the database, and LAKEKEEPER__PG_ENCRYPTION_KEY, which they are "
+                "encrypted with, is not set. Set it to what it was"
+            ) from None
+        except WrongKey:
+            raise SecretUnreadable(
+                f"Credentials of warehouses are encrypted with another key ({row.key_id or 'not noted'}) than "
+                f"LAKEKEEPER__PG_ENCRYPTION_KEY stands for ({self.keys().first_id}). Set it to what it was, or name "
+                "the former text in ICEKEEPER__PG_ENCRYPTION_OLD_KEYS"
+            ) from None
+
+    def put(self, secret_id: UUID, document: dict[str, Any]) -> None:
+        keys = self.keys()
+        Secret.objects.create(pk=secret_id, ciphertext=keys.encrypt(write_json(document)), key_id=keys.first_id)
 
     def get(self, secret_id: UUID) -> dict[str, Any]:
         row = Secret.objects.filter(pk=secret_id).first()
         if row is None:
-            raise SecretUnreadable(f"There is no secret {secret_id}")
+            raise SecretMissing(f"There is no secret {secret_id}")
         try:
-            plain = self._fernet().decrypt(bytes(row.ciphertext))
-        except InvalidToken:
+            plain = self.keys().decrypt(bytes(row.ciphertext))
+        except WrongKey:
             raise SecretUnreadable(
                 f"Secret {secret_id} was encrypted with another key: is LAKEKEEPER__PG_ENCRYPTION_KEY what it was?"
             ) from None
@@ -59,12 +78,5 @@ class DatabaseSecrets(SecretStore):
     def delete(self, secret_id: UUID) -> None:
         Secret.objects.filter(pk=secret_id).delete()
 
-    def _fernet(self) -> MultiFernet:
-        self.require_ready()
-        return MultiFernet([Fernet(_key_of(text)) for text in self._texts])
-
-
-@lru_cache(maxsize=8)
-def _key_of(text: str) -> bytes:
-    """The key that the text of a setting stands for, in the form of Fernet."""
-    return base64.urlsafe_b64encode(hashlib.scrypt(text.encode(), salt=_SALT, n=_COST, r=8, p=1, dklen=32))
+    def ids(self) -> Iterator[UUID]:
+        return Secret.objects.order_by("pk").values_list("pk", flat=True).iterator()

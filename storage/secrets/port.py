@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -17,30 +18,53 @@ class SecretStoreNotConfigured(CatalogError):
 
 
 class SecretUnreadable(CatalogError):
-    """What is stored cannot be read, or is not there any more."""
+    """What is stored cannot be read."""
 
     status: ClassVar = 500
     wire_type: ClassVar = "SecretUnreadable"
 
 
+class SecretMissing(SecretUnreadable):
+    """It is not there, or not any more."""
+
+
 class SecretStore(ABC):
-    """A secret is never changed: a new one gets a new id, and the old one is deleted."""
+    """A secret is never changed: a new one gets a new id, and the old one is deleted.
+
+    `shares_transactions` says whether what is put and deleted becomes true with the caller's transaction of the
+    database. Else both happen at once and elsewhere, and no transaction may be open meanwhile:
+    `storage.secrets.keeping` sees to both.
+    """
+
+    shares_transactions: ClassVar[bool]
 
     @abstractmethod
     def require_ready(self) -> None:
-        """To be called before the transaction of a `put`, as it may take its time.
+        """To be called before a transaction in which something is put, as it may take its time.
 
         Raises `SecretStoreNotConfigured` (412).
         """
 
     @abstractmethod
-    def put(self, document: dict[str, Any]) -> UUID:
-        """Keep a JSON document; its id. Raises as `require_ready`."""
+    def require_readable(self, named: Iterator[UUID]) -> None:
+        """Before a process begins: that some of the secrets that warehouses name can be read; `named` are all of them.
+
+        Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure. A store that cannot be
+        asked now is no reason: it logs that.
+        """
+
+    @abstractmethod
+    def put(self, secret_id: UUID, document: dict[str, Any]) -> None:
+        """Keep a JSON document under an id that nothing else has. Raises as `require_ready`."""
 
     @abstractmethod
     def get(self, secret_id: UUID) -> dict[str, Any]:
-        """The document. Raises `SecretUnreadable`, and as `require_ready`."""
+        """The document. Raises `SecretMissing`, `SecretUnreadable`, and as `require_ready`."""
 
     @abstractmethod
     def delete(self, secret_id: UUID) -> None:
         """Forget it; one that is not there is fine."""
+
+    @abstractmethod
+    def ids(self) -> Iterator[UUID]:
+        """Of all that it keeps, also those that no warehouse names."""

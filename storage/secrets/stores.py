@@ -10,11 +10,22 @@ from storage.secrets.port import SecretStore
 
 
 def secret_store() -> SecretStore:
+    """The one that new secrets go to."""
+    return database_secrets()
+
+
+def secret_stores() -> list[SecretStore]:
+    """That one first, then any other in which secrets may still lie."""
+    return [database_secrets()]
+
+
+def database_secrets() -> DatabaseSecrets:
     """The database, with `LAKEKEEPER__PG_ENCRYPTION_KEY`; on PostgreSQL nothing is kept without that.
 
     Beside SQLite the signing key can stand in for it: both lie in the data folder, with the database. What was kept so
     can still be read when a key is chosen later.
     """
-    chosen = settings.ICEKEEPER.pg_encryption_key
-    keys = [] if chosen is None else [chosen.get_secret_value()]
-    return DatabaseSecrets([*keys, settings.SECRET_KEY] if connection.vendor == "sqlite" else keys)
+    own = settings.ICEKEEPER
+    chosen = [key for key in (own.pg_encryption_key, *own.pg_encryption_old_keys) if key is not None]
+    texts = [key.get_secret_value() for key in chosen]
+    return DatabaseSecrets([*texts, settings.SECRET_KEY] if connection.vendor == "sqlite" else texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +13,10 @@ from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
+from storage.secrets.keeping import NewSecret, forget_secret, new_secret
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
-from storage.services.warehouse_changes import count_change, locked_for
+from storage.services.warehouse_changes import count_change, locked_for, look_for
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -32,12 +34,14 @@ def update_storage(
     type, `UpdateError` (400) when the files would have to move, and what `create_warehouse` raises of both.
     """
     credential = read_new_credential(storage_credential)
-    with write_transaction():
+    seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+    read_profile(storage_profile, credential, before=seen.storage_profile)
+    with new_credential(credential) as secret, write_transaction():
         lock_places()
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
         require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
-        _save(actor, warehouse, profile, credential)
+        _save(actor, warehouse, profile, credential, secret)
     return warehouse
 
 
@@ -46,9 +50,11 @@ def update_storage_credential(
 ) -> Warehouse:
     """Replace the credential; None: the warehouse has none from now on. Raises as `update_storage`."""
     credential = read_new_credential(storage_credential)
-    with write_transaction():
+    seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+    read_profile(seen.storage_profile, credential)
+    with new_credential(credential) as secret, write_transaction():
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-        _save(actor, warehouse, read_profile(warehouse.storage_profile, credential), credential)
+        _save(actor, warehouse, read_profile(warehouse.storage_profile, credential), credential, secret)
     return warehouse
 
 
@@ -61,19 +67,26 @@ def read_new_credential(document: dict[str, Any] | None) -> Credential | None:
     return credential
 
 
-def keep_credential(warehouse: Warehouse, credential: Credential | None) -> None:
-    """In the transaction that saves the warehouse: put the new secret, forget the former one."""
+def new_credential(credential: Credential | None) -> AbstractContextManager[NewSecret | None]:
+    """Around the transaction that saves a warehouse with it, see `new_secret`."""
+    return nullcontext() if credential is None else new_secret(credential.revealed())
+
+
+def keep_credential(warehouse: Warehouse, credential: Credential | None, secret: NewSecret | None) -> None:
+    """In the transaction that saves the warehouse: name the new secret, which holds `credential`, forget the former."""
     former = warehouse.secret_id
     warehouse.credential_type = warehouse.secret_id = None
-    if credential is not None:
-        warehouse.credential_type = credential.credential_type
-        warehouse.secret_id = secret_store().put(credential.revealed())
+    if credential is not None and secret is not None:
+        secret.keep()
+        warehouse.credential_type, warehouse.secret_id = credential.credential_type, secret.id
     if former is not None:
-        secret_store().delete(former)
+        forget_secret(former)
 
 
-def _save(actor: Actor, warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
-    keep_credential(warehouse, credential)
+def _save(
+    actor: Actor, warehouse: Warehouse, profile: Profile, credential: Credential | None, secret: NewSecret | None
+) -> None:
+    keep_credential(warehouse, credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
     warehouse.storage_profile = new

@@ -16,7 +16,7 @@ from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
 from storage.services.occupancy import lock_places, name_taken, require_free_name, require_free_place
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
-from storage.services.warehouse_storage import keep_credential, read_new_credential
+from storage.services.warehouse_storage import keep_credential, new_credential, read_new_credential
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -61,14 +61,18 @@ def create_warehouse(
     require_free_name(project.pk, warehouse.name)
     require_free_place(profile, project_id=project.pk, owner=warehouse.pk)
     try:
-        with made_base(warehouse.storage_profile, warehouse.location), write_transaction():
+        with (
+            made_base(warehouse.storage_profile, warehouse.location),
+            new_credential(credential) as secret,
+            write_transaction(),
+        ):
             # One writer at a time, whatever its project. Then looked at again.
             lock_places()
             if lock_row(Project, "id = %s", [project.pk]) is None:
                 raise no_such_project(project.pk)
             require_free_name(project.pk, warehouse.name)
             require_free_place(profile, project_id=project.pk, owner=warehouse.pk)
-            keep_credential(warehouse, credential)
+            keep_credential(warehouse, credential, secret)
             warehouse.save(force_insert=True)
             add_securable(Securable.Type.WAREHOUSE, warehouse.pk, parent=(Securable.Type.PROJECT, project.pk))
             grant_creator(actor, OWNERSHIP, (Securable.Type.WAREHOUSE, warehouse.pk))

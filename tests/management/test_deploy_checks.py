@@ -18,7 +18,7 @@ from icekeeper.env import read_settings
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = "LAKEKEEPER__PG_DATABASE_URL_WRITE"
 SAFE = {
-    "LAKEKEEPER__PG_ENCRYPTION_KEY": "another long text",
+    "LAKEKEEPER__PG_ENCRYPTION_KEY": "another-0123456789-0123456789-0123456789",
     POSTGRES: "postgresql://u:canary@db.example.com/d?sslmode=verify-full",
     "LAKEKEEPER__BASE_URI": "https://catalog.example.com",
     "ICEKEEPER__SECRET_KEY": "canary-0123456789-0123456789-0123456789",
@@ -49,6 +49,8 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
     [
         ({"ICEKEEPER__SECRET_KEY": None}, ["icekeeper.E001"]),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": None}, ["icekeeper.W010"]),
+        ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "short"}, ["icekeeper.W011"]),
+        ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "a" * 40}, ["icekeeper.W011"]),
         ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
         ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),
         ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com,*"}, ["icekeeper.W004"]),

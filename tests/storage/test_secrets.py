@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.conf import settings
@@ -12,12 +12,18 @@ from pydantic import SecretStr
 from icekeeper.env import SettingsError, read_settings
 from storage.models import Secret
 from storage.secrets.database import DatabaseSecrets
-from storage.secrets.port import SecretStoreNotConfigured, SecretUnreadable
+from storage.secrets.port import SecretStore, SecretStoreNotConfigured, SecretUnreadable
 from storage.secrets.stores import secret_store
 
 pytestmark = pytest.mark.django_db
 
 DOCUMENT = {"type": "s3", "credential-type": "access-key", "access-key-id": "canary-1", "secret-access-key": "canary-ü"}
+
+
+def put(store: SecretStore) -> UUID:
+    secret_id = uuid4()
+    store.put(secret_id, DOCUMENT)
+    return secret_id
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_secret_is_kept_encrypted_and_forgotten(with_key: None) -> None:
     store = secret_store()
-    one, other = store.put(DOCUMENT), store.put(DOCUMENT)
+    one, other = put(store), put(store)
     assert store.get(one) == store.get(other) == DOCUMENT
     rows = [bytes(row.ciphertext) for row in Secret.objects.all()]
     assert len(set(rows)) == 2
@@ -41,7 +47,7 @@ def test_a_secret_is_kept_encrypted_and_forgotten(with_key: None) -> None:
 
 
 def test_another_key_reads_nothing_and_says_where_to_look() -> None:
-    secret_id = DatabaseSecrets(["one"]).put(DOCUMENT)
+    secret_id = put(DatabaseSecrets(["one"]))
     with pytest.raises(SecretUnreadable, match="LAKEKEEPER__PG_ENCRYPTION_KEY") as refused:
         DatabaseSecrets(["other"]).get(secret_id)
     assert "canary" not in refused.value.message
@@ -50,7 +56,7 @@ def test_another_key_reads_nothing_and_says_where_to_look() -> None:
 
 def test_a_row_that_somebody_changed_is_not_read() -> None:
     store = DatabaseSecrets(["one"])
-    secret_id = store.put(DOCUMENT)
+    secret_id = put(store)
     row = Secret.objects.get()
     changed = bytearray(bytes(row.ciphertext))
     changed[40] ^= 1
@@ -63,7 +69,7 @@ def test_what_the_embedded_database_kept_is_read_when_a_key_is_chosen_later(monk
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL keeps nothing without a key")
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
-    secret_id = secret_store().put(DOCUMENT)
+    secret_id = put(secret_store())
     own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("chosen later")})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     assert secret_store().get(secret_id) == DOCUMENT
@@ -75,7 +81,7 @@ def test_what_the_embedded_database_kept_is_read_when_its_key_is_replaced(monkey
         pytest.skip("PostgreSQL keeps nothing without a key")
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
     monkeypatch.setattr(settings, "SECRET_KEY", "short")
-    secret_id = secret_store().put(DOCUMENT)
+    secret_id = put(secret_store())
     own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("short")})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     monkeypatch.setattr(settings, "SECRET_KEY", "a long one")
@@ -86,7 +92,7 @@ def test_without_a_key_only_the_embedded_database_keeps_secrets(monkeypatch: pyt
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"pg_encryption_key": None}))
     store = secret_store()
     if connection.vendor == "sqlite":
-        assert store.get(store.put(DOCUMENT)) == DOCUMENT
+        assert store.get(put(store)) == DOCUMENT
         monkeypatch.setattr(settings, "SECRET_KEY", "another one")
         with pytest.raises(SecretUnreadable):
             secret_store().get(Secret.objects.get().pk)
@@ -94,7 +100,7 @@ def test_without_a_key_only_the_embedded_database_keeps_secrets(monkeypatch: pyt
     with pytest.raises(SecretStoreNotConfigured, match="LAKEKEEPER__PG_ENCRYPTION_KEY"):
         store.require_ready()
     with pytest.raises(SecretStoreNotConfigured):
-        store.put(DOCUMENT)
+        put(store)
     assert not Secret.objects.exists()
     store.delete(uuid4())
 

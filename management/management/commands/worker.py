@@ -4,7 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.kernel.errors import CatalogError
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from storage.secrets.start import require_readable_secrets
 from tasks.workers.worker import run_worker
 from tenancy import maintenance
 
@@ -15,7 +17,8 @@ class Command(BaseCommand):
         "dropped with purge, and the rows of those that were soft-deleted long enough ago. Any number of workers may "
         "run. On SQLite `serve` starts one, on PostgreSQL with --with-worker. Looks for work every "
         "LAKEKEEPER__TASK_POLL_INTERVAL. Log lines are JSON on stderr, one a task. In maintenance mode it waits; with "
-        "LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and with --once neither does it under the switch."
+        "LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and with --once neither does it under the switch. "
+        "Neither does it start when it cannot read the credentials of warehouses."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,7 +27,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             check_databases()
-        except UnusableDatabase as refusal:
+            require_readable_secrets()
+        except (UnusableDatabase, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
         maintenance.switch.look()
         if maintenance.is_set_read_only() or (options["once"] and maintenance.is_read_only()):

@@ -1,0 +1,305 @@
+"""Another encryption key while servers run: nothing is lost, whatever happens in between, and nothing is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from pydantic import SecretStr
+
+from icekeeper.env import SettingsError, read_settings
+from icekeeper.kernel.json_text import write_json
+from storage.models import Secret, Warehouse
+from storage.secrets.database import DatabaseSecrets
+from storage.secrets.keyring import KeyRing
+from storage.secrets.stores import secret_store
+from storage.services.key_rotation import Rotation, rotate_encryption_key
+from tenancy.actor import INTERNAL
+from tests.log_lines import log_lines
+from tests.management.asking import KEY, S3, at_once, use_settings
+from tests.parts.server import ROOT, CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+api = ApiClient("/management/v1")
+OLD, NEW, OTHER = "canary-old-text", "canary-new-text", "canary-other-text"
+
+
+def use_keys(monkeypatch: pytest.MonkeyPatch, first: str, *old: str) -> None:
+    use_settings(monkeypatch, pg_encryption_key=SecretStr(first), pg_encryption_old_keys=[SecretStr(o) for o in old])
+
+
+def key_id(text: str) -> str:
+    return KeyRing([text]).first_id
+
+
+def put(text: str, number: int = 0, *, noted: bool = True) -> UUID:
+    """A secret that was encrypted with the key of `text`; without `noted` as earlier versions did."""
+    secret_id = uuid4()
+    DatabaseSecrets([text]).put(secret_id, {"secret": f"canary-{number}"})
+    if not noted:
+        Secret.objects.filter(pk=secret_id).update(key_id=None)
+    return secret_id
+
+
+def run(*options: str) -> tuple[str, str]:
+    told, progress = io.StringIO(), io.StringIO()
+    try:
+        call_command("rotate_encryption_key", *options, stdout=told, stderr=progress)
+    finally:
+        assert "canary" not in told.getvalue() + progress.getvalue()
+    return told.getvalue(), progress.getvalue()
+
+
+def test_every_secret_gets_the_first_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    ids = [put(OLD, 0), put(OLD, 1), put(OLD, 2, noted=False), put(NEW, 3), put(OTHER, 4)]
+    use_keys(monkeypatch, NEW, OLD, OTHER)
+    told, _ = run("--dry-run", "--json")
+    counts = {"not noted": 1, key_id(OLD): 2, key_id(NEW): 1, key_id(OTHER): 1}
+    assert json.loads(told) == {
+        "dry-run": True, "key-in-use": key_id(NEW), "encrypted-anew": 4, "credentials-by-key": counts,
+        "unreadable": 0, "unreadable-warehouses": [],
+    }  # fmt: skip
+    assert Secret.objects.filter(key_id=key_id(OLD)).count() == 2
+    told, progress = run()
+    assert told.startswith(f"Credentials encrypted anew: 4. The key in use is {key_id(NEW)}.\n")
+    assert progress.splitlines()[-1] == "4 encrypted anew"
+    assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
+    use_keys(monkeypatch, NEW)
+    assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(5)]
+    told, progress = run("--json")
+    assert json.loads(told)["encrypted-anew"] == 0
+    assert progress == ""
+
+
+def test_the_log_tells_of_it_and_of_no_text(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    put(OLD)
+    use_keys(monkeypatch, NEW, OLD)
+    with log_lines("icekeeper.audit") as lines:
+        with_commit(run)
+        [line] = lines.read()
+    assert (line["message"], line["key"], line["secrets"]) == ("server.encryption-key-rotated", key_id(NEW), 1)
+    assert "canary" not in str(line)
+
+
+def with_commit(act: Any) -> None:
+    """What waits for the commit happens, in a test that has none."""
+    from django.test import TestCase
+
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        act()
+
+
+def test_what_no_key_reads_is_named_and_left(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    use_keys(monkeypatch, OTHER)
+    made = api.post("/warehouse", {"warehouse-name": "lost", "storage-profile": S3, "storage-credential": KEY})
+    put(OLD, 1), put(OTHER, 2)
+    before = dict(Secret.objects.filter(key_id=key_id(OTHER)).values_list("pk", "ciphertext"))
+    use_keys(monkeypatch, NEW, OLD)
+    for options in (["--dry-run"], [], []):
+        with pytest.raises(CommandError, match="2 credentials cannot be read with any key") as refused:
+            run(*options)
+        assert f"lost ({made.json()['id']})" in str(refused.value)
+    with pytest.raises(CommandError, match="OLD_KEYS"):
+        run("--json")
+    assert Secret.objects.filter(key_id=key_id(NEW)).count() == 1
+    assert dict(Secret.objects.filter(pk__in=before).values_list("pk", "ciphertext")) == before
+    use_keys(monkeypatch, NEW, OTHER)
+    run()
+    assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
+
+
+def test_it_stops_at_any_batch_and_goes_on(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    ids = [put(OLD, number) for number in range(10)]
+    use_keys(monkeypatch, NEW, OLD)
+
+    def stop(so_far: Rotation) -> None:
+        if so_far.done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rotate_encryption_key(actor=INTERNAL, progress=stop, batch=2)
+    assert Secret.objects.filter(key_id=key_id(NEW)).count() == 4
+    assert rotate_encryption_key(actor=INTERNAL, progress=lambda _: None, batch=3).done == 6
+    use_keys(monkeypatch, NEW)
+    assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(10)]
+
+
+def test_a_secret_that_changes_meanwhile_is_left_as_it_is_then(
+    monkeypatch: pytest.MonkeyPatch, bootstrapped: None
+) -> None:
+    """Between two batches another rotation has come first, and a credential was replaced."""
+    ids = [put(OLD, number) for number in range(4)]
+    use_keys(monkeypatch, NEW, OLD)
+    first = min(ids)
+
+    def meanwhile(so_far: Rotation) -> None:
+        if so_far.done == 1:
+            Secret.objects.filter(pk=sorted(ids)[1]).delete()
+            assert rotate_encryption_key(actor=INTERNAL, progress=lambda _: None).done == 2
+
+    outcome = rotate_encryption_key(actor=INTERNAL, progress=meanwhile, batch=1)
+    assert (outcome.done, outcome.unreadable) == (1, [])
+    assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
+    assert secret_store().get(first)
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_credentials_may_be_changed_at_once(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    use_keys(monkeypatch, OLD)
+    body = {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": KEY}
+    own = ApiClient(f"/management/v1/warehouse/{api.post('/warehouse', body).json()['id']}")
+    for number in range(40):
+        put(OLD, number)
+    for first, old in ((NEW, OLD), (OLD, NEW)):
+        use_keys(monkeypatch, first, old)
+
+        def rotate() -> Any:
+            return rotate_encryption_key(actor=INTERNAL, progress=lambda _: None, batch=3)
+
+        def change() -> Any:
+            secret = uuid4().hex
+            answer = own.post("/storage-credential", {"new-storage-credential": KEY | {"secret-access-key": secret}})
+            return answer.status, secret
+
+        outcomes = at_once(rotate, change, rotate, change)
+        assert [outcomes[1][0], outcomes[3][0]] == [200, 200]  # type: ignore[index]
+        kept = secret_store().get(Warehouse.objects.get().secret_id)  # type: ignore[arg-type]
+        assert kept["secret-access-key"] in {outcomes[1][1], outcomes[3][1]}  # type: ignore[index]
+        assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(first)}
+        assert Secret.objects.count() == 41
+
+
+def test_in_maintenance_mode_nothing_is_encrypted_anew(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    put(OLD)
+    use_keys(monkeypatch, NEW, OLD)
+    use_settings(monkeypatch, maintenance_mode="read-only")
+    with pytest.raises(CommandError, match="Maintenance mode"):
+        run()
+    assert json.loads(run("--dry-run", "--json")[0])["encrypted-anew"] == 1
+
+
+def test_without_a_key_nothing_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite always has a key")
+    use_settings(monkeypatch, pg_encryption_key=None)
+    with pytest.raises(CommandError, match="LAKEKEEPER__PG_ENCRYPTION_KEY"):
+        run()
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("canary-1", ["canary-1"]),
+        ("canary-1, canary-2", ["canary-1", "canary-2"]),
+        ('["canary,1", "canary-2"]', ["canary,1", "canary-2"]),
+        ("", []),
+    ],
+)
+def test_old_keys_are_a_list(text: str, keys: list[str]) -> None:
+    variables = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "new", "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": text}
+    own, _ = read_settings(variables)
+    assert [key.get_secret_value() for key in own.pg_encryption_old_keys] == keys
+    assert "canary" not in repr(own)
+
+
+@pytest.mark.parametrize("text", ['["canary", ""]', '["canary", 7]', ",".join(["canary"] * 17), "[canary"])
+def test_wrong_old_keys_stop_the_start_and_are_not_repeated(text: str) -> None:
+    variables = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "new", "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": text}
+    with pytest.raises(SettingsError, match="ICEKEEPER__PG_ENCRYPTION_OLD_KEYS") as refused:
+        read_settings(variables)
+    assert "canary" not in str(refused.value)
+
+
+def test_old_keys_need_a_new_one() -> None:
+    with pytest.raises(SettingsError, match="OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY"):
+        read_settings({"ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": "canary"})
+
+
+def server_with_secrets(home: Path, run_environment: RunEnvironment) -> CatalogServer:
+    """On a database with 1,500 secrets of the key `OLD`, one of which a warehouse has; not started."""
+    url = run_environment.postgres.create_database(home.name) if run_environment.postgres else None
+    server = CatalogServer(home, database_url=url, settings={"LAKEKEEPER__PG_ENCRYPTION_KEY": OLD})
+    server.prepare()
+    (home / "profile.json").write_text(json.dumps(S3))
+    (home / "key.json").write_text(json.dumps(KEY))
+    server.manage("create_warehouse", "wh", "--profile", "profile.json", "--credential", "key.json")
+    code = (
+        "import json; from uuid import uuid4; from storage.models import Secret; "
+        "from storage.secrets.keyring import KeyRing; from django.conf import settings; "
+        "keys = KeyRing([settings.ICEKEEPER.pg_encryption_key.get_secret_value()]); "
+        "Secret.objects.bulk_create(Secret(ciphertext=keys.encrypt(b'{}'), key_id=keys.first_id) for _ in range(1500))"
+    )
+    server.manage("shell", "-c", code)
+    return server
+
+
+def use(server: CatalogServer, key: str | None, *old: str) -> None:
+    server._settings.pop("LAKEKEEPER__PG_ENCRYPTION_KEY", None)
+    if key is not None:
+        server._settings["LAKEKEEPER__PG_ENCRYPTION_KEY"] = key
+        server._settings["ICEKEEPER__PG_ENCRYPTION_OLD_KEYS"] = write_json(list(old)).decode()
+
+
+def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_goes_on(
+    tmp_path: Path, run_environment: RunEnvironment
+) -> None:
+    server = server_with_secrets(tmp_path, run_environment)
+    use(server, NEW)
+    for arguments in (["serve"], ["worker", "--once"]):
+        done = command(server, *arguments)
+        assert done.returncode == 1
+        assert key_id(OLD) in done.stderr
+        assert "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS" in done.stderr
+        assert "canary" not in done.stderr + done.stdout
+    if run_environment.postgres:
+        use(server, None)
+        done = command(server, "serve")
+        assert done.returncode == 1
+        assert "LAKEKEEPER__PG_ENCRYPTION_KEY, which they are encrypted with, is not set" in done.stderr
+    use(server, NEW, OLD)
+    with subprocess.Popen(
+        [sys.executable, ROOT / "manage.py", "rotate_encryption_key"],
+        env=server.environment, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+    ) as rotating:  # fmt: skip
+        assert rotating.stderr is not None
+        assert rotating.stderr.readline() == b"200 encrypted anew\n"
+        rotating.kill()
+    with_both = json.loads(server.manage("rotate_encryption_key", "--dry-run", "--json"))
+    left = with_both["credentials-by-key"]
+    assert 0 < left[key_id(OLD)] < 1501
+    assert sum(left.values()) == 1501
+    done_now = json.loads(server.manage("rotate_encryption_key", "--json"))
+    assert done_now["encrypted-anew"] == left[key_id(OLD)]
+    assert done_now["credentials-by-key"] == {key_id(NEW): 1501}
+    use(server, NEW)
+    server.start().stop()
+    assert "canary" not in server.log_path.read_text()
+
+
+def command(server: CatalogServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "manage.py", *arguments],
+        env=server.environment, cwd=server.home, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_a_server_without_credentials_needs_no_key(monkeypatch: pytest.MonkeyPatch, bootstrapped: None) -> None:
+    """A secret that no warehouse names stops nothing, either."""
+    from storage.secrets.start import require_readable_secrets
+
+    put(OLD)
+    use_settings(monkeypatch, pg_encryption_key=None)
+    monkeypatch.setattr(settings, "SECRET_KEY", "another one")
+    require_readable_secrets()
