@@ -18,7 +18,7 @@ from tests.run_environment import RunEnvironment
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
-STARTED_PARTS = {"keycloak", "minio", "azurite", "fake_gcs"}
+STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs"}
 """Fixtures that start the part of their name."""
 
 PURE = ("unit", "server")

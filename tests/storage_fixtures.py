@@ -10,6 +10,7 @@ import pytest
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.minio import Minio
+from tests.parts.seaweedfs import SeaweedFS
 
 _numbers = count(1)
 
@@ -24,6 +25,12 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
 def bucket(minio: Minio) -> str:
     """A new, empty one of MinIO."""
     return minio.create_bucket(f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
+    with SeaweedFS(tmp_path_factory.mktemp("seaweedfs") / "home") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

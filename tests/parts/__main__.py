@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck, registry
+from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck, registry, seaweedfs
 from tests.parts.process import PartError
 
 
@@ -15,7 +15,7 @@ def main() -> int:
     except PartError as error:
         print(f"make parts: {error}", file=sys.stderr)
         return 1
-    programs = (minio.PROGRAM.install, fake_gcs.PROGRAM.install, azurite.PACKAGE.install)
+    programs = (minio.PROGRAM.install, fake_gcs.PROGRAM.install, azurite.PACKAGE.install, seaweedfs.install)
     for install in (rck.install_jars, keycloak.install, *programs):
         try:
             install()

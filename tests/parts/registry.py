@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck
+from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck, seaweedfs
 from tests.parts.golang import GoProgram
 
 
@@ -82,6 +82,13 @@ def _find_go_program(name: str, program: GoProgram) -> Found | Missing:
     return Found(name, program.version, str(where))
 
 
+def _find_seaweedfs() -> Found | Missing:
+    program = seaweedfs.find()
+    if program is None:
+        return Missing("SeaweedFS", "it is not in .parts/", "make parts")
+    return Found("SeaweedFS", seaweedfs.version(), str(program))
+
+
 def _find_azurite() -> Found | Missing:
     words = azurite.PACKAGE.find()
     if words is None:
@@ -95,6 +102,7 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "rck": _find_rck,
     "keycloak": _find_keycloak,
     "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),
+    "seaweedfs": _find_seaweedfs,
     "azurite": _find_azurite,
     "fake_gcs": lambda: _find_go_program("fake-gcs-server", fake_gcs.PROGRAM),
 }

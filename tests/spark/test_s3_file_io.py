@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tests.parts import minio as part
 from tests.parts.minio import Minio
+from tests.parts.s3 import REGION
 
 
 def test_iceberg_writes_to_a_real_store(s3_spark: SparkSession, minio: Minio, bucket: str) -> None:
@@ -16,9 +16,9 @@ def test_iceberg_writes_to_a_real_store(s3_spark: SparkSession, minio: Minio, bu
         {
             "s3.endpoint": minio.endpoint,
             "s3.path-style-access": "true",
-            "s3.access-key-id": part.USER,
-            "s3.secret-access-key": part.PASSWORD,
-            "client.region": part.REGION,
+            "s3.access-key-id": minio.user,
+            "s3.secret-access-key": minio.password,
+            "client.region": REGION,
         }
     )
     try:

@@ -5,17 +5,92 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+from collections.abc import Callable
 
 import obstore
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from azure.storage.blob import ContainerClient, generate_container_sas
+from botocore.exceptions import ClientError
 from google.api_core.exceptions import PreconditionFailed
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import GCSStore
 
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
+from tests.parts.s3 import S3Server
+
+FOLDER_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
+            "Resource": "arn:aws:s3:::real-stores/wh/t1/*",
+        },
+        {
+            "Effect": "Allow",
+            "Action": "s3:ListBucket",
+            "Resource": "arn:aws:s3:::real-stores",
+            "Condition": {"StringLike": {"s3:prefix": "wh/t1/*"}},
+        },
+    ],
+}
+"""For the folder `wh/t1/`."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.part(name)) for name in ("minio", "seaweedfs")])
+def s3_server(request: pytest.FixtureRequest) -> S3Server:
+    """Each of the stores that speak S3."""
+    server: S3Server = request.getfixturevalue(request.param)
+    return server
+
+
+def test_stores_with_s3_hold_a_session_to_its_policy(s3_server: S3Server) -> None:
+    bucket = s3_server.create_bucket("real-stores")
+    keys = ["wh/t1/a", "wh/t10/a"]
+    for key in keys:
+        s3_server.client().put_object(Bucket=bucket, Key=key, Body=b"x")
+    session = s3_server.client("sts").assume_role(
+        RoleArn=s3_server.role_arn or "arn:of:any:role:here",
+        RoleSessionName="tests",
+        DurationSeconds=900,
+        Policy=json.dumps(FOLDER_POLICY),
+    )["Credentials"]
+    store = s3_server.client(
+        aws_access_key_id=session["AccessKeyId"],
+        aws_secret_access_key=session["SecretAccessKey"],
+        aws_session_token=session["SessionToken"],
+    )
+    assert store.get_object(Bucket=bucket, Key="wh/t1/a")["Body"].read() == b"x"
+    assert [found["Key"] for found in store.list_objects_v2(Bucket=bucket, Prefix="wh/t1/")["Contents"]] == ["wh/t1/a"]
+    refused: list[Callable[[], object]] = [
+        lambda: store.get_object(Bucket=bucket, Key="wh/t10/a"),
+        lambda: store.put_object(Bucket=bucket, Key="wh/t10/b", Body=b"x"),
+        lambda: store.delete_object(Bucket=bucket, Key="wh/t10/a"),
+        lambda: store.copy_object(Bucket=bucket, Key="wh/t1/b", CopySource=f"{bucket}/wh/t10/a"),
+        lambda: store.create_multipart_upload(Bucket=bucket, Key="wh/t10/b"),
+        lambda: store.list_objects_v2(Bucket=bucket, Prefix="wh/t10/"),
+        lambda: store.list_objects_v2(Bucket=bucket, Prefix="wh/t1"),
+        lambda: store.list_objects_v2(Bucket=bucket),
+    ]
+    for ask in refused:
+        with pytest.raises(ClientError) as told:
+            ask()
+        assert told.value.response["Error"]["Code"] == "AccessDenied"
+    told_of = store.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "wh/t10/a"}]})["Errors"]
+    assert [error["Code"] for error in told_of] == ["AccessDenied"]
+    assert s3_server.keys(bucket) == keys
+
+
+def test_stores_with_s3_put_only_where_nothing_is(s3_server: S3Server) -> None:
+    bucket = s3_server.create_bucket("real-stores-put")
+    store = s3_server.client()
+    store.put_object(Bucket=bucket, Key="a", Body=b"first", IfNoneMatch="*")
+    with pytest.raises(ClientError) as told:
+        store.put_object(Bucket=bucket, Key="a", Body=b"second", IfNoneMatch="*")
+    assert told.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
+    assert store.get_object(Bucket=bucket, Key="a")["Body"].read() == b"first"
 
 
 def test_azurite_keeps_what_is_there_and_refuses_a_wrong_key(azurite: Azurite) -> None:

@@ -1,0 +1,63 @@
+"""What every server with S3 and STS is to tests: clients, buckets, and how a warehouse on it is described."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import boto3
+from botocore.config import Config
+
+from tests.parts.relayed import RelayedServer
+
+REGION = "us-east-1"
+
+
+class S3Server(RelayedServer):
+    """A server of one region, `REGION`, with one user who may do everything."""
+
+    user: ClassVar[str]
+    password: ClassVar[str]
+    role_arn: ClassVar[str | None]
+    """The role to assume for temporary credentials; None where every role will do, and none."""
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.base_url}/"
+
+    def client(self, service: str = "s3", **credentials: str) -> Any:
+        """A boto3 client, of `user` unless `credentials` say otherwise (`aws_access_key_id`, ...)."""
+        own = {"aws_access_key_id": self.user, "aws_secret_access_key": self.password}
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}, parameter_validation=False),
+            **(credentials or own),
+        )
+
+    def create_bucket(self, name: str) -> str:
+        self.client().create_bucket(Bucket=name)
+        return name
+
+    def profile(self, bucket: str, key_prefix: str | None = None, **members: Any) -> dict[str, Any]:
+        """A storage profile of the management API for `bucket`."""
+        return {
+            "type": "s3", "bucket": bucket, "key-prefix": key_prefix, "region": REGION, "endpoint": self.endpoint,
+            "path-style-access": True, "flavor": "s3-compat", "sts-enabled": True, "sts-role-arn": self.role_arn,
+            **members,
+        }  # fmt: skip
+
+    @property
+    def credential(self) -> dict[str, str]:
+        """The storage credential of the management API that goes with a profile: that of `user`."""
+        return {
+            "type": "s3",
+            "credential-type": "access-key",
+            "access-key-id": self.user,
+            "secret-access-key": self.password,
+        }
+
+    def keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Every object's key, in order."""
+        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [each["Key"] for page in pages for each in page.get("Contents", [])]
