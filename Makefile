@@ -17,8 +17,8 @@ help: ## Show this list
 setup: python ## Make .venv with the server and Spark
 	@$(PYTHON) scripts/environment.py requirements.txt requirements-spark.txt
 
-demo: setup ## Serve a catalog, store and read real data through it with Spark, show what was stored, stop
-	@$(IN) manage.py demo $(ARGS)
+demo: setup ## Serve a catalog, store and read real data through it with Spark, stop (STORE=minio: on object storage)
+	@$(IN) manage.py demo $(if $(STORE),--store $(STORE)) $(ARGS)
 
 run: export ICEKEEPER__DATA_DIR ?= $(CURDIR)/.icekeeper
 run: export ICEKEEPER__LOCAL_STORAGE_ROOT ?= $(ICEKEEPER__DATA_DIR)/storage

@@ -166,6 +166,10 @@ class Settings(BaseModel):
     s3_enable_direct_system_credentials: bool = Field(
         default=False, description="Warehouses may use the AWS identity without assume-role-arn"
     )
+    skip_storage_validation: bool = Field(
+        default=False,
+        description="Take over storage profiles and credentials without trying them out on the store",
+    )
     s3_require_external_id_for_system_credentials: bool = Field(
         default=True, description="Warehouses that use the AWS identity must have an external-id"
     )

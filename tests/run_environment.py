@@ -38,6 +38,8 @@ class RunEnvironment:
         os.environ["DJANGO_SETTINGS_MODULE"] = "icekeeper.settings"
         os.environ["ICEKEEPER__DATA_DIR"] = str(self.home / "state")
         os.environ["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(self.storage_root)
+        # Most profiles of tests name stores that are not there. Servers of their own and the tests of validation ask.
+        os.environ["LAKEKEEPER__SKIP_STORAGE_VALIDATION"] = "true"
         if self.database == "postgres":
             self.postgres = Postgres().start()
             os.environ["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = self.postgres.url

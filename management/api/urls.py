@@ -47,6 +47,12 @@ from management.api.warehouse_changes import (
     WarehouseStorageView,
 )
 from management.api.warehouse_statistics import WarehouseStatisticsView
+from management.api.warehouse_validation import (
+    StorageAccessValidationView,
+    StorageCredentialValidationView,
+    StorageValidationView,
+    WarehouseCreationValidationView,
+)
 from management.api.warehouses import WarehousesView, WarehouseView
 from management.api.whoami import WhoamiView
 
@@ -70,6 +76,7 @@ urlpatterns = [
     path("v1/token/<str:token_id>/rotate", TokenRotationView.as_view(), name="token-rotation"),
     path("v1/warehouse", WarehousesView.as_view(), name="warehouses"),
     path("v1/warehouse/<str:warehouse_id>", WarehouseView.as_view(), name="warehouse"),
+    path("v1/warehouse-creation-validation", WarehouseCreationValidationView.as_view(), name="validate-warehouse"),
     path(f"{_WAREHOUSE}/rename", RenameWarehouseView.as_view(), name="rename-warehouse"),
     path(f"{_WAREHOUSE}/activate", ActivateWarehouseView.as_view(), name="activate-warehouse"),
     path(f"{_WAREHOUSE}/deactivate", DeactivateWarehouseView.as_view(), name="deactivate-warehouse"),
@@ -79,6 +86,13 @@ urlpatterns = [
     path(f"{_WAREHOUSE}/managed-by", WarehouseManagedByView.as_view(), name="warehouse-managed-by"),
     path(f"{_WAREHOUSE}/storage", WarehouseStorageView.as_view(), name="warehouse-storage"),
     path(f"{_WAREHOUSE}/storage-credential", WarehouseStorageCredentialView.as_view(), name="warehouse-credential"),
+    path(f"{_WAREHOUSE}/storage/validate-profile", StorageValidationView.as_view(), name="validate-storage"),
+    path(
+        f"{_WAREHOUSE}/storage/validate-credential",
+        StorageCredentialValidationView.as_view(),
+        name="validate-credential",
+    ),
+    path(f"{_WAREHOUSE}/storage/validate-access", StorageAccessValidationView.as_view(), name="validate-access"),
     path(f"{_WAREHOUSE}/statistics", WarehouseStatisticsView.as_view(), name="warehouse-statistics"),
     path(f"{_WAREHOUSE}/deleted-tabulars", DeletedTabularsView.as_view(), name="deleted-tabulars"),
     path(f"{_WAREHOUSE}/deleted-tabulars/undrop", UndropView.as_view(), name="undrop"),

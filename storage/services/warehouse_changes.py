@@ -39,24 +39,25 @@ def locked_for(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool =
     Raises `NoSuchWarehouse`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
     warehouse = _lock(warehouse_id, deletes=deletes)
-    _require_changeable(actor, action, warehouse)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk)
+    require_not_managed(actor, warehouse)
     return warehouse
 
 
 def look_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
-    """As `locked_for` without a transaction, before something is done that needs its time or leaves this server.
+    """The row of a warehouse, active or not, before something is done that needs its time or leaves this server.
 
-    The change itself looks again.
+    The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     if warehouse is None:
         raise no_such_warehouse(warehouse_id)
-    _require_changeable(actor, action, warehouse)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk)
     return warehouse
 
 
-def _require_changeable(actor: Actor, action: Can, warehouse: Warehouse) -> None:
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk)
+def require_not_managed(actor: Actor, warehouse: Warehouse) -> None:
+    """Raises `WarehouseManaged` (403) unless `actor` may change a warehouse that instance admins manage."""
     if warehouse.managed_by == Warehouse.ManagedBy.INSTANCE_ADMIN and not is_instance_admin(actor):
         raise WarehouseManaged(f"Warehouse {warehouse.name} is changed by instance admins only")
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
+from icekeeper.kernel.errors import Conflict
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
@@ -13,12 +14,69 @@ from storage.models import Warehouse
 from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
+from storage.secrets.credentials import stored_credential
 from storage.secrets.keeping import NewSecret, forget_secret, new_secret
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
-from storage.services.warehouse_changes import count_change, locked_for, look_for
+from storage.services.warehouse_changes import count_change, locked_for, look_for, require_not_managed
+from storage.validation.access import examine_store
+from storage.validation.examination import Check, Claim, Examination, Guard, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+
+
+class StorageChange:
+    """New storage for a warehouse that is there; what of it can be looked at before anything is written.
+
+    Without `storage_profile` the profile stays as it is. Raises `NoSuchWarehouse`, `Forbidden` at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: Actor,
+        warehouse_id: UUID,
+        storage_profile: dict[str, Any] | None,
+        storage_credential: dict[str, Any] | None,
+    ) -> None:
+        self._actor, self._documents = actor, (storage_profile, storage_credential)
+        self.seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        self.credential: Credential | None = None
+        self.profile: Profile | None = None
+
+    def examine(self, examination: Examination) -> None:
+        """The checks that ask nobody but the database."""
+        examination.check(Claim.PROFILE_WELL_FORMED, self._read)
+        examination.check(Claim.PROFILE_COMPATIBLE, self._follow, needs=(Claim.PROFILE_WELL_FORMED,))
+        examination.check(Claim.LOCATION_EXCLUSIVE, self._require_place, needs=(Claim.PROFILE_COMPATIBLE,))
+        examination.check(Claim.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
+
+    def examine_store(self, examination: Examination) -> None:
+        examine_store(examination, self.profile, self.credential)
+
+    def profile_for(self, warehouse: Warehouse) -> Profile:
+        """Of the warehouse as it is under the lock. Raises `Conflict` when another profile was examined."""
+        profile = self._profile_after(warehouse)
+        if profile != self.profile:
+            raise Conflict("The warehouse was changed meanwhile; try again")
+        return profile
+
+    def _read(self) -> None:
+        document, credential = self._documents
+        self.credential = read_new_credential(credential)
+        read_profile(self.seen.storage_profile if document is None else document, self.credential)
+
+    def _follow(self) -> None:
+        self.profile = self._profile_after(self.seen)
+
+    def _require_place(self) -> None:
+        if self.profile is not None:
+            require_free_place(self.profile, project_id=self.seen.project_id, owner=self.seen.pk)
+
+    def _profile_after(self, warehouse: Warehouse) -> Profile:
+        document = self._documents[0]
+        before = warehouse.storage_profile
+        return read_profile(before if document is None else document, self.credential, before=before)
 
 
 def update_storage(
@@ -31,31 +89,72 @@ def update_storage(
     """Replace the storage profile and the credential; without a credential the warehouse has none from now on.
 
     A profile without `storage-layout` keeps the one that is there. Raises `IncompatibleProfiles` (400) for another
-    type, `UpdateError` (400) when the files would have to move, and what `create_warehouse` raises of both.
+    type, `UpdateError` (400) when the files would have to move, `Conflict` (409) when somebody else changed it
+    meanwhile, and what `create_warehouse` raises of both.
     """
-    credential = read_new_credential(storage_credential)
-    seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-    read_profile(storage_profile, credential, before=seen.storage_profile)
-    with new_credential(credential) as secret, write_transaction():
-        lock_places()
-        warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-        profile = read_profile(storage_profile, credential, before=warehouse.storage_profile)
-        require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
-        _save(actor, warehouse, profile, credential, secret)
-    return warehouse
+    return _change(actor, warehouse_id, storage_profile, storage_credential)
 
 
 def update_storage_credential(
     *, actor: Actor, warehouse_id: UUID, storage_credential: dict[str, Any] | None
 ) -> Warehouse:
     """Replace the credential; None: the warehouse has none from now on. Raises as `update_storage`."""
-    credential = read_new_credential(storage_credential)
-    seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-    read_profile(seen.storage_profile, credential)
-    with new_credential(credential) as secret, write_transaction():
+    return _change(actor, warehouse_id, None, storage_credential)
+
+
+def _change(
+    actor: Actor, warehouse_id: UUID, document: dict[str, Any] | None, credential: dict[str, Any] | None
+) -> Warehouse:
+    change = StorageChange(
+        actor=actor, warehouse_id=warehouse_id, storage_profile=document, storage_credential=credential
+    )
+    guard = Guard()
+    change.examine(guard)
+    guard.require_passed()
+    change.examine_store(guard)
+    guard.require_passed()
+    with new_credential(change.credential) as secret, write_transaction():
+        lock_places()
         warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-        _save(actor, warehouse, read_profile(warehouse.storage_profile, credential), credential, secret)
+        profile = change.profile_for(warehouse)
+        require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
+        _save(actor, warehouse, profile, change.credential, secret)
     return warehouse
+
+
+def validate_storage(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    storage_profile: dict[str, Any] | None,
+    storage_credential: dict[str, Any] | None,
+) -> list[Check]:
+    """How `update_storage` would fare, or without `storage_profile` `update_storage_credential`; nothing is changed."""
+    report = Report()
+    change = StorageChange(
+        actor=actor,
+        warehouse_id=warehouse_id,
+        storage_profile=storage_profile,
+        storage_credential=storage_credential,
+    )
+    change.examine(report)
+    change.examine_store(report)
+    return report.checks()
+
+
+def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[Check]:
+    """Whether the storage of a warehouse still does what it must, as the warehouse is."""
+    warehouse = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+    return access_checks(warehouse)
+
+
+def access_checks(warehouse: Warehouse) -> list[Check]:
+    """As `validate_access`, for who has the warehouse in hand."""
+    report = Report()
+    credential = stored_credential(warehouse.secret_id)
+    profile = report.check(Claim.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
+    examine_store(report, profile, credential)
+    return report.checks()
 
 
 def read_new_credential(document: dict[str, Any] | None) -> Credential | None:

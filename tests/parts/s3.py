@@ -57,6 +57,13 @@ class S3Server(RelayedServer):
             "secret-access-key": self.password,
         }
 
+    def storage(self, bucket: str, key_prefix: str | None = None, **members: Any) -> dict[str, Any]:
+        """Profile and credential as members of a request that makes a warehouse."""
+        return {
+            "storage-profile": self.profile(bucket, key_prefix, **members),
+            "storage-credential": self.credential,
+        }
+
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
         """Every object's key, in order."""
         pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)

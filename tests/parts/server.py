@@ -144,7 +144,11 @@ class CatalogServer:
         """
         profile = {"type": "local", "path": str(self.storage_root / name)}
         profile |= {option.replace("_", "-"): value for option, value in options.items()}
-        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, "storage-profile": profile}, token)
+        return self.create_warehouse_on(name, {"storage-profile": profile}, token=token)
+
+    def create_warehouse_on(self, name: str, storage: Mapping[str, Any], *, token: str | None = None) -> str:
+        """As `create_warehouse`, with `storage-profile` and `storage-credential` of any store."""
+        answer = self._post("/management/v1/warehouse", {"warehouse-name": name, **storage}, token)
         self.warehouse = name
         self.warehouse_id = answer.get("warehouse-id") or answer["id"]
         return self.warehouse_id

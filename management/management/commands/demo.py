@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,8 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from management.management.demo_stores import STORES, DemoStore, free_port
 
 WAREHOUSE = "demo"
 START_SECONDS = 60
@@ -30,11 +31,15 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--store", choices=list(STORES), default="local",
+            help="where the tables are: in a folder, or in a MinIO that is started for the demo",
+        )  # fmt: skip
         parser.add_argument("--keep", action="store_true", help="keep the temporary folder with state, data and log")
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder = Path(tempfile.mkdtemp(prefix="icekeeper-demo-")).resolve()
-        demo = Demo(folder)
+        demo = Demo(folder, STORES[options["store"]](folder))
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             demo.run(say=self.stdout.write)
@@ -42,6 +47,7 @@ class Command(BaseCommand):
             raise CommandError("demo: interrupted") from None
         finally:
             demo.stop_server()
+            demo.store.stop()
             if options["keep"]:
                 self.stdout.write(f"State, data and log are in {folder}")
             else:
@@ -51,9 +57,9 @@ class Command(BaseCommand):
 class Demo:
     """One run in `folder`, on a free port; every step is a process of its own, as an operator would start it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = _free_port()
+    def __init__(self, folder: Path, store: DemoStore) -> None:
+        self.folder, self.store = folder, store
+        self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.log = folder / "server.log"
         self.server: subprocess.Popen[bytes] | None = None
@@ -67,7 +73,7 @@ class Demo:
 
     def run(self, *, say: Any) -> None:
         started = time.monotonic()
-        (self.folder / "warehouses").mkdir()
+        self.store.start()
         self._manage("migrate", "--verbosity", "0")
         self._manage("bootstrap")
         self.start_server()
@@ -78,6 +84,7 @@ class Demo:
         self.start_server()
         say("The server was restarted.")
         self._spark("verify")
+        say(f"Tables:   {self.store.told()}")
         say(f"Catalog:  {self.address}/catalog  (warehouse {WAREHOUSE})")
         say(f"API docs: {self.address}/swagger-ui")
         self.stop_server()
@@ -111,7 +118,7 @@ class Demo:
         self._run(f"manage.py {arguments[0]}", [sys.executable, "manage.py", *arguments])
 
     def _spark(self, step: str) -> None:
-        place = ["--catalog-uri", f"{self.address}/catalog", "--warehouse", WAREHOUSE]
+        place = ["--catalog-uri", f"{self.address}/catalog", "--warehouse", WAREHOUSE, *self.store.spark_arguments]
         self._run(f"the Spark pipeline ({step})", [sys.executable, "-m", "tasks.spark.demo", step, *place])
 
     def _run(self, what: str, command: list[str]) -> None:
@@ -127,19 +134,12 @@ class Demo:
             return False
 
     def _create_warehouse(self) -> None:
-        profile = {"type": "local", "path": str(self.folder / "warehouses" / WAREHOUSE)}
         request = urllib.request.Request(  # noqa: S310
             f"{self.address}/management/v1/warehouse",
-            data=json.dumps({"warehouse-name": WAREHOUSE, "storage-profile": profile}).encode(),
+            data=json.dumps({"warehouse-name": WAREHOUSE, **self.store.storage()}).encode(),
             headers={"Content-Type": "application/json"},
         )
         try:
             urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
         except urllib.error.URLError as error:
             raise CommandError(f"demo: the warehouse could not be made: {error}") from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

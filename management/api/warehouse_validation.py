@@ -1,0 +1,154 @@
+"""Trials of storage that change nothing: of a warehouse to be, of a change, of a warehouse as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from icekeeper.kernel.ids import new_id
+from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
+from management.api.warehouse_shapes import (
+    CreateWarehouseRequest,
+    UpdateStorageCredentialRequest,
+    UpdateStorageRequest,
+)
+from management.api.warehouses import TAGS
+from storage.models import Warehouse
+from storage.services.warehouse_drafts import validate_new_warehouse
+from storage.services.warehouse_storage import validate_access, validate_storage
+from storage.validation.examination import Check, Claim, Status
+
+OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
+
+
+class CheckError(KebabSerializer):
+    message = Text()
+    type = Text(help_text="As the request itself would be refused with")
+    code = serializers.IntegerField(help_text="Its HTTP status")
+    stack = serializers.ListField(child=Text())
+
+
+class CheckResponse(KebabSerializer):
+    name = serializers.ChoiceField(list(Claim), help_text="What is true when the check is passed")
+    status = serializers.ChoiceField(list(Status))
+    duration_ms = serializers.IntegerField(allow_null=True, required=False, help_text="Unless it was skipped")
+    reason = Text(allow_null=True, required=False, help_text="Why it was skipped")
+    error = CheckError(allow_null=True, required=False, help_text="What it failed with")
+
+
+class ValidationResponse(KebabSerializer):
+    """Every check in the order in which they are made, whatever became of it."""
+
+    valid = serializers.BooleanField(help_text="Whether no check failed; a skipped one proves nothing")
+    checks = CheckResponse(many=True)
+
+
+class WarehouseCreationValidationView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="validate_warehouse",
+        tags=TAGS,
+        summary="Try out what a new warehouse would be made of, and make none",
+        description=f"Needs the right to make one. {OUTCOME}",
+        parameters=[PROJECT_HEADER],
+        request=CreateWarehouseRequest,
+        responses=answers({200: ValidationResponse}, PROJECT_REFUSALS),
+    )
+    def post(self, request: Request) -> Response:
+        body = self.body(CreateWarehouseRequest)
+        checks = validate_new_warehouse(
+            actor=self.actor,
+            project=self.project(body.get("project_id")),
+            name=body["warehouse_name"],
+            storage_profile=body["storage_profile"],
+            storage_credential=body.get("storage_credential"),
+            delete_profile=body.get("delete_profile"),
+            allowed_format_versions=body.get("allowed_format_versions"),
+            default_format_version=body.get("default_format_version"),
+            managed_by=body.get("managed_by") or Warehouse.ManagedBy.SELF_MANAGED,
+        )
+        return _report(checks)
+
+
+class StorageValidationView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="validate_storage_profile",
+        tags=TAGS,
+        summary="Try out a storage profile and its credential in the place of the warehouse's, and change nothing",
+        description=f"Needs the right to change them. {OUTCOME}",
+        parameters=[WAREHOUSE_ID],
+        request=UpdateStorageRequest,
+        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+    )
+    def post(self, request: Request, warehouse_id: str) -> Response:
+        body = self.body(UpdateStorageRequest)
+        checks = validate_storage(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            storage_profile=body["storage_profile"],
+            storage_credential=body.get("storage_credential"),
+        )
+        return _report(checks)
+
+
+class StorageCredentialValidationView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="validate_storage_credential",
+        tags=TAGS,
+        summary="Try out a credential in the place of the warehouse's, and change nothing",
+        description=f"Needs the right to change it. {OUTCOME}",
+        parameters=[WAREHOUSE_ID],
+        request=UpdateStorageCredentialRequest,
+        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+    )
+    def post(self, request: Request, warehouse_id: str) -> Response:
+        body = self.body(UpdateStorageCredentialRequest)
+        checks = validate_storage(
+            actor=self.actor,
+            warehouse_id=self.warehouse_id,
+            storage_profile=None,
+            storage_credential=body.get("new_storage_credential"),
+        )
+        return _report(checks)
+
+
+class StorageAccessValidationView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="validate_storage_access",
+        tags=TAGS,
+        summary="Try out whether the warehouse's storage still works as it is",
+        description=f"Needs the right to change it. {OUTCOME}",
+        parameters=[WAREHOUSE_ID],
+        request=None,
+        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}, has_body=False),
+    )
+    def post(self, request: Request, warehouse_id: str) -> Response:
+        return _report(validate_access(actor=self.actor, warehouse_id=self.warehouse_id))
+
+
+def _report(checks: list[Check]) -> Response:
+    is_valid = all(check.status != Status.FAILED for check in checks)
+    return Response({"valid": is_valid, "checks": [_json(check) for check in checks]})
+
+
+def _json(check: Check) -> dict[str, Any]:
+    answer: dict[str, Any] = {"name": check.claim.value, "status": check.status.value}
+    if check.milliseconds is not None:
+        answer["duration-ms"] = check.milliseconds
+    if check.reason is not None:
+        answer["reason"] = check.reason
+    if check.error is not None:
+        answer["error"] = check.error.envelope(error_id=str(new_id()))["error"]
+    return answer

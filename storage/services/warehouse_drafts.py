@@ -1,0 +1,120 @@
+"""Warehouses that are asked for and not there yet: what of a request can be looked at before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
+from storage.credentials.credential import Credential
+from storage.io.stores import made_base
+from storage.models import Warehouse
+from storage.profiles.kinds import read_profile
+from storage.profiles.place import place_of
+from storage.profiles.profile import Profile
+from storage.services.occupancy import require_free_name, require_free_place
+from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
+from storage.services.warehouse_storage import read_new_credential
+from storage.validation.access import examine_store
+from storage.validation.examination import Check, Claim, Examination, Report
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.instance_admins import require_instance_admin
+from tenancy.authz.port import require
+from tenancy.models import Project, Securable
+
+
+class WarehouseDraft:
+    """A row that is filled by the checks of an examination, and the profile and credential that it is about.
+
+    Arguments are as of `storage.services.warehouses.create_warehouse`. Raises `Forbidden` and `BadRequest` (for the
+    delete profile) at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        actor: Actor,
+        project: Project,
+        name: str,
+        storage_profile: dict[str, Any],
+        storage_credential: dict[str, Any] | None,
+        delete_profile: dict[str, Any] | None,
+        allowed_format_versions: list[int] | None,
+        default_format_version: int | None,
+        managed_by: str,
+    ) -> None:
+        require(actor, Can.CREATE_WAREHOUSE, Securable.Type.PROJECT, project.pk)
+        self._actor, self._name = actor, name
+        self._storage = storage_profile, storage_credential
+        self._policy = allowed_format_versions, default_format_version
+        self.credential: Credential | None = None
+        self.profile: Profile | None = None
+        self.warehouse = Warehouse(
+            id=new_id(), project=project, managed_by=managed_by, delete_profile=checked_delete_profile(delete_profile)
+        )
+
+    def examine(self, examination: Examination) -> None:
+        """The checks that ask nobody but the database."""
+        examination.check(Claim.PROFILE_WELL_FORMED, self._read_storage)
+        examination.check(Claim.WAREHOUSE_NAME_VALID, self._read_name)
+        examination.check(Claim.LOCATION_EXCLUSIVE, self.require_free_place, needs=(Claim.PROFILE_WELL_FORMED,))
+        examination.check(Claim.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
+        examination.check(Claim.MANAGED_BY_ALLOWED, self._require_permitted)
+
+    def examine_store(self, examination: Examination) -> None:
+        examine_store(examination, self.profile, self.credential)
+
+    def require_free_name(self) -> None:
+        """Raises `WarehouseExists` (409)."""
+        require_free_name(self.warehouse.project_id, self.warehouse.name)
+
+    def require_free_place(self) -> None:
+        """Raises `WarehouseOverlap` (400)."""
+        if self.profile is not None:
+            require_free_place(self.profile, project_id=self.warehouse.project_id, owner=self.warehouse.pk)
+
+    def _read_storage(self) -> None:
+        document, credential = self._storage
+        self.credential = read_new_credential(credential)
+        self.profile = read_profile(document, self.credential)
+        self.warehouse.storage_profile, self.warehouse.location = self.profile.as_json(), self.profile.location
+        self.warehouse.place = place_of(self.warehouse.storage_profile, self.warehouse.location)
+
+    def _read_name(self) -> None:
+        self.warehouse.name = checked_warehouse_name(self._name)
+        self.warehouse.name_key = name_key(self.warehouse.name)
+        self.require_free_name()
+
+    def _read_policy(self) -> None:
+        policy = checked_format_policy(*self._policy)
+        self.warehouse.allowed_format_versions, self.warehouse.default_format_version = policy
+
+    def _require_permitted(self) -> None:
+        if self.warehouse.managed_by != Warehouse.ManagedBy.SELF_MANAGED:
+            require_instance_admin(self._actor)
+
+
+def validate_new_warehouse(**asked: Any) -> list[Check]:
+    """How a warehouse would fare that is asked for as from `create_warehouse`; none is made, nothing is left behind."""
+    draft, report = WarehouseDraft(**asked), Report()
+    draft.examine(report)
+    with _no_lasting_base(draft):
+        draft.examine_store(report)
+    return report.checks()
+
+
+class _IsTakenAway(Exception):
+    """Ends the time for which a folder is there."""
+
+
+@contextmanager
+def _no_lasting_base(draft: WarehouseDraft) -> Iterator[None]:
+    if draft.profile is None:
+        yield
+        return
+    with suppress(_IsTakenAway), made_base(draft.profile.as_json(), draft.profile.location):
+        yield
+        raise _IsTakenAway

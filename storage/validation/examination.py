@@ -1,0 +1,134 @@
+"""What is looked at before a warehouse is made or its storage changed: check by check, each a claim with a name.
+
+The names are wire identifiers of the management API, and their order is that in which they are looked at.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from icekeeper.kernel.errors import CatalogError
+
+T = TypeVar("T")
+
+NOT_ATTEMPTED: Final = "Not attempted: a prerequisite check failed."
+NOT_CONCERNED: Final = "Not concerned by this request."
+
+
+class Claim(StrEnum):
+    """What a check is passed for."""
+
+    PROFILE_WELL_FORMED = "profile-well-formed"
+    PROFILE_COMPATIBLE = "profile-compatible"
+    WAREHOUSE_NAME_VALID = "warehouse-name-valid"
+    LOCATION_EXCLUSIVE = "location-exclusive"
+    SPEC_MUTABLE = "spec-mutable"
+    FORMAT_VERSION_POLICY_CONSISTENT = "format-version-policy-consistent"
+    MANAGED_BY_ALLOWED = "managed-by-allowed"
+    STORAGE_CLIENT_INITIALIZED = "storage-client-initialized"
+    LAKEKEEPER_READ_WRITE = "lakekeeper-read-write"
+    VENDED_CREDENTIALS_ISSUED = "vended-credentials-issued"
+    VENDED_CREDENTIALS_READ_WRITE = "vended-credentials-read-write"
+    VENDED_CREDENTIALS_SCOPE_ENFORCED = "vended-credentials-scope-enforced"
+    CLEANUP = "cleanup"
+
+
+OF_THE_STORE: Final = tuple(Claim)[tuple(Claim).index(Claim.STORAGE_CLIENT_INITIALIZED) :]
+"""The checks that ask the store, and say so where they are told alone."""
+
+
+class Status(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`milliseconds` of one that was made, `reason` of one that was skipped, `error` of one that failed."""
+
+    claim: Claim
+    status: Status
+    milliseconds: int | None = None
+    reason: str | None = None
+    error: CatalogError | None = None
+
+
+class StorageValidationFailed(CatalogError):
+    """The first check of the store that failed, with the type and status of what it failed with."""
+
+    def __init__(self, claim: Claim, error: CatalogError) -> None:
+        super().__init__(f"Storage validation failed [{claim}]: {error.message}")
+        self.status, self.wire_type = error.status, error.wire_type  # type: ignore[misc]  # of the cause
+        self.retry_after = error.retry_after  # type: ignore[misc]
+
+
+class Examination(ABC):
+    """Makes checks and remembers how they went."""
+
+    def __init__(self) -> None:
+        self._made: dict[Claim, Check] = {}
+
+    def check(self, claim: Claim, look: Callable[[], T], *, needs: tuple[Claim, ...] = ()) -> T | None:
+        """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
+        if not self._may_look(needs):
+            self.skip(claim, NOT_ATTEMPTED)
+            return None
+        return self.check_always(claim, look)
+
+    def check_always(self, claim: Claim, look: Callable[[], T]) -> T | None:
+        """As `check`, whatever happened before."""
+        began = time.monotonic()
+        try:
+            found = look()
+        except CatalogError as error:
+            self._made[claim] = Check(claim, Status.FAILED, _since(began), error=error)
+            return None
+        self._made[claim] = Check(claim, Status.PASSED, _since(began))
+        return found
+
+    def skip(self, claim: Claim, reason: str) -> None:
+        self._made[claim] = Check(claim, Status.SKIPPED, reason=reason)
+
+    def has_passed(self, claim: Claim) -> bool:
+        return claim in self._made and self._made[claim].status == Status.PASSED
+
+    def failed(self) -> list[Check]:
+        """In the order in which they were made."""
+        return [check for check in self._made.values() if check.status == Status.FAILED]
+
+    @abstractmethod
+    def _may_look(self, needs: tuple[Claim, ...]) -> bool: ...
+
+
+class Report(Examination):
+    """Looks at everything that can be looked at, whatever else failed."""
+
+    def checks(self) -> list[Check]:
+        """All of them in their order, also those that were never come to."""
+        return [self._made.get(claim, Check(claim, Status.SKIPPED, reason=NOT_CONCERNED)) for claim in Claim]
+
+    def _may_look(self, needs: tuple[Claim, ...]) -> bool:
+        return all(self.has_passed(claim) for claim in needs)
+
+
+class Guard(Examination):
+    """Looks no further once something failed: for requests that do what they ask for, or nothing."""
+
+    def require_passed(self) -> None:
+        """Raises what the first check failed with: as it is, or as `StorageValidationFailed` if the store was asked."""
+        for check in self.failed():
+            if check.error is not None:
+                raise StorageValidationFailed(check.claim, check.error) if check.claim in OF_THE_STORE else check.error
+
+    def _may_look(self, needs: tuple[Claim, ...]) -> bool:
+        return not self.failed()
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

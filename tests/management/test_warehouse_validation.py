@@ -1,0 +1,196 @@
+"""Storage is tried out before it is taken over: check by check, on a real MinIO, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from storage.models import Secret, Warehouse
+from storage.validation.access import NO_VENDING, NOT_ASKED
+from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, Claim
+from tests.fingerprint import Fingerprint
+from tests.management.asking import keep_secrets, use_settings
+from tests.parts.minio import Minio
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+STORE = [claim.value for claim in tuple(Claim)[7:]]
+VENDING = [claim.value for claim in Claim if claim.value.startswith("vended")]
+
+
+@pytest.fixture(autouse=True)
+def _stores_are_asked(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=False)
+
+
+def outcomes(answer: Answer) -> dict[str, str]:
+    """What became of each check, in their order; all are told."""
+    assert answer.status == 200, answer.body
+    told = answer.json()
+    assert [each["name"] for each in told["checks"]] == [claim.value for claim in Claim]
+    assert told["valid"] is all(each["status"] != "failed" for each in told["checks"])
+    for each in told["checks"]:
+        extra = {"passed": {"duration-ms"}, "failed": {"duration-ms", "error"}, "skipped": {"reason"}}[each["status"]]
+        assert set(each) == {"name", "status", *extra}
+    return {each["name"]: each.get("reason") or each["status"] for each in told["checks"]}
+
+
+def error_of(answer: Answer, name: str) -> dict[str, Any]:
+    (error,) = [each["error"] for each in answer.json()["checks"] if each["name"] == name]
+    return dict(error)
+
+
+def asked(minio: Minio, bucket: str, **members: Any) -> dict[str, Any]:
+    return {"warehouse-name": "wh", **minio.storage(bucket, "a/b", **members)}
+
+
+def validate(body: dict[str, Any]) -> Answer:
+    return api.post("/warehouse-creation-validation", body)
+
+
+def limited(minio: Minio, bucket: str, *actions: str) -> dict[str, str]:
+    """A credential that may do these things in the bucket and nothing else; MinIO lends it as a service account."""
+    return minio.add_user(bucket, *actions)
+
+
+def test_what_works_is_valid_and_leaves_nothing(
+    minio: Minio, bucket: str, everything: Callable[[], Fingerprint]
+) -> None:
+    before = everything()
+    found = outcomes(validate(asked(minio, bucket)))
+    not_concerned = {"profile-compatible": NOT_CONCERNED, "spec-mutable": NOT_CONCERNED}
+    assert found == dict.fromkeys(found, "passed") | not_concerned
+    assert minio.keys(bucket) == []
+    assert everything() == before
+
+
+def test_a_warehouse_is_made_on_what_works(minio: Minio, bucket: str) -> None:
+    made = api.post("/warehouse", asked(minio, bucket))
+    assert made.status == 201, made.body
+    assert minio.keys(bucket) == []
+    own = f"/warehouse/{made.json()['id']}/storage"
+    for answer in (
+        api.post(f"{own}/validate-access"),
+        api.post(f"{own}/validate-profile", minio.storage(bucket, "a/b")),
+        api.post(f"{own}/validate-credential", {"new-storage-credential": minio.credential}),
+    ):
+        found = outcomes(answer)
+        assert {found[name] for name in STORE} == {"passed"}
+    assert minio.keys(bucket) == []
+
+
+def test_without_vending_its_checks_are_skipped(minio: Minio, bucket: str) -> None:
+    found = outcomes(validate(asked(minio, bucket, **{"sts-enabled": False})))
+    assert [found[name] for name in VENDING] == [NO_VENDING] * 3
+    assert found["lakekeeper-read-write"] == found["cleanup"] == "passed"
+
+
+def test_all_that_is_wrong_is_told_at_once(minio: Minio, bucket: str, storage_root: Path) -> None:
+    assert api.post("/warehouse", asked(minio, bucket)).status == 201
+    body = asked(minio, bucket) | {"allowed-format-versions": [1], "default-format-version": 2}
+    answer = validate(body | {"managed-by": "instance-admin"})
+    failed = {name for name, outcome in outcomes(answer).items() if outcome == "failed"}
+    assert failed == {
+        "warehouse-name-valid",
+        "location-exclusive",
+        "format-version-policy-consistent",
+        "managed-by-allowed",
+    }
+    assert error_of(answer, "warehouse-name-valid")["type"] == "WarehouseAlreadyExists"
+    assert error_of(answer, "location-exclusive")["code"] == 400
+    assert api.post("/warehouse", body).refused(409, "WarehouseAlreadyExists")
+
+
+def test_a_profile_that_cannot_be_read_stops_what_needs_it(minio: Minio, bucket: str) -> None:
+    answer = validate(asked(minio, bucket, bucket="NO"))
+    found = outcomes(answer)
+    assert error_of(answer, "profile-well-formed")["type"] == "Invalidbucket"
+    assert {found[name] for name in ("location-exclusive", *STORE)} == {NOT_ATTEMPTED}
+    assert found["warehouse-name-valid"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "wire_type"),
+    [
+        ({"secret-access-key": "wrong-secret"}, 412, "PermissionDenied"),
+        ({"access-key-id": "nobody"}, 412, "PermissionDenied"),
+    ],
+)
+def test_a_wrong_key_is_refused(
+    minio: Minio, bucket: str, wrong: dict[str, str], status: int, wire_type: str, everything: Callable[[], Fingerprint]
+) -> None:
+    body = asked(minio, bucket)
+    body["storage-credential"] |= wrong
+    before = everything()
+    answer = validate(body)
+    assert outcomes(answer)["lakekeeper-read-write"] == "failed"
+    assert error_of(answer, "lakekeeper-read-write")["type"] == wire_type
+    assert api.post("/warehouse", body).refused(
+        status, wire_type, "Storage validation failed [lakekeeper-read-write]: "
+    )
+    assert "wrong-secret" not in answer.text
+    assert everything() == before
+    assert not Secret.objects.exists()
+
+
+def test_a_bucket_that_is_not_there_is_refused(minio: Minio) -> None:
+    body = asked(minio, "there-is-none")
+    assert outcomes(validate(body))["lakekeeper-read-write"] == "failed"
+    answer = api.post("/warehouse", body)
+    assert answer.status == 412
+    assert "[lakekeeper-read-write]: The bucket of" in answer.json()["error"]["message"]
+    assert not Warehouse.objects.exists()
+
+
+def test_a_store_that_is_away_is_told_and_can_be_tried_again(minio: Minio, bucket: str) -> None:
+    with minio.relay.refusing():
+        answer = api.post("/warehouse", asked(minio, bucket))
+        assert answer.refused(503, "StorageUnavailableException", "Storage validation failed [")
+        assert answer.headers["Retry-After"]
+    assert api.post("/warehouse", asked(minio, bucket)).status == 201
+
+
+def test_an_update_is_tried_out(minio: Minio, bucket: str) -> None:
+    made = api.post("/warehouse", asked(minio, bucket)).json()
+    own = f"/warehouse/{made['id']}"
+    wrong = minio.credential | {"secret-access-key": "wrong"}
+    refused = api.post(f"{own}/storage-credential", {"new-storage-credential": wrong})
+    assert refused.refused(412, "PermissionDenied", "Storage validation failed [lakekeeper-read-write]: ")
+    storage = minio.storage(bucket, "a/b") | {"storage-credential": wrong}
+    assert api.post(f"{own}/storage", storage).refused(412, "PermissionDenied")
+    moved = api.post(f"{own}/storage/validate-profile", minio.storage(bucket, "a/c"))
+    found = outcomes(moved)
+    assert found["profile-compatible"] == "failed"
+    assert {found[name] for name in ("location-exclusive", *STORE)} == {NOT_ATTEMPTED}
+    assert Warehouse.objects.get().version == 1
+    assert api.post(f"{own}/storage", minio.storage(bucket, "a/b")).status == 200
+
+
+def test_who_is_told_not_to_ask_does_not(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, skip_storage_validation=True)
+    with minio.relay.refusing():
+        found = outcomes(validate(asked(minio, bucket)))
+        assert {found[name] for name in STORE} == {NOT_ASKED}
+        assert api.post("/warehouse", asked(minio, bucket)).status == 201
+
+
+def test_a_local_folder_is_tried_out_and_taken_away(storage_root: Path) -> None:
+    body = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": str(storage_root / "new")}}
+    found = outcomes(validate(body))
+    assert [found[name] for name in STORE] == ["passed", "passed", NO_VENDING, NO_VENDING, NO_VENDING, "passed"]
+    assert not (storage_root / "new").exists()
+    assert api.post("/warehouse", body).status == 201
+    assert list((storage_root / "new").iterdir()) == []
+
+
+def test_validation_needs_a_warehouse(minio: Minio) -> None:
+    own = "/warehouse/00000000-0000-0000-0000-000000000009/storage"
+    assert api.post(f"{own}/validate-access").refused(404, "NoSuchWarehouseException")
+    assert settings.ICEKEEPER.skip_storage_validation is False
