@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from icekeeper.endpoint_patterns import EndpointList
 from icekeeper.setting_values import BoundedDuration, Duration, ShortDuration
 
 
@@ -51,6 +52,15 @@ class StorageSettings(BaseModel):
     ca_bundle: Path | None = Field(
         None, description="PEM file of certificate authorities for object stores, in place of the machine's own"
     )
+    allowed_endpoints: EndpointList | None = Field(
+        None,
+        description="Servers that warehouses may be at and get credentials from: hosts, `*.example.com`, "
+        "`https://minio.example.com:9000`; unset, any but those that never are; an empty list, none",
+    )
+    allow_private_endpoints: bool = Field(
+        default=True, description="Warehouses may be at private and loopback addresses"
+    )
+    allow_http_endpoints: bool = Field(default=True, description="Warehouses may be at http addresses")
 
 
 class VendedCacheSettings(BaseModel):

@@ -14,6 +14,7 @@ from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
+from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile
 from storage.profiles.place import overlap, place_of
 from storage.profiles.profile import Profile
@@ -132,7 +133,9 @@ class _Planning:
         try:
             credential = resolved(entry.storage_credential, f"{path}.storage-credential")
             read_declared_profile(entry.storage_profile, None)
-            profile = read_profile(entry.storage_profile, read_new_credential(credential))
+            wanted = read_new_credential(credential)
+            profile = read_profile(entry.storage_profile, wanted)
+            require_acceptable_addresses(profile, wanted)
             require_free_place(profile, project_id=entry.project)
         except WarehouseOverlap as refusal:
             self.problems.append(f"{path}: {refusal.message}")

@@ -9,13 +9,16 @@ from typing import Any, Final
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
 from django.conf import settings
 
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.endpoints import require_permitted_address
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.io.port import StoreUnavailable
+from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
 
 OWN_SESSION: Final = "lakekeeper-assume-role"
@@ -56,7 +59,8 @@ def assume_role(
 ) -> Keys:
     """Temporary keys of a role, asked for with the base credential; `more` are parameters of AssumeRole.
 
-    Without `role_arn` none is sent: MinIO then lends the caller's own rights. Raises as `own_keys`.
+    Without `role_arn` none is sent: MinIO then lends the caller's own rights. Raises as `own_keys`, and
+    `EndpointNotPermitted` (400).
     """
     asked: dict[str, Any] = {"RoleSessionName": session_name, **more}
     if role_arn is not None:
@@ -66,8 +70,11 @@ def assume_role(
     external_id = getattr(credential, "external_id", None)
     if external_id is not None:
         asked["ExternalId"] = external_id.get_secret_value()
+    address = sts_address(profile)
+    if address is not None:
+        require_permitted_address(address, "sts-endpoint")
     try:
-        answer = _sts(_sts_endpoint(profile), profile.region, base_keys(credential)).assume_role(**asked)
+        answer = _sts(address, profile.region, base_keys(credential)).assume_role(**asked)
         lent = answer["Credentials"]
     except ClientError as refusal:
         code = str(refusal.response.get("Error", {}).get("Code", ""))[:100]
@@ -77,7 +84,7 @@ def assume_role(
         raise CredentialNotIssued(f"The token service of the storage refused temporary credentials: {code}") from None
     except BotoCoreError as error:
         raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
-    except KeyError:
+    except (KeyError, ResponseParserError):  # with what was answered in its text, which is nobody's business
         raise CredentialNotIssued("The token service of the storage answered without credentials") from None
     return Keys(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], _utc(lent["Expiration"]))
 
@@ -86,13 +93,6 @@ def _utc(at: Any) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise CredentialNotIssued("The token service of the storage answered without an expiration")
     return at
-
-
-def _sts_endpoint(profile: S3Profile) -> str | None:
-    """None: that of AWS in the profile's region."""
-    if profile.sts_endpoint is not None:
-        return profile.sts_endpoint
-    return profile.endpoint if profile.flavor == "s3-compat" else None
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,11 @@ def is_of_aws(host: str) -> bool:
     return _AWS.fullmatch(host.lower().rstrip(".")) is not None
 
 
+def aws_address(service: str, region: str) -> str:
+    """Of a service of AWS in a region."""
+    return f"https://{service}.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}/"
+
+
 def store_at(address: str | None, bucket: str) -> str | None:
     """One text for all addresses of the store that `bucket` is asked for at; None for AWS.
 

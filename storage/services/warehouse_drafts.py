@@ -11,6 +11,7 @@ from icekeeper.kernel.names import name_key
 from storage.credentials.credential import Credential
 from storage.io.stores import made_base
 from storage.models import Warehouse
+from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
@@ -79,8 +80,10 @@ class WarehouseDraft:
     def _read_storage(self) -> None:
         document, credential = self._storage
         self.credential = read_new_credential(credential)
-        self.profile = read_profile(document, self.credential)
-        self.warehouse.storage_profile, self.warehouse.location = self.profile.as_json(), self.profile.location
+        profile = read_profile(document, self.credential)
+        require_acceptable_addresses(profile, self.credential)
+        self.profile = profile
+        self.warehouse.storage_profile, self.warehouse.location = profile.as_json(), profile.location
         self.warehouse.place = place_of(self.warehouse.storage_profile, self.warehouse.location)
 
     def _read_name(self) -> None:

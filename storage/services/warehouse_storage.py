@@ -11,6 +11,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.models import Warehouse
+from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
@@ -64,7 +65,8 @@ class StorageChange:
     def _read(self) -> None:
         document, credential = self._documents
         self.credential = read_new_credential(credential)
-        read_profile(self.seen.storage_profile if document is None else document, self.credential)
+        proposed = read_profile(self.seen.storage_profile if document is None else document, self.credential)
+        require_acceptable_addresses(proposed, self.credential)
 
     def _follow(self) -> None:
         self.profile = self._profile_after(self.seen)

@@ -41,7 +41,8 @@ def create_warehouse(
 
     Raises `WarehouseExists` (409) for a taken name, `WarehouseOverlap` (400) when its location is in,
     around or equal to another warehouse's, `BadRequest` for a wrong name, profile, credential, delete profile or
-    format policy, `SecretStoreNotConfigured` (412), `InstanceAdminRequired` (403) for a managed one, and `StorageValidationFailed`.
+    format policy, `SecretStoreNotConfigured` (412), `InstanceAdminRequired` (403) for a managed
+    one, and `StorageValidationFailed`.
     """
     draft = WarehouseDraft(
         actor=actor,

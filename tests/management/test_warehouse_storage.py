@@ -28,6 +28,7 @@ in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 api = ApiClient("/management/v1")
 CANARY = "canary-7f3a"
+URIS = ("token_uri", "auth_uri")
 NEW_KEY = KEY | {"secret-access-key": "another-secret"}
 
 
@@ -217,12 +218,15 @@ class Kept(logging.Handler):
 
 
 def with_canaries(document: dict[str, Any]) -> dict[str, Any]:
-    """The credential with a secret in each member but those that say of which kind it is."""
-    kinds = {"type", "credential-type"}
-    return {
-        member: value if member in kinds else dict.fromkeys(value, CANARY) if isinstance(value, dict) else CANARY
-        for member, value in document.items()
-    }
+    """The credential with a secret in each member but those that say of which kind it is; addresses stay addresses."""
+    secret: dict[str, Any] = {}
+    for member, value in document.items():
+        if isinstance(value, dict):
+            secret[member] = dict.fromkeys(value, CANARY) | dict.fromkeys(URIS, f"https://{CANARY}.example.com/")
+            secret[member]["universe_domain"] = f"{CANARY}.example.com"
+        else:
+            secret[member] = value if member in {"type", "credential-type"} else CANARY
+    return secret
 
 
 PROFILES: dict[str, dict[str, Any]] = {

@@ -16,7 +16,16 @@ MEMBERS = (
     "type", "project_id", "private_key_id", "private_key", "client_email", "client_id", "auth_uri", "token_uri",
     "auth_provider_x509_cert_url", "client_x509_cert_url", "universe_domain",
 )  # fmt: skip
-ACCOUNT = {"type": "gcs", "credential-type": "service-account-key", "key": {name: f"a {name}" for name in MEMBERS}}
+ADDRESSES = {
+    "token_uri": "https://oauth2.googleapis.com/token",
+    "auth_uri": "https://accounts.google.com/o/oauth2/auth",
+    "universe_domain": "googleapis.com",
+}
+ACCOUNT = {
+    "type": "gcs",
+    "credential-type": "service-account-key",
+    "key": {name: f"a {name}" for name in MEMBERS} | ADDRESSES,
+}
 SYSTEM = {"type": "gcs", "credential-type": "gcp-system-identity"}
 
 

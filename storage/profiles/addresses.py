@@ -1,0 +1,114 @@
+"""The servers that this one connects to for a warehouse, as its profile and its credential say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from storage.credentials.credential import Credential
+from storage.credentials.gcs import GcsServiceAccount
+from storage.documents import InvalidMember
+from storage.endpoints import (
+    require_acceptable_address,
+    require_harmless_address,
+    require_listed_address,
+    require_permitted_address,
+)
+from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
+from storage.profiles.gcs import GcsProfile
+from storage.profiles.profile import Profile
+from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.profiles.s3_address import aws_address
+
+USUAL_UNIVERSE: Final = "googleapis.com"
+USUAL_TOKENS: Final = "https://oauth2.googleapis.com/token"
+_KEY: Final = "storage-credential.key"
+
+Check = Callable[[str, str], None]
+"""Of an address, and the member that a complaint names."""
+
+
+def require_acceptable_addresses(profile: Profile, credential: Credential | None) -> None:
+    """To be called before a profile is kept, and outside of transactions: names are looked up, for a bounded time.
+
+    Raises `EndpointNotPermitted` (400), `InvalidMember`.
+    """
+    for check, address, member in _checks(profile, credential, require_acceptable_address):
+        check(address, member)
+
+
+def require_permitted_addresses(profile: Profile, credential: Credential | None) -> None:
+    """To be called before a store is opened, as what is kept may lead elsewhere by now, and settings change.
+
+    Raises `EndpointNotPermitted` (400), `InvalidMember`, `StoreUnavailable` (503) when a name leads nowhere.
+    """
+    for check, address, member in _checks(profile, credential, require_permitted_address):
+        check(address, member)
+
+
+def sts_address(profile: S3Profile) -> str | None:
+    """Where roles are assumed, as the profile says; None: at AWS."""
+    if profile.sts_endpoint is not None:
+        return profile.sts_endpoint
+    return profile.endpoint if profile.flavor == "s3-compat" else None
+
+
+def _checks(profile: Profile, credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
+    """Each address with what must hold for it: `given` for those that the profile or the credential chooses."""
+    match profile:
+        case S3Profile() | StackitProfile():
+            yield from _of_s3(profile.as_s3(), given)
+        case AdlsProfile():
+            own = given if profile.host != USUAL_HOST else require_listed_address
+            yield own, f"https://{profile.account_name}.{profile.host}/", "host"
+            yield from _of_authority(profile.authority_host, given)
+        case OneLakeProfile():
+            host = urlsplit(profile.location).hostname
+            yield require_listed_address, f"https://{host}/", "endpoint-mode"
+            yield from _of_authority(profile.authority_host, given)
+        case GcsProfile():
+            yield from _of_google(credential, given)
+
+
+def _of_s3(profile: S3Profile, given: Check) -> Iterator[tuple[Check, str, str]]:
+    if profile.endpoint is None:
+        yield require_listed_address, _aws("s3", profile), "endpoint"
+    else:
+        yield given, profile.endpoint, "endpoint"
+        parts = urlsplit(profile.endpoint)
+        if re.search("[a-z]", (parts.hostname or "").rpartition(".")[2]):  # no IP address: the bucket may go before it
+            yield require_harmless_address, f"{parts.scheme}://{profile.bucket}.{parts.netloc}/", "bucket"
+    if profile.sts_enabled or profile.assume_role_arn is not None:
+        sts = sts_address(profile)
+        if sts is None:
+            yield require_listed_address, _aws("sts", profile), "sts-endpoint"
+        elif sts != profile.endpoint:
+            yield given, sts, "sts-endpoint"
+    elif profile.sts_endpoint is not None:
+        yield given, profile.sts_endpoint, "sts-endpoint"
+
+
+def _aws(service: str, profile: S3Profile) -> str:
+    if not re.fullmatch("[A-Za-z0-9-]{1,63}", profile.region):
+        raise InvalidMember("region", "must be letters, digits and hyphens at AWS, whose addresses are made of it")
+    return aws_address(service, profile.region)
+
+
+def _of_authority(address: str | None, given: Check) -> Iterator[tuple[Check, str, str]]:
+    if address is not None:
+        yield (given if address != USUAL_AUTHORITY else require_listed_address), address, "authority-host"
+
+
+def _of_google(credential: Credential | None, given: Check) -> Iterator[tuple[Check, str, str]]:
+    universe = USUAL_UNIVERSE
+    if isinstance(credential, GcsServiceAccount):
+        key = credential.key
+        universe = key.universe_domain.get_secret_value()
+        tokens = key.token_uri.get_secret_value()
+        yield (given if tokens != USUAL_TOKENS else require_listed_address), tokens, f"{_KEY}.token_uri"
+        yield require_harmless_address, key.auth_uri.get_secret_value(), f"{_KEY}.auth_uri"
+    own = given if universe != USUAL_UNIVERSE else require_listed_address
+    for service in ("storage", "sts"):
+        yield own, f"https://{service}.{universe}/", f"{_KEY}.universe_domain"
