@@ -66,22 +66,23 @@ def credential_config(
     profile: dict[str, Any], vended: Vended, *, refresh_endpoint: str | None = None, user_agent: str = ""
 ) -> dict[str, str]:
     """`config` of an entry of `storage-credentials`; arguments as of `client_config`."""
-    config = {**vended.config, "expiration-time": vended.expires_at_ms}
+    expires_at = vended.expires_at_ms
+    config = {**vended.config, "expiration-time": expires_at}
     match profile["type"]:
         case "s3" | "stackit":
             config |= _s3_store(profile)
-            config["s3.session-token-expires-at-ms"] = vended.expires_at_ms
+            config["s3.session-token-expires-at-ms"] = expires_at
             refreshed_at = "client.refresh-credentials-endpoint"
         case "adls" | "onelake":
             if not _mistakes_expiry_for_token(user_agent):
                 config |= {
-                    name.replace(SAS_TOKEN, "adls.sas-token-expires-at-ms.", 1): vended.expires_at_ms
+                    name.replace(SAS_TOKEN, "adls.sas-token-expires-at-ms.", 1): expires_at
                     for name in vended.config
                     if name.startswith(SAS_TOKEN)
                 }
             refreshed_at = "adls.refresh-credentials-endpoint"
         case _:
-            config["gcs.oauth2.token-expires-at"] = vended.expires_at_ms
+            config["gcs.oauth2.token-expires-at"] = expires_at
             refreshed_at = "gcs.oauth2.refresh-credentials-endpoint"
     if refresh_endpoint is not None:
         config[refreshed_at] = refresh_endpoint

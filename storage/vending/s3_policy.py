@@ -23,9 +23,6 @@ LONGEST_POLICY: Final = 2048
 _READ: Final = ("s3:GetObject", "s3:GetObjectVersion")
 _WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject")
 
-_SPECIAL = re.compile(r"\$(?=[{*?$])|[*?]")
-_VARIABLE = re.compile(r"[*?]|\$\{")
-
 
 def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
     """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
@@ -34,10 +31,8 @@ def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
     """
     if not folder:
         raise ValueError("a policy for the whole bucket")
-    if profile.flavor == "s3-compat" and _VARIABLE.search(folder):
-        raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
     bucket = f"arn:{partition(profile)}:s3:::{profile.bucket}"
-    below = f"{_literal(folder)}/*"
+    below = f"{_pattern(folder, profile)}/*"
     writes = rights is Rights.READ_WRITE
     statements = [
         _allow([*_READ, *(_WRITE if writes else ())], f"{bucket}/{below}"),
@@ -73,12 +68,17 @@ def _partition_of(region: str) -> str:
         return "aws"
 
 
-def _literal(folder: str) -> str:
-    """`folder` as a pattern that matches itself alone: what is special in policies becomes `${*}`, `${?}`, `${$}`.
+def _pattern(folder: str, profile: S3Profile) -> str:
+    """A pattern that matches `folder` alone.
 
-    A dollar sign that begins no variable stands for itself everywhere, also where variables are not known.
+    AWS has a variable for each character that is special in patterns: `${*}`, `${?}`, `${$}`. Stores that speak like it
+    may not know these, and then `a${*}` would match another folder, `a${b}`: they are asked for plain names only.
     """
-    return _SPECIAL.sub(lambda found: f"${{{found[0]}}}", folder)
+    if profile.flavor == "aws":
+        return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", folder)
+    if re.search(r"[*?]|\$\{", folder):
+        raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
+    return folder
 
 
 def _allow(actions: list[str] | str, resource: str) -> dict[str, Any]:

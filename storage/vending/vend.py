@@ -30,15 +30,16 @@ def vend(storage: Storage, *, location: str, rights: Rights) -> Vended | None:
     """
     if not vends_credentials(storage.profile):
         return None
-    if not settings.ICEKEEPER.cache.stc.enabled:
+    cache = _cache_of(CLOUDS[storage.profile["type"]])
+    if cache is None:
         return _issued_for(storage, location, rights)
-    key = (storage.warehouse_id, storage.version, location, rights)
-    return _cache_of(CLOUDS[storage.profile["type"]]).get(key, lambda: _issued_for(storage, location, rights))
+    return cache.get((storage.key, location, rights), lambda: _issued_for(storage, location, rights))
 
 
 def statistics() -> dict[str, CacheStatistics]:
-    """What the memory of this process did, by cloud."""
-    return {cloud: _cache_of(cloud).statistics() for cloud in dict.fromkeys(CLOUDS.values())}
+    """What the memory of this process did, by cloud; empty when none is kept."""
+    caches = {cloud: _cache_of(cloud) for cloud in CLOUDS.values()}
+    return {cloud: cache.statistics() for cloud, cache in caches.items() if cache is not None}
 
 
 def _issued_for(storage: Storage, location: str, rights: Rights) -> Vended:
@@ -51,5 +52,7 @@ def _typed(profile: dict[str, Any]) -> Profile:
 
 
 @lru_cache(maxsize=len(set(CLOUDS.values())))
-def _cache_of(cloud: str) -> CredentialCache:
-    return CredentialCache(settings.ICEKEEPER.cache.stc.capacity)
+def _cache_of(cloud: str) -> CredentialCache | None:
+    """Each cloud's own, None where the settings want none."""
+    own = settings.ICEKEEPER.cache.stc
+    return CredentialCache(own.capacity) if own.enabled else None

@@ -1,0 +1,150 @@
+"""A fake of the services that issue credentials and cannot be run here: it keeps what it is asked, and says what it is
+told to.
+
+It proves what is sent and how answers are read. It cannot prove that the real service takes the one or gives the other,
+nor that a credential opens what it should.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+@dataclass(frozen=True)
+class Asked:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def form(self) -> dict[str, str]:
+        pairs = parse_qsl(self.body.decode(), keep_blank_values=True, strict_parsing=True)
+        assert len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer; `drips` sends it byte after byte, five a second."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    content_type: str = "application/json"
+    location: str | None = None
+    drips: bool = False
+
+
+def said(document: Any, status: int = 200) -> Said:
+    return Said(status, json.dumps(document).encode())
+
+
+class FakeService:
+    """Answers each path with what is in `answers` for it, the last of them for ever; 404 where there is nothing.
+
+    A context manager; over TLS when there is a folder for its certificate, `ca_file`.
+    """
+
+    def __init__(self, home: Path | None = None) -> None:
+        self.asked: list[Asked] = []
+        self.answers: dict[str, list[Said]] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server.daemon_threads = True
+        self.scheme = "http"
+        if home is not None:
+            self.scheme, self.ca_file = "https", home / "ca.crt"
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(_make_certificate(home, self.ca_file))
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def address(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, asked: Asked) -> Said:
+        self.asked.append(asked)
+        answers = self.answers.get(asked.path, [Said(404)])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+def _handler_of(service: FakeService) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Not into the output of the tests."""
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            asked = Asked(
+                self.command, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), dict(self.headers), body
+            )
+            answer = service.answer(asked)
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("Content-Length", str(len(answer.body)))
+            if answer.location is not None:
+                self.send_header("Location", answer.location)
+            self.end_headers()
+            try:
+                for byte in answer.body if answer.drips else ():
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.2)
+                if not answer.drips:
+                    self.wfile.write(answer.body)
+            except OSError:
+                self.close_connection = True  # who asked has had enough
+
+        do_GET = do_POST = _answer  # noqa: N815
+
+    return Handler
+
+
+def _make_certificate(home: Path, ca_file: Path) -> Path:
+    """Signed by itself, for 127.0.0.1; the key and it in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a fake")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    ca_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    both = home / "server.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    both.write_bytes(private + ca_file.read_bytes())
+    return both

@@ -1,0 +1,48 @@
+"""How stores read the patterns of policies, written down anew from their documentation, for tests to ask."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_AWS = re.compile(r"\$\{([^}]*)\}|([*?])|(.)", re.DOTALL)
+
+
+def aws_matches(pattern: str, text: str) -> bool:
+    """AWS: `*` and `?` are wildcards, `${*}`, `${?}` and `${$}` the characters. Another variable is a failure.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html#policy-vars-specialchars
+    """
+    parts = []
+    for variable, wildcard, literal in _AWS.findall(pattern):
+        if wildcard:
+            parts.append(".*" if wildcard == "*" else ".")
+        elif literal:
+            parts.append(re.escape(literal))
+        else:
+            assert variable in {"*", "?", "$"}, f"a variable in {pattern!r}"
+            parts.append(re.escape(variable))
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+
+
+def plain_matches(pattern: str, text: str) -> bool:
+    """MinIO: `*` and `?` are wildcards, and no variable stands for a character."""
+    parts = [{"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern]
+    return re.fullmatch("".join(parts), text, re.DOTALL) is not None
+
+
+def statement(policy: str, action: str) -> dict[str, Any]:
+    """The only statement of a policy that allows `action`."""
+    found = [each for each in json.loads(policy)["Statement"] if action in _list(each["Action"])]
+    assert len(found) == 1
+    assert found[0]["Effect"] == "Allow"
+    return found[0]
+
+
+def actions(policy: str) -> set[str]:
+    return {action for each in json.loads(policy)["Statement"] for action in _list(each["Action"])}
+
+
+def _list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

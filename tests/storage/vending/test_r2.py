@@ -1,0 +1,164 @@
+"""Temporary credentials of Cloudflare R2, against a fake: R2 cannot be run here.
+
+What is sent and how answers are read is proved. That Cloudflare takes it, and that its credentials open one prefix
+only, is not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import InvalidLocation
+from storage.credentials.kinds import read_credential
+from storage.credentials.s3 import CloudflareR2
+from storage.identity.keys import CredentialNotIssued
+from storage.identity.token_service import LARGEST_ANSWER
+from storage.io.port import StoreUnavailable
+from storage.profiles.kinds import read_profile
+from storage.profiles.s3 import S3Profile
+from storage.vending import r2
+from storage.vending.rights import Rights
+from storage.vending.vended import Vended
+from tests.storage.vending.fake_service import FakeService, Said, said
+
+ACCOUNT = "acc/../x?y"
+PATH = "/accounts/acc%2F..%2Fx%3Fy/r2/temp-access-credentials"
+CREDENTIAL = {
+    "type": "s3", "credential-type": "cloudflare-r2", "access-key-id": "canary-id",
+    "secret-access-key": "canary-secret", "token": "canary-token", "account-id": ACCOUNT,
+}  # fmt: skip
+LENT = {"accessKeyId": "lent-id", "secretAccessKey": "lent-secret", "sessionToken": "lent-session"}
+GOOD = said({"success": True, "errors": [], "messages": [], "result": LENT})
+LOCATION = "s3://lake/wh/t*1"
+
+
+def ask(service: FakeService, location: str = LOCATION, rights: Rights = Rights.READ, **members: Any) -> Vended:
+    credential = read_credential(CREDENTIAL)
+    document = {"type": "s3", "bucket": "lake", "key-prefix": "wh", "region": "auto", "sts-enabled": False}
+    profile = read_profile(document | {"endpoint": "https://acc.r2.cloudflarestorage.com"} | members, credential)
+    assert isinstance(profile, S3Profile)
+    assert isinstance(credential, CloudflareR2)
+    return r2.issue(profile, credential, location=location, rights=rights, api=service.address)
+
+
+@pytest.mark.parametrize(
+    ("rights", "permission"), [(Rights.READ, "object-read-only"), (Rights.READ_WRITE, "object-read-write")]
+)
+def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: Rights, permission: str) -> None:
+    service.answers[PATH] = [GOOD]
+    lent = ask(service, rights=rights, **{"sts-token-validity-seconds": 900})
+    assert lent.config == {
+        "s3.access-key-id": "lent-id",
+        "s3.secret-access-key": "lent-secret",
+        "s3.session-token": "lent-session",
+    }
+    assert abs(lent.expires_at - now() - timedelta(seconds=900)) < timedelta(seconds=5)
+    assert not any(secret in repr(lent) for secret in LENT.values())
+    (asked,) = service.asked
+    assert (asked.method, asked.path) == ("POST", PATH)
+    assert asked.headers["Authorization"] == "Bearer canary-token"
+    assert asked.headers["Content-Type"] == "application/json"
+    assert json.loads(asked.body) == {
+        "bucket": "lake",
+        "parentAccessKeyId": "canary-id",
+        "permission": permission,
+        "prefixes": ["wh/t*1/"],
+        "ttlSeconds": 900,
+    }
+
+
+@pytest.mark.parametrize("location", ["s3://lake/wh", "s3://lake/other/t", "s3://lake2/wh/t"])
+def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: str) -> None:
+    with pytest.raises(InvalidLocation):
+        ask(service, location)
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (said({"success": False, "errors": [{"code": 10000, "message": "canary-token is bad"}]}, 403), "10000"),
+        (said({"success": False, "errors": [], "result": LENT}), "status 200"),
+        (said({"errors": [{"code": "canary token\n"}]}, 400), "status 400"),
+        (said({"success": True, "result": LENT | {"sessionToken": None}}), "without credentials"),
+        (said({"success": True, "result": LENT | {"accessKeyId": ""}}), "without credentials"),
+        (said({"success": True, "result": None}), "status 200"),
+        (said([]), "status 200"),
+        (Said(200, b"not json"), "status 200"),
+        (Said(404), "status 404"),
+        (Said(302, location="/elsewhere"), "status 302"),
+    ],
+)
+def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, answer: Said, told: str) -> None:
+    service.answers[PATH] = [answer]
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(CredentialNotIssued) as refused:
+        ask(service)
+    assert (refused.value.status, refused.value.wire_type) == (412, "ShortTermCredentialError")
+    assert told in refused.value.message
+    assert "canary" not in refused.value.message + caplog.text
+    assert [asked.path for asked in service.asked] == [PATH], "neither again nor elsewhere"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_failure_passes(service: FakeService, limit: Callable[..., None], status: int) -> None:
+    limit(retries=1)
+    service.answers[PATH] = [Said(status), GOOD]
+    assert ask(service).config["s3.access-key-id"] == "lent-id"
+    assert len(service.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Said(503, b"canary"), "status 503"),
+        (Said(200, b" " * (LARGEST_ANSWER + 1)), f"more than {LARGEST_ANSWER} bytes"),
+        (Said(200, b"[[[[[[[[[[[[[[[[", drips=True), "in time"),
+    ],
+)
+def test_a_failure_that_stays(service: FakeService, limit: Callable[..., None], answer: Said, told: str) -> None:
+    limit(retries=1, request_timeout=1.0)
+    service.answers[PATH] = [answer]
+    with pytest.raises(StoreUnavailable) as failed:
+        ask(service)
+    assert (failed.value.status, failed.value.retry_after) == (503, 5)
+    assert told in failed.value.message
+    assert "canary" not in failed.value.message
+    assert len(service.asked) == 2
+
+
+def test_nobody_is_there(limit: Callable[..., None]) -> None:
+    limit(retries=0)
+    with FakeService() as gone:
+        pass
+    with pytest.raises(StoreUnavailable, match="did not answer: ConnectionError"):
+        ask(gone)
+
+
+def test_a_request_without_time_does_not_try_again(service: FakeService) -> None:
+    service.answers[PATH] = [Said(503)]
+    began = time.monotonic()
+    with deadline(began + 0.15), pytest.raises(StoreUnavailable):
+        ask(service)
+    assert len(service.asked) == 1
+    assert time.monotonic() - began < 1
+
+
+def test_another_password_is_not_sent(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    netrc = tmp_path_factory.mktemp("home") / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password canary-netrc\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    service.answers[PATH] = [GOOD]
+    ask(service)
+    assert service.asked[0].headers["Authorization"] == "Bearer canary-token"

@@ -1,0 +1,173 @@
+"""The session policy for one folder: what it says, and how AWS and others read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from icekeeper.kernel.errors import InvalidLocation
+from storage.identity.keys import CredentialNotIssued
+from storage.profiles.kinds import read_profile
+from storage.profiles.s3 import S3Profile
+from storage.vending.folder import folder_of
+from storage.vending.rights import Rights
+from storage.vending.s3_policy import LONGEST_POLICY, partition, s3_policy
+from tests.storage.vending.names import PLAIN, UNICODE, folders
+from tests.storage.vending.policies import actions, aws_matches, plain_matches, statement
+
+ROLE = "arn:aws:iam::123456789012:role/lake"
+READ = {"s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"}
+WRITE = {"s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject"}
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/k"
+
+
+def profile(**members: Any) -> S3Profile:
+    document = {"type": "s3", "bucket": "lake", "region": "eu-central-1", "sts-enabled": False, "sts-role-arn": ROLE}
+    read = read_profile(document | members, None)
+    assert isinstance(read, S3Profile)
+    return read
+
+
+def compat(**members: Any) -> S3Profile:
+    return profile(**{"flavor": "s3-compat", "endpoint": "http://127.0.0.1:1"} | members)
+
+
+def test_the_whole_policy() -> None:
+    assert json.loads(s3_policy(profile(), "wh/t1", Rights.READ_WRITE)) == {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": [
+                    "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", "s3:AbortMultipartUpload",
+                    "s3:ListMultipartUploadParts", "s3:DeleteObject",
+                ],
+                "Resource": "arn:aws:s3:::lake/wh/t1/*",
+            },
+            {
+                "Effect": "Allow",
+                "Action": "s3:ListBucket",
+                "Resource": "arn:aws:s3:::lake",
+                "Condition": {"StringLike": {"s3:prefix": "wh/t1/*"}},
+            },
+            {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": "arn:aws:s3:::lake"},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rights", "key", "allowed"),
+    [
+        (Rights.READ, None, READ),
+        (Rights.READ, KEY, READ | {"kms:Decrypt"}),
+        (Rights.READ_WRITE, None, READ | WRITE),
+        (Rights.READ_WRITE, KEY, READ | WRITE | {"kms:Decrypt", "kms:GenerateDataKey"}),
+    ],
+)
+def test_rights_and_the_key_of_encryption(rights: Rights, key: str | None, allowed: set[str]) -> None:
+    policy = s3_policy(profile(**{"aws-kms-key-arn": key}), "wh/t1", rights)
+    assert actions(policy) == allowed
+    if key is not None:
+        assert statement(policy, "kms:Decrypt")["Resource"] == key
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, "aws"),
+        ({"sts-role-arn": "arn:aws-cn:iam::1:role/r"}, "aws-cn"),
+        ({"sts-role-arn": "arn:aws-us-gov:iam::1:role/r", "region": "eu-1"}, "aws-us-gov"),
+        ({"sts-role-arn": None, "assume-role-arn": "arn:aws-cn:iam::1:role/r"}, "aws-cn"),
+        ({"sts-role-arn": None, "region": "us-gov-west-1"}, "aws-us-gov"),
+        ({"sts-role-arn": None, "region": "cn-north-1"}, "aws-cn"),
+        ({"sts-role-arn": None, "region": "nowhere"}, "aws"),
+        ({"sts-role-arn": 'arn:aws*":x', "region": "cn-north-1"}, "aws-cn"),
+        ({"sts-role-arn": "urn:sgws:identity::1:group/g", "region": "eu-central-1"}, "aws"),
+        ({"flavor": "s3-compat", "region": "cn-north-1", "sts-role-arn": "arn:aws-cn:iam::1:role/r"}, "aws"),
+    ],
+)
+def test_the_partition(members: dict[str, Any], expected: str) -> None:
+    assert partition(profile(**members)) == expected
+    policy = s3_policy(profile(**members), "t", Rights.READ)
+    assert statement(policy, "s3:ListBucket")["Resource"] == f"arn:{expected}:s3:::lake"
+
+
+@given(folders("*?$${}" + PLAIN + UNICODE), folders("*?$${}" + PLAIN + UNICODE))
+def test_aws_reads_one_folder_and_no_other(folder: str, other: str) -> None:
+    assume(not f"{other}/".startswith(f"{folder}/"))
+    policy = s3_policy(profile(), folder, Rights.READ_WRITE)
+    objects = statement(policy, "s3:GetObject")["Resource"]
+    listed = statement(policy, "s3:ListBucket")["Condition"]["StringLike"]["s3:prefix"]
+    assert objects == f"arn:aws:s3:::lake/{listed}"
+    assert aws_matches(listed, f"{folder}/")
+    assert aws_matches(listed, f"{folder}/data/*?${{}}.parquet")
+    for outside in (folder, f"{folder}0/x", f"{other}/", f"{other}/x", "", "x", folder.rpartition("/")[0] + "/"):
+        assert outside.startswith(f"{folder}/") or not aws_matches(listed, outside)
+
+
+@given(folders("*?$${}" + PLAIN + UNICODE), st.text("*?${}a/", max_size=8))
+def test_a_store_without_variables_reads_one_folder_or_is_not_asked(folder: str, other: str) -> None:
+    if any(sign in folder for sign in ("*", "?", "${")):
+        with pytest.raises(CredentialNotIssued):
+            s3_policy(compat(), folder, Rights.READ_WRITE)
+        return
+    policy = s3_policy(compat(), folder, Rights.READ_WRITE)
+    for matches in (aws_matches, plain_matches):
+        listed = statement(policy, "s3:ListBucket")["Condition"]["StringLike"]["s3:prefix"]
+        assert matches(listed, f"{folder}/x")
+        assert matches(listed, other) == (other.startswith(f"{folder}/"))
+
+
+@pytest.mark.parametrize("folder", ["a*b", "a?b", "a${b", "${aws:username}", "*", "a/*/b"])
+def test_a_store_that_may_not_know_the_escapes_is_not_asked(folder: str) -> None:
+    with pytest.raises(CredentialNotIssued, match="location with"):
+        s3_policy(compat(), folder, Rights.READ)
+    s3_policy(profile(), folder, Rights.READ)
+
+
+@pytest.mark.parametrize("folder", ["cash$", "$a", "a$b/$c", "$ {x}", "$$"])
+def test_a_dollar_sign_alone_is_no_variable(folder: str) -> None:
+    assert f'"arn:aws:s3:::lake/{folder}/*"' in s3_policy(compat(), folder, Rights.READ)
+    escaped = folder.replace("$", "${$}")
+    assert f'"arn:aws:s3:::lake/{escaped}/*"' in s3_policy(profile(), folder, Rights.READ)
+
+
+def test_a_policy_is_never_longer_than_stores_take() -> None:
+    short = len(s3_policy(profile(), "a", Rights.READ_WRITE)) - 2
+    longest = (LONGEST_POLICY - short) // 2
+    assert longest > 700
+    policy = s3_policy(profile(), "a" * longest, Rights.READ_WRITE)
+    assert LONGEST_POLICY - 1 <= len(policy) <= LONGEST_POLICY
+    with pytest.raises(CredentialNotIssued, match="too long: a policy for it has 20"):
+        s3_policy(profile(), "a" * (longest + 1), Rights.READ_WRITE)
+    with pytest.raises(CredentialNotIssued, match="too long"):
+        s3_policy(profile(), "日" * 300, Rights.READ)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://lake", "s3://lake/", "s3://lake/wh", "s3://lake/wh/", "s3://lake/wh2/t", "s3://lake/other/t", "s3://lake2/wh/t",
+        "s3://lake/wh/../t", "s3://lake/wh//t", "s3://lake/wh/t?x", "s3://lake/wh/t#x", "s3://LAKE/wh/t", "gs://lake/wh/t",
+        "file:///lake/wh/t", "s3://lake/wh/t\n", "", "wh/t", "s3://lake/wh/./t", "s3://lake%2Fwh/t",
+    ],
+)  # fmt: skip
+def test_no_credential_is_for_anything_but_a_folder_below_the_base(location: str) -> None:
+    with pytest.raises(InvalidLocation):
+        folder_of(location, profile(**{"key-prefix": "wh"}))
+
+
+@pytest.mark.parametrize("location", ["s3://lake/t", "s3://lake/t/", "s3a://lake/t", "s3n://lake/t/"])
+def test_a_bucket_may_be_the_base(location: str) -> None:
+    assert folder_of(location, profile()) == "t"
+    with pytest.raises(InvalidLocation):
+        folder_of("s3://lake/", profile())
+
+
+def test_the_whole_bucket_is_never_the_folder() -> None:
+    with pytest.raises(ValueError, match="whole bucket"):
+        s3_policy(profile(), "", Rights.READ)
