@@ -21,8 +21,8 @@ DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"
 STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs"}
 """Fixtures that start the part of their name."""
 
-PURE = ("unit", "server")
-"""Folders whose tests need no database unless they ask for one."""
+STARTED_ONCE = {"spark", "keycloak"}
+"""Parts that take so long to start that one of the two runs has all their tests."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -115,14 +115,17 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 
 
 def _runs_on(item: pytest.Item) -> str | None:
-    """The one database whose run covers this test, None where both must: pure tests once, Spark as in production.
+    """The one database whose run covers this test, None where both must.
 
-    Keycloak is started in one of the runs only.
+    What asks for no database runs once. What needs a part of another maker runs once too, on the database of
+    production if it needs one: what is proved there is what we do with that part, and the same code does it on the
+    other database with local files.
     """
-    if _is_below(item, "spark") or _needs_keycloak(item):
-        return "postgres"
+    parts = {mark.args[0] for mark in item.iter_markers("part")}
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
-    return "sqlite" if any(_is_below(item, folder) for folder in PURE) and not needs_database else None
+    if parts & STARTED_ONCE or (parts and needs_database):
+        return "postgres"
+    return None if needs_database else "sqlite"
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
