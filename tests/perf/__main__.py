@@ -1,7 +1,7 @@
-"""`make bench`: the catalog on PostgreSQL and local files, operation by operation, reads against their floors.
+"""`make bench`: the catalog on PostgreSQL and local files, then on MinIO, operation by operation.
 
-A read and its floors take turns in short rounds, so that other work on the machine hits all three alike: compare
-ratios and CPU an operation, not requests a second of different days.
+Reads are measured against their floors: the two take turns in short rounds, so that other work on the machine hits both
+alike. Compare ratios and CPU an operation, not requests a second of different days.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from tests.parts.postgres import Postgres
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.perf import cpu, floors, load, report, rows, wrk
+from tests.perf import cpu, floors, load, object_store, report, rows, wrk
 from tests.perf.authenticated_server import authenticated
 from tests.perf.connection import Connection
 from tests.perf.contents import HOT, HOT_TABLE, Contents
@@ -32,6 +32,7 @@ from tests.perf.rows import Read, Write
 RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
 WORKERS, THREADS = 2, 8
 ROUNDS = 5
+SETTINGS = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "of a catalog that is measured and thrown away"}
 
 
 class Bench:
@@ -43,6 +44,7 @@ class Bench:
         self.postgres = postgres
         self.rows: list[Row] = []
         self.layers: dict[str, float] = {}
+        self.processes = {"database": postgres.pid}
 
     def run(self) -> None:
         contents = Contents(self.catalog.port, self.catalog.warehouse)
@@ -60,10 +62,21 @@ class Bench:
             self._measure_token(contents)
         if self._is_chosen("layers"):
             self.layers = self._measure_layers(contents.table_path(HOT, HOT_TABLE))
-        for write in rows.writes(contents):
+        self._measure_writes(rows.writes(contents))
+        if not self.options.only or any(key.startswith("s3-") for key in self.options.only):
+            self._measure_on_minio()
+
+    def _measure_writes(self, writes: list[Write]) -> None:
+        for write in writes:
             if self._is_chosen(write.key):
                 for clients in write.clients:
                     self._note(self._write(write, clients))
+
+    def _measure_on_minio(self) -> None:
+        with object_store.warehouse_on_minio(self.catalog, self.catalog.home / "minio") as (store, contents):
+            self.processes["store"] = store.pid
+            self._measure_reads(object_store.reads(contents, f"http://127.0.0.1:{store.port}/"))
+            self._measure_writes(object_store.writes(contents))
 
     def facts(self) -> dict[str, Any]:
         """What the figures depend on."""
@@ -135,7 +148,7 @@ class Bench:
                 self._note(known)
 
     def _slice(self, read: Read, clients: int, server: CatalogServer | FloorServer, seconds: float) -> Measured:
-        trees = {"server": server.pid, "database": self.postgres.pid}
+        trees = {"server": server.pid} | self.processes
         if self._takes_wrk(read):
             url = f"http://127.0.0.1:{server.port}{read.path}"
             return wrk.measure(url, clients=clients, seconds=seconds, trees=trees)
@@ -152,7 +165,7 @@ class Bench:
 
     def _write(self, write: Write, clients: int) -> Row:
         job = Job(self.catalog.port, write.operations, self.options.seconds, write.retried)
-        trees = {"server": self.catalog.pid, "database": self.postgres.pid}
+        trees = {"server": self.catalog.pid} | self.processes
         return Row(write.key, write.title, clients, load.measure(job, clients=clients, trees=trees))
 
 
@@ -173,7 +186,9 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="icekeeper-bench-") as folder, Postgres() as postgres:
         home = Path(folder)
         postgres.create_database("floors")
-        with CatalogServer(home, database_url=postgres.url, workers=WORKERS, threads=THREADS) as catalog:
+        with CatalogServer(
+            home, database_url=postgres.url, workers=WORKERS, threads=THREADS, settings=SETTINGS
+        ) as catalog:
             catalog.create_warehouse("bench")
             bench = Bench(options, catalog, postgres)
             bench.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,14 @@ class Contents:
         self._create_table(HOT, HOT_TABLE)
         for _ in range(HOT_SNAPSHOTS):
             self._append(HOT, HOT_TABLE, 1)
+        self._create_written_tables()
+
+    def create_written(self) -> None:
+        """Only what is written to."""
+        self._connection.call("POST", f"{self.prefix}/namespaces", {"namespace": [OWN], "properties": {}})
+        self._create_written_tables()
+
+    def _create_written_tables(self) -> None:
         self._create_table(OWN, "contended")
         for writers in CONTENDING:
             self._create_table(OWN, contended_table(writers))
@@ -104,6 +113,15 @@ class Contents:
         metadata: dict[str, Any] = connection.call("GET", self.table_path(namespace, table))["metadata"]
         connection.close()
         return metadata
+
+    def config_of(self, namespace: str, table: str, headers: dict[str, str]) -> dict[str, str]:
+        """What a load with these headers tells about the way to the files."""
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}{self.table_path(namespace, table)}", headers=headers
+        )
+        with urllib.request.urlopen(asked) as answer:  # noqa: S310
+            told: dict[str, str] = json.load(answer)["config"]
+        return told
 
     def _create_table(self, namespace: str, name: str) -> None:
         self._connection.call("POST", f"{self.prefix}/namespaces/{namespace}/tables", new_table(name))

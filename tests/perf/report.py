@@ -13,12 +13,12 @@ from tests.perf.load import Measured
 
 COLUMNS = (
     ("operation", 44), ("clients", 7), ("bytes", 6), ("op/s", 6), ("p50", 7), ("p99", 7), ("server", 7),
-    ("database", 8), ("floor 1", 7), ("floor 2", 7), ("x1", 5), ("x2", 5), ("retries", 7), ("errors", 6),
+    ("database", 8), ("store", 6), ("floor 1", 7), ("floor 2", 7), ("x1", 5), ("x2", 5), ("retries", 7), ("errors", 6),
 )  # fmt: skip
 FLOORS = ("bytes", "pointer")
 LEGEND = """\
-p50, p99: ms. server, database: CPU ms an operation, of the whole process tree. floor 1: server CPU of a bare function
-with one prepared SELECT of as many bytes; floor 2: of a short row. x1, x2: server CPU against them in turns"""
+p50, p99: ms. server, database, store: CPU ms an operation, of the whole process tree. floor 1: server CPU of a bare
+function with one prepared SELECT of as many bytes; floor 2: of a short row. x1, x2: server CPU against them in turns"""
 
 
 @dataclass
@@ -65,6 +65,7 @@ def _figures(measured: Measured) -> dict[str, Any]:
         "p99_ms": _rounded(measured.percentile_ms(99), 3),
         "server_cpu_ms": _rounded(measured.cpu_ms("server"), 4),
         "database_cpu_ms": _rounded(measured.cpu_ms("database"), 4),
+        "store_cpu_ms": _rounded(measured.cpu_ms("store"), 4) if "store" in measured.cpu else None,
         "retries": measured.retries,
         "errors": measured.errors,
     }
@@ -92,6 +93,7 @@ def line(row: Row) -> str:
         f"{measured.percentile_ms(99):.2f}",
         f"{measured.cpu_ms('server'):.3f}",
         f"{measured.cpu_ms('database'):.3f}",
+        f"{measured.cpu_ms('store'):.3f}" if "store" in measured.cpu else "",
         *("" if floor is None else f"{floor.cpu_ms('server'):.3f}" for floor in floors),
         *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
         str(measured.retries or ""),

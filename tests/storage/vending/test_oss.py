@@ -63,8 +63,8 @@ def ask(service: FakeService, rights: Rights = Rights.READ, **members: Any) -> V
 def test_alibabas_own_example_of_a_signature() -> None:
     parameters = {
         "Timestamp": "2016-02-23T12:46:24Z", "Format": "XML", "AccessKeyId": "testid", "Action": "DescribeRegions",
-        "SignatureMethod": "HMAC-SHA1", "SignatureNonce": "3ee8c1b8-83d3-44af-a94f-4e0ad82fd6cf", "Version": "2014-05-26",
-        "SignatureVersion": "1.0",
+        "SignatureMethod": "HMAC-SHA1", "SignatureNonce": "3ee8c1b8-83d3-44af-a94f-4e0ad82fd6cf",
+        "Version": "2014-05-26", "SignatureVersion": "1.0",
     }  # fmt: skip
     assert oss.signature("GET", parameters, "testsecret") == "OLeaidS1JvxuMvnyHOwuJ+uX5qY="
 
