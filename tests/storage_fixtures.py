@@ -10,6 +10,7 @@ import pytest
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.minio import Minio
+from tests.parts.recorder import Recorder
 from tests.parts.seaweedfs import SeaweedFS
 
 _numbers = count(1)
@@ -25,6 +26,13 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
 def bucket(minio: Minio) -> str:
     """A new, empty one of MinIO."""
     return minio.create_bucket(f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture
+def recorder(minio: Minio) -> Iterator[Recorder]:
+    """MinIO by way of somebody who keeps what it is asked."""
+    with Recorder(minio.port) as recorder:
+        yield recorder
 
 
 @pytest.fixture(scope="session")

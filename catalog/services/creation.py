@@ -23,7 +23,6 @@ from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
-from storage.io.stores import require_served
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -47,15 +46,14 @@ def create_table(
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
     A location that the client chooses, or that the layout makes of the name alone, must be empty. Raises
-    `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, `Unsupported` where the
-    server cannot write, and `Busy` while files of a dropped table are deleted there.
+    `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files
+    of a dropped table are deleted there.
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, "table", identifier)
-    require_served(target.storage)
     table_uuid = new_id()
     metadata = create_table_metadata(
         schema=schema,

@@ -25,7 +25,6 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.write_transaction import write_transaction
-from storage.io.stores import require_served
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -66,8 +65,7 @@ def create_generic_table(
     """Make a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
 
     `schema` and `statistics` are any JSON values and kept as they are. Raises `InvalidName`, `InvalidFormat`,
-    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`, and
-    `Unsupported` where the server could not delete its files.
+    `DescriptionTooLarge` (all 400), `NoSuchNamespace`, `AlreadyExists`, `InvalidLocation`, `LocationAlreadyTaken`.
     """
     identifier = Identifier(levels, _name(name))
     described = GenericTable(
@@ -81,7 +79,6 @@ def create_generic_table(
     namespace_id = target.namespace_for(actor, Can.CREATE_GENERIC_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, KIND, identifier)
-    require_served(target.storage)  # who drops it may want its files deleted
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
     if base_location is None and is_foreseeable(wanted, table_id):

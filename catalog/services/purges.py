@@ -24,8 +24,8 @@ def purge(lease: Lease, keep_going: Callable[[], object]) -> None:
 
     A purge that was cut off goes on where it was. Locations in which a tabular lies all the same, or that are not in
     the task's warehouse, are let go of and their files left. `keep_going`, called before each step, must extend the
-    lease; what it raises ends the work for now. Raises `StoreUnavailable`, and `LeaseLost` when somebody else has the
-    task.
+    lease; what it raises ends the work for now. Raises `StoreUnavailable`, `StoreRefused`, and `LeaseLost` when
+    somebody else has the task.
     """
     warehouse, locations = _deletable(lease)
     if warehouse is not None:

@@ -18,7 +18,7 @@ from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import Busy
-from storage.io.port import StoreUnavailable
+from storage.io.port import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from storage.profiles.options import allows_non_empty_locations
@@ -119,7 +119,7 @@ def _purge_now(lease: Lease, patience: _Patience) -> None:
         purge(lease, keep_going)
     except LeaseLost:
         raise patience.lost() from None
-    except StoreUnavailable as error:
+    except (StoreUnavailable, StoreRefused) as error:
         lease.fail(error.message)
         raise
     except BaseException:

@@ -148,12 +148,6 @@ class MethodNotAllowed(CatalogError):
     status, wire_type = 405, "MethodNotAllowedException"
 
 
-class Unsupported(CatalogError):
-    """The specification has it, this server does not (yet)."""
-
-    status, wire_type, is_final = 406, "UnsupportedOperationException", True
-
-
 class RequestTimeout(CatalogError):
     """Time ran out before anything was written."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from icekeeper.kernel.errors import CatalogError
+from storage.io.port import StoreRefused
 
 
-class CredentialNotIssued(CatalogError):
+class CredentialNotIssued(StoreRefused):
     """The provider of the store's identities refused to hand one out; sending the same again changes nothing."""
 
-    status, wire_type = 412, "ShortTermCredentialError"
+    wire_type = "ShortTermCredentialError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,15 +26,34 @@ class StoreUnavailable(CatalogError):
     status, wire_type, retry_after = 503, "StorageUnavailableException", 5
 
 
-class ObjectStore(ABC):
-    """Locations are complete (`file:///…`, later `s3://…`) and were checked to lie in the warehouse.
+class StoreRefused(CatalogError):
+    """The store answered and will not do it, for a reason that is no business of the client's; an operator must look.
 
-    Each call but deletions asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails.
+    The peer answers so, too. Not 403: clients would take it for their own rights.
+    """
+
+    status, wire_type = 412, "StorageRefusedException"
+
+
+class StoreAccessDenied(StoreRefused):
+    """The store knows the warehouse's credential not, or lets it do too little."""
+
+    wire_type = "PermissionDenied"
+
+
+class ObjectStore(ABC):
+    """Locations are complete (`file:///…`, `s3://…`) and were checked to lie in the warehouse.
+
+    Each call but deletions asks the request's deadline first. Raises `StoreUnavailable` when the store itself fails,
+    `StoreRefused` when it will not do as it is told.
     """
 
     @abstractmethod
     def put_new(self, location: str, data: bytes) -> None:
-        """Write an object that is not there yet; on return it survives a power cut. Raises `ObjectExists`."""
+        """Write an object that is not there yet; on return it survives a power cut. Raises `ObjectExists`.
+
+        After `StoreUnavailable` it may be there all the same.
+        """
 
     @abstractmethod
     def get(self, location: str, *, limit: int) -> bytes:
@@ -57,9 +76,10 @@ class ObjectStore(ABC):
 
     @abstractmethod
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
-        """Whether there is no object at the location or below it; folders without objects are nothing.
+        """Whether there is no object below the location; folders without objects are nothing.
 
-        Objects below it do not count when `apart_from` is true of the last part of their name.
+        Objects do not count when `apart_from` is true of the last part of their name. At the location itself a file
+        of the local file system counts, while an object of an object store is in nobody's way.
         """
 
     @abstractmethod
@@ -67,7 +87,7 @@ class ObjectStore(ABC):
         """Delete every object below the location, and nothing else; what was deleted before is fine.
 
         `keep_going` is called before each step; what it raises ends the deletion there. Raises `InvalidLocation` when
-        the location itself is no folder.
+        the location itself is no folder, and `StoreUnavailable` when somebody keeps writing there.
         """
 
     @abstractmethod

@@ -6,23 +6,71 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Final
+from uuid import UUID
 
+from cachetools import LRUCache
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, CatalogError, Unsupported
+from icekeeper.kernel.errors import BadRequest, CatalogError
+from storage.credentials.credential import Credential
+from storage.documents import read_document
+from storage.io.bucket import Bucket
 from storage.io.local import LocalStore
+from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectStore
+from storage.profiles.kinds import TYPES
+from storage.profiles.profile import Profile
+from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.secrets.credentials import stored_credential
 from storage.storage import Storage
+
+MOST_OPEN: Final = 512
+"""Stores with their connections. None is out of date: a change of a warehouse gives its storage another key."""
+
+_open: LRUCache[tuple[UUID, int], ObjectStore] = LRUCache(MOST_OPEN)
+_opening = Lock()
 
 
 def store_for(storage: Storage) -> ObjectStore:
-    """The store of a warehouse.
+    """The store of a warehouse, opened once for all who ask for it.
 
-    Raises `Unsupported` (406) when this server cannot serve its kind, `BadRequest` when local ones are off.
+    Raises `BadRequest` when local ones are off, and what the secret store raises.
     """
-    require_served(storage)
-    return _open_local()
+    if storage.profile["type"] == "local":
+        return _open_local()
+    with _opening:
+        store = _open.get(storage.key)
+    if store is not None:
+        return store
+    credential = stored_credential(storage.secret_id)
+    profile = read_document(TYPES[storage.profile["type"]], storage.profile, "storage-profile")
+    with _opening:
+        store = _open.get(storage.key)
+        if store is None:
+            store = _open[storage.key] = open_store(profile, credential)
+        return store
+
+
+def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
+    """A store that no warehouse may have yet, for whoever closes the last reference to it; nobody is asked anything.
+
+    Raises `BadRequest` when local ones are off.
+    """
+    if profile.type == "local":
+        return _open_local()
+    return RemoteStore(_bucket(profile, credential), profile.location)
+
+
+def _bucket(profile: Profile, credential: Credential | None) -> Bucket:
+    """What a kind of store needs is loaded with the first of it: few servers have them all."""
+    match profile:
+        case S3Profile() | StackitProfile():
+            from storage.io.s3 import S3Bucket
+
+            return S3Bucket(profile.as_s3(), credential)
+    raise AssertionError(f"no store of type {profile.type}")
 
 
 def _open_local() -> LocalStore:
@@ -30,15 +78,6 @@ def _open_local() -> LocalStore:
     if root is None:
         raise BadRequest("Local warehouses are off: ICEKEEPER__LOCAL_STORAGE_ROOT is not set")
     return _local_store(root)
-
-
-def require_served(storage: Storage) -> None:
-    """Raises `Unsupported` (406) for a warehouse in which nothing can be that has files, or will leave some."""
-    kind = storage.profile["type"]
-    if kind != "local":
-        raise Unsupported(
-            f"Warehouses on storage of type {kind} cannot hold tables, views or generic tables in this version yet"
-        )
 
 
 @contextmanager

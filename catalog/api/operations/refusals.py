@@ -18,8 +18,8 @@ TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a vie
 PROTECTED: Final = "`ProtectedTabularDeletionWithoutForce`"
 TOO_LARGE: Final = "`PayloadTooLargeException`"
 TOO_MANY_VIEWS: Final = "`ReferencedByDepthExceeded`"
-NOT_SERVED: Final = "`UnsupportedOperationException`: the warehouse is on storage that this version cannot write to"
 STORE_FAILED: Final = "`StorageUnavailableException`: the object store failed"
+STORE_REFUSED: Final = "`StorageRefusedException`, `PermissionDenied`, `ShortTermCredentialError`: the store said no"
 UNKNOWN_STATE: Final = "`CommitStateUnknownException`: it may have been committed, look before trying again"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError, Unsupported
+from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import write_json
 from storage.io.probe import ProbeStep, probe
 from storage.io.stores import store_for
@@ -12,14 +12,11 @@ from storage.selectors.warehouses import get_warehouse_named_for
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
-NOT_SUPPORTED = 3
-
 
 class Command(BaseCommand):
     help = (
         "Try out the storage of a warehouse from this machine: write, read, list and delete a small object below its "
-        "location, and say how each went. Exit status 0 when all went well, 1 when something failed, 3 when this "
-        "version cannot reach storage of that kind."
+        "location, and say how each went. Exit status 0 when all went well, 1 when something failed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,11 +34,6 @@ class Command(BaseCommand):
         kind = warehouse.storage_profile["type"]
         try:
             store = store_for(warehouse.storage)
-        except Unsupported as error:
-            steps: list[ProbeStep] = []
-            self._tell(warehouse.location, kind, steps, options)
-            why = f"Storage of type {kind} cannot be checked: {error.message}. Nothing was tried"
-            raise CommandError(why, returncode=NOT_SUPPORTED) from None
         except CatalogError as error:
             raise CommandError(error.message) from None
         steps = list(probe(store, warehouse.location))

@@ -1,0 +1,64 @@
+"""Keys and tokens that end, renewed before they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from threading import Lock
+from typing import Final, Generic, Protocol, TypeVar
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
+
+USED_FOR: Final = 0.8
+"""The part of its life after which a key is renewed."""
+PAUSE: Final = 10.0
+"""Seconds between two tries to renew a key that is still good."""
+
+
+class Lent(Protocol):
+    @property
+    def expires_at(self) -> datetime | None:
+        """In UTC; None for what does not end."""
+
+
+L = TypeVar("L", bound=Lent)
+
+
+class Renewed(Generic[L]):
+    """What `issue` hands out, kept for the most of its life. For threads: one asks, the others wait for it.
+
+    While it cannot be renewed it is used to its end.
+    """
+
+    def __init__(self, issue: Callable[[], L]) -> None:
+        self._issue = issue
+        self._lock = Lock()
+        self._kept: L | None = None
+        self._renew_at = 0.0
+
+    def current(self) -> L:
+        """Raises what `issue` raises when there is nothing that is still good."""
+        kept = self._kept
+        if kept is not None and time.monotonic() < self._renew_at:
+            return kept
+        with self._lock:
+            if self._kept is None or time.monotonic() >= self._renew_at:
+                self._kept = self._renewed()
+            return self._kept
+
+    def _renewed(self) -> L:
+        try:
+            issued = self._issue()
+        except CatalogError:
+            if self._kept is None or _seconds_left(self._kept) <= 0:
+                raise
+            self._renew_at = time.monotonic() + PAUSE
+            return self._kept
+        self._renew_at = time.monotonic() + USED_FOR * _seconds_left(issued)
+        return issued
+
+
+def _seconds_left(lent: Lent) -> float:
+    return float("inf") if lent.expires_at is None else (lent.expires_at - now()).total_seconds()

@@ -1,0 +1,61 @@
+"""One bucket, container or file system of an object store, asked as the warehouse's credential."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from django.conf import settings
+from obstore.store import AzureStore, GCSStore, S3Store
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig  # not there at run time
+
+PAGE: Final = 1000
+"""Names that a store lists at once, at most."""
+NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
+"""Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
+
+
+class Bucket(ABC):
+    """What each kind of store does in a way of its own.
+
+    `objects` is asked for single objects. It takes no names with empty, `.` or `..` parts or control characters, and
+    drops slashes at their ends; the catalog makes none of these, but others may have. So lists and deletions of what
+    lies below a folder, whoever made it, do not go through it: `list_names` and `delete_names` take every name.
+    """
+
+    objects: S3Store | AzureStore | GCSStore
+    deleted_at_once: ClassVar[int]
+    """Names that `delete_names` takes in one call."""
+    calls_at_once: ClassVar[int]
+    """Calls of `delete_names` that may run side by side."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """See that there are keys to ask with. Raises `CredentialNotIssued`, `StoreUnavailable`."""
+
+    @abstractmethod
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Sequence[str]]:
+        """The names of the objects that begin with `prefix`, in pages of at most `page`, each when it is asked for.
+
+        Raises `StoreUnavailable`, `StoreRefused`.
+        """
+
+    @abstractmethod
+    def delete_names(self, names: Sequence[str]) -> None:
+        """Delete these objects; those that are not there are fine. Raises as `list_names`."""
+
+
+def client_options(endpoint: str) -> ClientConfig:
+    """How obstore speaks to `endpoint`, after the server's settings. Reads the file of the authorities."""
+    limits = settings.ICEKEEPER.storage
+    options: ClientConfig = {
+        "connect_timeout": f"{int(1000 * limits.connect_timeout)}ms",
+        "timeout": f"{int(1000 * limits.request_timeout)}ms",
+        "allow_http": endpoint.startswith("http://"),
+    }
+    if limits.ca_bundle is not None:
+        options["root_certificate"] = limits.ca_bundle.read_bytes()
+    return options

@@ -1,0 +1,150 @@
+"""Object stores of others: S3 and what speaks like it, Azure, Google Cloud Storage.
+
+An object's name is the path of its location, byte by byte: `%41` stays `%41`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.io.attempts import attempted, unlimited
+from storage.io.bucket import Bucket
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreRefused
+from storage.io.refusals import NotImplementedByStore, obstore_refusal
+from storage.io.sweep import sweep
+from storage.profiles.location import location_inside
+
+FEW: Final = 16
+"""Names of a first look at a folder."""
+
+T = TypeVar("T")
+
+
+class RemoteStore(ObjectStore):
+    """The objects of a warehouse in `bucket`; locations lie below `base`, that of the warehouse."""
+
+    def __init__(self, bucket: Bucket, base: str) -> None:
+        self.bucket = bucket
+        self._base = base
+        self._start = len("/".join(base.split("/", 3)[:3])) + 1
+        self._knows_conditions = True
+
+    def put_new(self, location: str, data: bytes) -> None:
+        """An object that is met by a put whose first answer was lost is no conflict when it holds just these bytes.
+
+        Stores that answer 501 to the condition (If-None-Match) are asked first whether there is an object instead;
+        then two who write at once both succeed. The catalog never writes two files under one name.
+        """
+        name = self._name(location)
+
+        def put(tried: int) -> None:
+            try:
+                self._put(name, location, data)
+            except ObjectExists:
+                if not (tried and self._holds(name, location, data)):
+                    raise
+
+        self.bucket.prepare()
+        attempted(put, remaining=deadline.remaining)
+
+    def get(self, location: str, *, limit: int) -> bytes:
+        name = self._name(location)
+        self.bucket.prepare()
+        return attempted(lambda _: self._get(name, location, limit), remaining=deadline.remaining)
+
+    def require_exists(self, location: str) -> None:
+        name = self._name(location)
+        self.bucket.prepare()
+        attempted(lambda _: self._head(name, location), remaining=deadline.remaining)
+
+    def delete(self, location: str) -> None:
+        name = self._name(location)
+        self.bucket.prepare()
+        attempted(lambda _: self._delete(name, location), remaining=unlimited)
+
+    def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
+        """One list of few names, of those only that begin with the location and a slash."""
+        folder = f"{self._name(location)}/"
+        deadline.remaining()
+        self.bucket.prepare()
+        with waiting_for_others():
+            for names in self.bucket.list_names(folder, page=FEW):
+                if any(not name.endswith("/") and not apart_from(name.rpartition("/")[2]) for name in names):
+                    return False
+                deadline.remaining()
+        return True
+
+    def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
+        sweep(self.bucket, f"{self._name(location)}/", keep_going)
+
+    def make_folder(self, location: str) -> bool:
+        """Nothing to do: there are no folders."""
+        return False
+
+    def remove_empty_folder(self, location: str) -> None:
+        """Nothing to do: there are no folders."""
+
+    def _name(self, location: str) -> str:
+        return location_inside(location, base=self._base)[self._start :]
+
+    def _put(self, name: str, location: str, data: bytes) -> None:
+        if self._knows_conditions:
+            try:
+                self._put_as("create", name, location, data)
+            except NotImplementedByStore:
+                pass
+            else:
+                return
+        try:
+            self._head(name, location)
+        except ObjectNotFound:
+            self._put_as("overwrite", name, location, data)
+            self._knows_conditions = False
+        else:
+            raise ObjectExists(f"There is already a file at {location}")
+
+    def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
+        def put() -> None:
+            obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
+
+        try:
+            self._ask(put, location)
+        except ObjectNotFound:  # of all things that a put needs, it can only be that which lacks
+            raise StoreRefused(f"The bucket of {location} does not exist") from None
+
+    def _holds(self, name: str, location: str, data: bytes) -> bool:
+        try:
+            return self._get(name, location, len(data)) == data
+        except (ObjectNotFound, ObjectTooLarge):
+            return False
+
+    def _get(self, name: str, location: str, limit: int) -> bytes:
+        def get() -> bytes:
+            found = obstore.get(self.bucket.objects, name)
+            if found.meta["size"] > limit:
+                raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
+            return bytes(found.bytes())
+
+        return self._ask(get, location)
+
+    def _head(self, name: str, location: str) -> None:
+        self._ask(lambda: obstore.head(self.bucket.objects, name), location)
+
+    def _delete(self, name: str, location: str) -> None:
+        try:
+            self._ask(lambda: obstore.delete(self.bucket.objects, name), location)
+        except ObjectNotFound:
+            return
+
+    def _ask(self, act: Callable[[], T], location: str) -> T:
+        try:
+            with waiting_for_others():
+                return act()
+        except (BaseError, OSError, ValueError) as error:
+            raise obstore_refusal(error, location) from None

@@ -1,0 +1,73 @@
+"""What object stores answer when they do not do as they are told, as the refusals of the catalog.
+
+Their texts hold addresses, sometimes with signatures in them, so that none goes into a message: only the store's own
+code, a word such as `SlowDown`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from obstore.exceptions import UnauthenticatedError
+
+from icekeeper.kernel.errors import CatalogError, InvalidLocation
+from storage.io.port import ObjectExists, ObjectNotFound, StoreAccessDenied, StoreRefused, StoreUnavailable
+
+_STATUS = re.compile(r"\bStatus \{\n +status: ([0-9]{3}),")
+_CODE = re.compile(r"<Code>([A-Za-z.]{1,80})</Code>|\"reason\": ?\\?\"([A-Za-z]{1,80})\\?\"")
+_NO_ANSWER = re.compile(r"\bHttpError \{\n +kind: ([A-Za-z]{1,30}),")
+_DEBUG = "\n\nDebug source:\n"
+
+NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "AccountNotFound"})
+BAD_KEYS: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"})
+MOMENTARY: Final = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout"})
+"""Codes that come with a status that says something else."""
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, REQUEST_TIMEOUT, CONFLICT = 401, 403, 404, 408, 409
+PRECONDITION_FAILED, TOO_MANY, FAILED, NOT_IMPLEMENTED = 412, 429, 500, 501
+
+
+class NotImplementedByStore(StoreRefused):
+    """The store knows nothing of something in the request."""
+
+
+def refusal(status: int, code: str | None, location: str) -> CatalogError:
+    """What an answer other than success means for the object at `location`."""
+    said = code or f"status {status}"
+    if code in NO_BUCKET:
+        return StoreRefused(f"The bucket of {location} does not exist: {said}")
+    if code in BAD_KEYS or status in {UNAUTHORIZED, FORBIDDEN}:
+        return StoreAccessDenied(f"The object store denied access to {location}: {said}")
+    if code in MOMENTARY or status in {REQUEST_TIMEOUT, TOO_MANY} or (status >= FAILED and status != NOT_IMPLEMENTED):
+        return StoreUnavailable(f"The object store failed at {location}: {said}")
+    if status == NOT_FOUND:
+        return ObjectNotFound(f"Failed to open input stream for file: {location}")
+    if status in {CONFLICT, PRECONDITION_FAILED}:
+        return ObjectExists(f"There is already a file at {location}")
+    kind = NotImplementedByStore if status == NOT_IMPLEMENTED else StoreRefused
+    return kind(f"The object store refused what it was asked for {location}: {said}")
+
+
+def unanswered(why: str, location: str) -> StoreUnavailable:
+    return StoreUnavailable(f"The object store did not answer for {location}: {why}")
+
+
+def obstore_refusal(error: Exception, location: str) -> CatalogError:
+    """Of an exception of obstore, whose text ends in a description by its fields.
+
+    What stands before that holds the name of the object as it is, which is anybody's choice; in the description no
+    text has line breaks of its own.
+    """
+    text = str(error)
+    described = text.rpartition(_DEBUG)[2]
+    status = _STATUS.search(described)
+    if status is not None:
+        code = _CODE.search(described, status.end())
+        return refusal(int(status[1]), code and (code[1] or code[2]), location)
+    if isinstance(error, ValueError):
+        return InvalidLocation(f"Location {location!r} cannot be the name of an object")
+    if isinstance(error, UnauthenticatedError):
+        return StoreAccessDenied(f"There is no credential to ask for {location} with")
+    no_answer = _NO_ANSWER.search(described)
+    return unanswered(no_answer[1].lower() if no_answer else type(error).__name__, location)

@@ -1,0 +1,201 @@
+"""A bucket of S3, or of a store that speaks like it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from ipaddress import ip_address
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import Session
+from django.conf import settings
+from obstore.store import S3Store
+
+from storage.credentials.credential import Credential
+from storage.credentials.s3 import AliyunOss
+from storage.identity.keys import Keys
+from storage.identity.renewal import Renewed
+from storage.identity.s3 import own_keys
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, client_options
+from storage.io.refusals import refusal, unanswered
+from storage.profiles.s3 import S3Profile
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config, S3Credential  # not there at run time
+
+_UNTOLD: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What the body of DeleteObjects, an XML document, cannot hold or would change."""
+_NO_BULK: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
+_making = Lock()
+"""Making a client reads files and is not safe in threads."""
+
+
+class S3Bucket(Bucket):
+    deleted_at_once: ClassVar[int] = PAGE
+    calls_at_once: ClassVar[int] = 4
+
+    def __init__(self, profile: S3Profile, credential: Credential | None) -> None:
+        self._profile = profile
+        self._sends_md5 = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
+        self._keys = Renewed(lambda: own_keys(profile, credential))
+        self._made: tuple[Keys, Any] | None = None
+        self._location = f"s3://{profile.bucket}"
+        endpoint = _object_endpoint(profile)
+        config: S3Config = {  # what is left out is taken from this server's environment
+            "bucket": profile.bucket,
+            "region": profile.region,
+            "endpoint": endpoint,
+            "aws_endpoint_url_s3": endpoint,
+            "virtual_hosted_style_request": not _is_asked_by_path(profile),
+            "skip_signature": False,
+            "s3_express": False,
+            "request_payer": False,
+            "unsigned_payload": False,
+            "conditional_put": "etag",
+            "disable_bulk_delete": True,  # one object at a time is deleted here
+        }
+        if profile.aws_kms_key_arn is not None:
+            config |= {"server_side_encryption": "aws:kms", "sse_kms_key_id": profile.aws_kms_key_arn}
+        self.objects = S3Store(
+            config=config,
+            client_options=client_options(endpoint),
+            retry_config=NO_RETRIES,
+            credential_provider=self._lend,
+        )
+
+    def prepare(self) -> None:
+        self._keys.current()
+
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Sequence[str]]:
+        asked: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
+        while True:
+            with _refusals(f"{self._location}/{prefix}"):
+                listed = self._client().list_objects_v2(**asked)
+            names = [each["Key"] for each in listed.get("Contents", [])]
+            if names:
+                yield names
+            token = listed.get("NextContinuationToken")
+            if not listed.get("IsTruncated") or token is None:
+                return
+            asked["ContinuationToken"] = token
+
+    def delete_names(self, names: Sequence[str]) -> None:
+        told = [name for name in names if not _UNTOLD.search(name)]
+        alone = [name for name in names if _UNTOLD.search(name)]
+        if told and not self._deleted_in_bulk(told):
+            alone = list(names)
+        for name in alone:
+            with _refusals(f"{self._location}/{name}"):
+                self._client().delete_object(Bucket=self._profile.bucket, Key=name)
+
+    def _deleted_in_bulk(self, names: Sequence[str]) -> bool:
+        """False for a store that does not delete several at once."""
+        asked = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        with _refusals(self._location):
+            try:
+                answer = self._client().delete_objects(Bucket=self._profile.bucket, Delete=asked)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _NO_BULK:
+                    return False
+                raise
+        for failed in answer.get("Errors", []):
+            code = str(failed.get("Code", ""))
+            if code != "NoSuchKey":
+                raise refusal(_STATUS_OF.get(code, 500), code, f"{self._location}/{failed.get('Key', '')}")
+        return True
+
+    def _lend(self) -> S3Credential:
+        keys = self._keys.current()
+        return {
+            "access_key_id": keys.access_key_id,
+            "secret_access_key": keys.secret_access_key,
+            "token": keys.session_token,
+            "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore knows no zone of dateutil's
+        }
+
+    def _client(self) -> Any:
+        keys, made = self._keys.current(), self._made
+        if made is None or made[0] != keys:
+            made = self._made = keys, _client(self._profile, keys, sends_md5=self._sends_md5)
+        return made[1]
+
+
+_STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
+"""Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
+
+
+def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
+    limits = settings.ICEKEEPER.storage
+    with _making:
+        client = Session().create_client(
+            "s3",
+            region_name=profile.region,
+            endpoint_url=_endpoint(profile),
+            aws_access_key_id=keys.access_key_id,
+            aws_secret_access_key=keys.secret_access_key,
+            aws_session_token=keys.session_token,
+            verify=None if limits.ca_bundle is None else str(limits.ca_bundle),
+            config=Config(
+                s3={"addressing_style": "path" if _is_asked_by_path(profile) else "virtual"},
+                connect_timeout=limits.connect_timeout,
+                read_timeout=limits.request_timeout,
+                retries={"mode": "standard", "total_max_attempts": 1 + limits.retries},
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )
+    if sends_md5:
+        client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
+    return client
+
+
+def _add_md5(params: dict[str, Any], **_: Any) -> None:
+    """In the place of the newer checksum, which old stores do not know."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
+    params["context"].pop("checksum", None)
+
+
+def _endpoint(profile: S3Profile) -> str:
+    """Where the store is asked, without a slash at the end."""
+    if profile.endpoint is not None:
+        return profile.endpoint.rstrip("/")
+    return f"https://s3.{profile.region}.amazonaws.com" + (".cn" if profile.region.startswith("cn-") else "")
+
+
+def _object_endpoint(profile: S3Profile) -> str:
+    """`_endpoint` as obstore wants it: of the bucket, where the bucket is asked for before the host."""
+    scheme, host = _endpoint(profile).split("://")
+    return f"{scheme}://{host}" if _is_asked_by_path(profile) else f"{scheme}://{profile.bucket}.{host}"
+
+
+def _is_asked_by_path(profile: S3Profile) -> bool:
+    """Whether the bucket stands in the path: where somebody wants it so, or it cannot stand before the host."""
+    host = urlsplit(_endpoint(profile)).hostname or ""
+    try:
+        ip_address(host)
+    except ValueError:
+        if profile.path_style_access is None and "." not in host:
+            return True
+        return bool(profile.path_style_access) or "." in profile.bucket
+    return True
+
+
+@contextmanager
+def _refusals(location: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        raise refusal(status, code if re.fullmatch("[A-Za-z.]{1,80}", code) else None, location) from None
+    except BotoCoreError as error:
+        raise unanswered(type(error).__name__, location) from None

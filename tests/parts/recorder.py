@@ -1,0 +1,112 @@
+"""A proxy before a part that keeps what is asked through it, and answers in the part's place where a test wants it."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Self
+
+OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding"}
+SECONDS_TO_ANSWER = 60
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A request; the names of `headers` are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+Answerer = Callable[[Recorded, Callable[[], Reply]], Reply | None]
+"""Is given a request and what asks the part for the reply; None is no answer at all: the connection is cut."""
+
+
+class Recorder:
+    """Stands before the server at `target` on 127.0.0.1, with TLS when there is a context. A context manager.
+
+    `requests` are those since it began or since a test cleared them. `answerer` may be put in the part's place.
+    """
+
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
+        self.requests: list[Recorded] = []
+        self.answerer: Answerer = lambda _, ask: ask()
+        self._target = target
+        self._scheme = "http" if tls is None else "https"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"recorder": self}))
+        self._server.daemon_threads = True
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/"
+
+    @property
+    def asked(self) -> list[str]:
+        """The methods of the requests, in order."""
+        return [request.method for request in self.requests]
+
+    def __enter__(self) -> Self:
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def ask(self, request: Recorded) -> Reply:
+        connection = http.client.HTTPConnection("127.0.0.1", self._target, timeout=SECONDS_TO_ANSWER)
+        try:
+            connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
+            for name, value in request.headers.items():
+                if name not in OF_ONE_CONNECTION:
+                    connection.putheader(name, value)
+            connection.endheaders(request.body)
+            answer = connection.getresponse()
+            headers = {name: value for name, value in answer.getheaders() if name.lower() not in OF_ONE_CONNECTION}
+            return Reply(answer.status, headers, answer.read())
+        finally:
+            connection.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    recorder: Recorder
+
+    def do_GET(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        body = self.rfile.read(int(headers.get("content-length", 0)))
+        request = Recorded(self.command, self.path, headers, body)
+        self.recorder.requests.append(request)
+        reply = self.recorder.answerer(request, lambda: self.recorder.ask(request))
+        if reply is None:
+            self.close_connection = True
+            return
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            if name.lower() not in {"content-length", "date", "server"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", reply.headers.get("Content-Length", str(len(reply.body))))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  as http.server calls them
+
+    def log_message(self, *_: object) -> None:
+        """Not on stderr."""

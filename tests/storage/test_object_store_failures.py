@@ -1,0 +1,322 @@
+"""Stores that fail, are gone, refuse, or lose their answers: real ones, and a proxy before them that does it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import CatalogError, RequestTimeout
+from storage.io.object_store import RemoteStore
+from storage.io.port import ObjectExists, ObjectNotFound, StoreAccessDenied, StoreRefused, StoreUnavailable
+from tests.parts.certificates import make_authority
+from tests.parts.minio import PASSWORD, USER, Minio
+from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
+from tests.storage.opening import opened, use_storage_settings
+
+SLOW_DOWN = Reply(503, {}, b"<Error><Code>SlowDown</Code><Message>secret-canary</Message></Error>")
+FORBIDDEN = Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+
+
+@pytest.fixture
+def store(minio: Minio, bucket: str, recorder: Recorder) -> RemoteStore:
+    return opened(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
+
+
+@pytest.fixture
+def location(bucket: str) -> str:
+    return f"s3://{bucket}/wh/t/a"
+
+
+def replying(*replies: Reply | None) -> Answerer:
+    """These in turn, in the part's place; then what the part says."""
+    left = list(replies)
+    return lambda _, ask: left.pop(0) if left else ask()
+
+
+def every_call(store: RemoteStore, location: str) -> list[Callable[[], Any]]:
+    return [
+        lambda: store.put_new(location, b"x"),
+        lambda: store.get(location, limit=10),
+        lambda: store.require_exists(location),
+        lambda: store.delete(location),
+        lambda: store.is_empty(location, apart_from=lambda _: False),
+        lambda: store.delete_below(location, lambda: None),
+    ]
+
+
+def count_tries(store: RemoteStore, recorder: Recorder, act: Callable[[], Any]) -> int:
+    store.bucket.prepare()
+    recorder.requests.clear()
+    with pytest.raises(StoreUnavailable):
+        act()
+    return len(recorder.requests)
+
+
+# --- failures that pass ----------------------------------------------------------------------------------------------
+
+
+def test_what_fails_is_tried_again(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    recorder.answerer = replying(SLOW_DOWN, None, Reply(500, {}, b""))
+    store.put_new(location, b"x")
+    assert recorder.asked == ["PUT"] * 4
+    for act in every_call(store, location)[1:]:
+        recorder.answerer = replying(SLOW_DOWN, Reply(502, {}, b"<html>"))
+        act()
+
+
+def test_what_goes_on_failing_is_told_after_the_tries_that_are_set(
+    store: RemoteStore, recorder: Recorder, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=2)
+    recorder.answerer = lambda *_: SLOW_DOWN
+    for act in every_call(store, location)[:4]:
+        assert count_tries(store, recorder, act) == 3
+    with pytest.raises(StoreUnavailable) as refusal:
+        store.put_new(location, b"x")
+    assert refusal.value.message == f"The object store failed at {location}: SlowDown"
+    with pytest.raises(StoreUnavailable, match="SlowDown"):
+        store.is_empty(location, apart_from=lambda _: False)
+
+
+def test_a_store_that_is_gone(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_storage_settings(monkeypatch, retries=1)
+    store = opened(minio.profile(bucket, "wh"), minio.credential)
+    with minio.relay.refusing():
+        for act in every_call(store, f"s3://{bucket}/wh/a"):
+            with pytest.raises(StoreUnavailable, match=f"The object store did not answer for s3://{bucket}/wh/a"):
+                act()
+    store.put_new(f"s3://{bucket}/wh/a", b"x")
+
+
+def test_a_store_that_is_silent(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_storage_settings(monkeypatch, retries=1, request_timeout=0.3)
+    store = opened(minio.profile(bucket, "wh"), minio.credential)
+    with minio.relay.silent():
+        for act in every_call(store, f"s3://{bucket}/wh/a"):
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match="did not answer"):
+                act()
+            assert 0.6 <= time.monotonic() - began < 5
+    store.put_new(f"s3://{bucket}/wh/a", b"x")
+
+
+# --- answers that are lost -------------------------------------------------------------------------------------------
+
+
+def lose_first_answer(_: Recorded, ask: Callable[[], Reply], lost: list[Reply]) -> Reply | None:
+    answer = ask()
+    if lost:
+        return answer
+    lost.append(answer)
+    return None
+
+
+def test_a_put_whose_answer_was_lost_is_no_conflict_with_itself(
+    store: RemoteStore, recorder: Recorder, location: str
+) -> None:
+    lost: list[Reply] = []
+    recorder.answerer = lambda request, ask: lose_first_answer(request, ask, lost)
+    store.put_new(location, b"mine")
+    assert [reply.status for reply in lost] == [200]
+    assert recorder.asked == ["PUT", "PUT", "GET"]
+    assert store.get(location, limit=10) == b"mine"
+
+
+@pytest.mark.parametrize("theirs", [b"them", b"longer than mine", b""])
+def test_a_put_that_failed_does_not_take_for_its_own_what_others_put_meanwhile(
+    store: RemoteStore, recorder: Recorder, location: str, minio: Minio, bucket: str, theirs: bytes
+) -> None:
+    def meanwhile(_: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if len(recorder.requests) > 1:
+            return ask()
+        minio.client().put_object(Bucket=bucket, Key="wh/t/a", Body=theirs)
+        return SLOW_DOWN
+
+    recorder.answerer = meanwhile
+    with pytest.raises(ObjectExists):
+        store.put_new(location, b"mine")
+    assert store.get(location, limit=100) == theirs
+
+
+def test_a_put_that_lost_a_race_at_the_store_is_tried_again(
+    store: RemoteStore, recorder: Recorder, location: str
+) -> None:
+    recorder.answerer = replying(Reply(409, {}, b"<Error><Code>ConditionalRequestConflict</Code></Error>"))
+    store.put_new(location, b"x")
+    assert recorder.asked == ["PUT", "PUT"]
+
+
+def test_a_deletion_whose_answer_was_lost(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    store.put_new(location, b"x")
+    lost: list[Reply] = []
+    recorder.answerer = lambda request, ask: lose_first_answer(request, ask, lost)
+    store.delete(location)
+    with pytest.raises(ObjectNotFound):
+        store.get(location, limit=1)
+
+
+# --- the request's deadline ------------------------------------------------------------------------------------------
+
+
+def test_no_store_is_asked_for_a_request_that_ran_out_of_time(
+    store: RemoteStore, recorder: Recorder, location: str
+) -> None:
+    put, get, exists, delete, is_empty, delete_below = every_call(store, location)
+    with deadline(time.monotonic() - 1):
+        for act in (put, get, exists, is_empty):
+            with pytest.raises(RequestTimeout):
+                act()
+        assert recorder.requests == []
+        delete()
+        delete_below()
+
+
+def test_tries_end_with_the_request(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    recorder.answerer = lambda *_: SLOW_DOWN
+    began = time.monotonic()
+    with deadline(began + 0.25), pytest.raises(StoreUnavailable):
+        store.put_new(location, b"x")
+    assert time.monotonic() - began < 0.25
+    assert 1 < len(recorder.requests) < 4
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def secrets_in(text: str) -> list[str]:
+    return [secret for secret in (USER, PASSWORD, "another-secret", "Signature=", "http:", "canary") if secret in text]
+
+
+@pytest.mark.parametrize(
+    ("key", "code"), [({"secret-access-key": "another-secret"}, "SignatureDoesNotMatch"),
+                      ({"access-key-id": "nobody"}, "InvalidAccessKeyId")],
+)  # fmt: skip
+def test_a_credential_that_the_store_does_not_know(minio: Minio, bucket: str, key: dict[str, str], code: str) -> None:
+    store = opened(minio.profile(bucket, "wh"), minio.credential | key)
+    location = f"s3://{bucket}/wh/a"
+    for act in every_call(store, location):
+        with pytest.raises(StoreAccessDenied) as refusal:
+            act()
+        assert refusal.value.message.startswith(f"The object store denied access to {location}")
+        assert refusal.value.message.endswith((code, "status 403")), "an answer to HEAD tells no code"
+        assert not secrets_in(refusal.value.message)
+        assert refusal.value.__cause__ is None
+        assert refusal.value.__suppress_context__
+
+
+def test_what_is_refused_is_not_tried_again(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    recorder.answerer = lambda *_: FORBIDDEN
+    for act in every_call(store, location):
+        recorder.requests.clear()
+        with pytest.raises(StoreAccessDenied):
+            act()
+        assert len(recorder.requests) == 1
+
+
+def test_a_bucket_that_does_not_exist(minio: Minio) -> None:
+    store = opened(minio.profile("no-such-bucket", "wh"), minio.credential)
+    put, get, _, delete, is_empty, delete_below = every_call(store, "s3://no-such-bucket/wh/a")
+    for act in (put, get, is_empty, delete_below, delete):
+        with pytest.raises(StoreRefused, match=r"The bucket of s3://no-such-bucket/wh/a/? does not exist"):
+            act()
+
+
+@pytest.mark.parametrize("status", [400, 405, 411, 501])
+def test_other_refusals_are_told_by_their_code(
+    store: RemoteStore, recorder: Recorder, location: str, status: int
+) -> None:
+    recorder.answerer = lambda *_: Reply(status, {}, b"<Error><Code>XSome</Code><Message>canary</Message></Error>")
+    for act in every_call(store, location):
+        with pytest.raises(CatalogError) as refusal:
+            act()
+        assert (refusal.value.status, refusal.value.wire_type) == (412, "StorageRefusedException")
+        assert not secrets_in(refusal.value.message)
+
+
+def test_a_name_cannot_say_why_something_failed(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
+    """Texts of obstore hold the name of the object."""
+    name = "Status {  status: 503, <Code>SlowDown<|Code> Debug source: Server returned non-2xx status code: 503"
+    recorder.answerer = lambda *_: FORBIDDEN
+    with pytest.raises(StoreAccessDenied, match=r": AccessDenied$"):
+        store.get(f"s3://{bucket}/wh/{name}", limit=1)
+
+
+def test_a_single_name_of_many_that_is_refused_ends_the_purge(
+    store: RemoteStore, recorder: Recorder, location: str
+) -> None:
+    store.put_new(location, b"x")
+
+    def refusing_one(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if request.method != "POST":
+            return ask()
+        body = b"<DeleteResult><Error><Key>wh/t/a</Key><Code>%s</Code></Error></DeleteResult>"
+        return Reply(200, {"Content-Type": "application/xml"}, body % code)
+
+    recorder.answerer = refusing_one
+    code = b"AccessDenied"
+    with pytest.raises(StoreAccessDenied, match=re.escape(f"{location}: AccessDenied")):
+        store.delete_below(location.removesuffix("/a"), lambda: None)
+    code = b"InternalError"
+    with pytest.raises(StoreUnavailable):
+        store.delete_below(location.removesuffix("/a"), lambda: None)
+
+
+# --- stores that know less -------------------------------------------------------------------------------------------
+
+
+def no_conditions(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+    if "if-none-match" in request.headers:
+        return Reply(501, {}, b"<Error><Code>NotImplemented</Code></Error>")
+    return ask()
+
+
+def test_a_store_without_conditional_puts_is_asked_first(store: RemoteStore, recorder: Recorder, location: str) -> None:
+    recorder.answerer = no_conditions
+    store.put_new(location, b"x")
+    assert recorder.asked == ["PUT", "HEAD", "PUT"]
+    recorder.requests.clear()
+    store.put_new(f"{location}2", b"x")
+    assert recorder.asked == ["HEAD", "PUT"], "it is not asked again whether it knows them"
+    with pytest.raises(ObjectExists):
+        store.put_new(location, b"y")
+    assert store.get(location, limit=10) == b"x"
+
+
+@pytest.mark.parametrize("status", [501, 405])
+def test_a_store_that_deletes_one_by_one(
+    store: RemoteStore, recorder: Recorder, minio: Minio, bucket: str, status: int
+) -> None:
+    for name in "abc":
+        store.put_new(f"s3://{bucket}/wh/t/{name}", b"x")
+    code = {501: b"NotImplemented", 405: b"MethodNotAllowed"}[status]
+    refused = Reply(status, {}, b"<Error><Code>" + code + b"</Code></Error>")
+    recorder.answerer = lambda request, ask: refused if request.method == "POST" else ask()
+    store.delete_below(f"s3://{bucket}/wh/t", lambda: None)
+    assert minio.keys(bucket) == []
+
+
+# --- an authority of one's own ---------------------------------------------------------------------------------------
+
+
+def test_only_known_authorities_are_trusted(
+    minio: Minio, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=0)
+    authority, tls = make_authority(tmp_path)
+    location = f"s3://{bucket}/wh/a"
+    with Recorder(minio.port, tls) as recorder:
+        profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint)
+        for act in every_call(opened(profile, minio.credential), location):
+            with pytest.raises(StoreUnavailable, match="did not answer"):
+                act()
+        assert recorder.requests == []
+        use_storage_settings(monkeypatch, ca_bundle=authority)
+        for act in every_call(opened(profile, minio.credential), location):
+            act()
+        assert recorder.asked[:4] == ["PUT", "GET", "HEAD", "DELETE"]
