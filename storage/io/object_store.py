@@ -5,7 +5,7 @@ An object's name is the path of its location, byte by byte: `%41` stays `%41`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 import obstore
@@ -17,7 +17,7 @@ from storage.io.attempts import attempted, unlimited
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreRefused
 from storage.io.refusals import NotImplementedByStore, obstore_refusal
-from storage.io.sweep import sweep
+from storage.io.sweep import delete_all, sweep
 from storage.profiles.location import location_inside
 
 FEW: Final = 16
@@ -67,6 +67,12 @@ class RemoteStore(ObjectStore):
         name = self._name(location)
         self.bucket.prepare()
         attempted(lambda _: self._delete(name, location), remaining=unlimited)
+
+    def delete_many(self, locations: Sequence[str]) -> None:
+        names = [self._name(location) for location in locations]
+        self.bucket.prepare()
+        with waiting_for_others():
+            delete_all(self.bucket, names)
 
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         """One list of few names, of those only that begin with the location and a slash."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from ipaddress import ip_address
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
 from botocore.config import Config
@@ -42,10 +42,10 @@ class S3Bucket(Bucket):
     deleted_at_once: ClassVar[int] = PAGE
     calls_at_once: ClassVar[int] = 4
 
-    def __init__(self, profile: S3Profile, credential: Credential | None) -> None:
-        self._profile = profile
-        self._sends_md5 = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
-        self._keys = Renewed(lambda: own_keys(profile, credential))
+    def __init__(self, profile: S3Profile, keys: Callable[[], Keys], *, sends_md5: bool) -> None:
+        """`keys` is asked for those to sign with, and again before they end; `sends_md5` is for old stores."""
+        self._profile, self._sends_md5 = profile, sends_md5
+        self._keys = Renewed(keys)
         self._made: tuple[Keys, Any] | None = None
         self._location = f"s3://{profile.bucket}"
         endpoint = _object_endpoint(profile)
@@ -70,6 +70,12 @@ class S3Bucket(Bucket):
             retry_config=NO_RETRIES,
             credential_provider=self._lend,
         )
+
+    @classmethod
+    def of(cls, profile: S3Profile, credential: Credential | None) -> Self:
+        """The bucket as the catalog itself asks for it."""
+        is_old = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
+        return cls(profile, lambda: own_keys(profile, credential), sends_md5=is_old)
 
     def prepare(self) -> None:
         self._keys.current()

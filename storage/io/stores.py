@@ -16,6 +16,7 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from storage.credentials.credential import Credential
 from storage.documents import read_document
+from storage.identity.keys import Keys
 from storage.io.bucket import Bucket
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
@@ -25,6 +26,7 @@ from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.secrets.credentials import stored_credential
 from storage.storage import Storage
+from storage.vending.vended import Vended
 
 MOST_OPEN: Final = 512
 """Stores with their connections. None is out of date: a change of a warehouse gives its storage another key."""
@@ -63,13 +65,33 @@ def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
     return RemoteStore(_bucket(profile, credential), profile.location)
 
 
+def open_vended_store(profile: Profile, vended: Vended) -> ObjectStore:
+    """The store as a client sees it that was given `vended`."""
+    return RemoteStore(_vended_bucket(profile, vended), profile.location)
+
+
+def _vended_bucket(profile: Profile, vended: Vended) -> Bucket:
+    match profile:
+        case S3Profile() | StackitProfile():
+            from storage.io.s3 import S3Bucket
+
+            lent = Keys(
+                vended.config["s3.access-key-id"],
+                vended.config["s3.secret-access-key"],
+                vended.config["s3.session-token"],
+                vended.expires_at,
+            )
+            return S3Bucket(profile.as_s3(), lambda: lent, sends_md5=bool(profile.as_s3().legacy_md5_behavior))
+    raise AssertionError(f"no store of type {profile.type}")
+
+
 def _bucket(profile: Profile, credential: Credential | None) -> Bucket:
     """What a kind of store needs is loaded with the first of it: few servers have them all."""
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
 
-            return S3Bucket(profile.as_s3(), credential)
+            return S3Bucket.of(profile.as_s3(), credential)
     raise AssertionError(f"no store of type {profile.type}")
 
 

@@ -26,6 +26,14 @@ def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None
     raise StoreUnavailable("The object store failed: somebody keeps writing there")
 
 
+def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
+    """Delete these objects. When some cannot be deleted, the others are, and one of the refusals is raised."""
+    with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="sweep") as pool:
+        calls = [pool.submit(bucket.delete_names, together) for together in _pieces(names, bucket.deleted_at_once)]
+    for call in calls:
+        call.result()
+
+
 def _swept(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> bool:
     """Whether there was anything to delete."""
     keep_going()

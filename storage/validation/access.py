@@ -44,10 +44,11 @@ def examine_store(examination: Examination, profile: Profile | None, credential:
         for claim in OF_THE_STORE:
             examination.skip(claim, NOT_ATTEMPTED if profile is None else NOT_ASKED)
     else:
-        _examine_access(examination, profile, credential)
+        examine_access(examination, profile, credential)
 
 
-def _examine_access(examination: Examination, profile: Profile, credential: Credential | None) -> None:
+def examine_access(examination: Examination, profile: Profile, credential: Credential | None) -> None:
+    """As `examine_store`, also where the server is told not to."""
     store = examination.check(
         Claim.STORAGE_CLIENT_INITIALIZED, lambda: open_store(profile, credential), needs=(Claim.PROFILE_WELL_FORMED,)
     )

@@ -215,7 +215,7 @@ def test_the_environment_of_the_server_says_nothing_about_warehouses(
 def test_where_requests_go(members: dict[str, Any], endpoint: str) -> None:
     given = {"type": "s3", "bucket": "my-bucket", "region": "eu-1", **members}
     profile = S3Profile.model_validate(given).completed()
-    bucket = s3.S3Bucket(profile, None)
+    bucket = s3.S3Bucket.of(profile, None)
     assert bucket.objects.config["endpoint"] == endpoint
     assert bucket.objects.config["virtual_hosted_style_request"] == str("//my-" in endpoint).lower()
     own = {"access_key_id": "a", "secret_access_key": "b"}
@@ -227,7 +227,7 @@ def test_where_requests_go(members: dict[str, Any], endpoint: str) -> None:
 def test_stackit_is_a_store_as_any(minio: Minio, bucket: str) -> None:
     given = {"type": "stackit", "bucket": "my-bucket", "region": "eu01", "sts-enabled": False}
     profile = StackitProfile.model_validate(given).completed()
-    config = s3.S3Bucket(profile.as_s3(), None).objects.config
+    config = s3.S3Bucket.of(profile.as_s3(), None).objects.config
     assert config["endpoint"] == "https://my-bucket.object.storage.eu01.onstackit.cloud"
     credential = minio.credential | {"type": "stackit"}
     store = opened(given | {"bucket": bucket, "endpoint": minio.endpoint}, credential)

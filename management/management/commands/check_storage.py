@@ -6,17 +6,21 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import write_json
-from storage.io.probe import ProbeStep, probe
-from storage.io.stores import store_for
+from storage.models import Warehouse
+from storage.profiles.kinds import read_profile
+from storage.secrets.credentials import stored_credential
 from storage.selectors.warehouses import get_warehouse_named_for
+from storage.validation.access import examine_access
+from storage.validation.examination import OF_THE_STORE, Check, Claim, Report, Status
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
 
 class Command(BaseCommand):
     help = (
-        "Try out the storage of a warehouse from this machine: write, read, list and delete a small object below its "
-        "location, and say how each went. Exit status 0 when all went well, 1 when something failed."
+        "Try out the storage of a warehouse from this machine, as when it was made: write, read, list and delete a "
+        "small object below its location, lend a credential for it and see that this opens nothing else; say how each "
+        "went. Exit status 0 when nothing failed, 1 when something did."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,25 +33,43 @@ class Command(BaseCommand):
             named, _, name = options["warehouse"].rpartition("/")
             project = get_project(named or options["project_id"])
             warehouse = get_warehouse_named_for(actor=INTERNAL, project=project, name=name)
+            checks = _checks(warehouse)
         except CatalogError as error:
             raise CommandError(error.message) from None
+        has_failed = any(check.status == Status.FAILED for check in checks)
         kind = warehouse.storage_profile["type"]
-        try:
-            store = store_for(warehouse.storage)
-        except CatalogError as error:
-            raise CommandError(error.message) from None
-        steps = list(probe(store, warehouse.location))
-        self._tell(warehouse.location, kind, steps, options)
-        if any(step.problem is not None for step in steps):
+        if options["json"]:
+            told = {"location": warehouse.location, "type": kind, "ok": not has_failed}
+            self.stdout.write(write_json({**told, "checks": [_json(check) for check in checks]}).decode())
+        else:
+            self.stdout.write(f"{kind} storage at {warehouse.location}")
+            for check in checks:
+                self.stdout.write(f"  {check.claim:<34}  {_sentence(check)}")
+        if has_failed:
             raise CommandError(f"The storage of warehouse {warehouse.name} does not work")
 
-    def _tell(self, location: str, kind: str, steps: list[ProbeStep], options: dict[str, Any]) -> None:
-        if options["json"]:
-            told = [{"step": step.name, "milliseconds": step.milliseconds, "problem": step.problem} for step in steps]
-            is_ok = bool(steps) and all(step.problem is None for step in steps)
-            answer = {"location": location, "type": kind, "ok": is_ok, "steps": told}
-            self.stdout.write(write_json(answer).decode())
-            return
-        self.stdout.write(f"{kind} storage at {location}")
-        for step in steps:
-            self.stdout.write(f"  {step.name:<6}  {step.problem or 'ok'}  ({step.milliseconds:.1f} ms)")
+
+def _checks(warehouse: Warehouse) -> list[Check]:
+    report = Report()
+    credential = stored_credential(warehouse.secret_id)
+    profile = read_profile(warehouse.storage_profile, credential)
+    report.check(Claim.PROFILE_WELL_FORMED, lambda: profile)
+    examine_access(report, profile, credential)
+    return [check for check in report.checks() if check.claim in OF_THE_STORE]
+
+
+def _json(check: Check) -> dict[str, Any]:
+    problem = None if check.error is None else check.error.message
+    return {
+        "check": check.claim.value,
+        "status": check.status.value,
+        "milliseconds": check.milliseconds,
+        "problem": problem,
+        "reason": check.reason,
+    }
+
+
+def _sentence(check: Check) -> str:
+    if check.error is not None:
+        return check.error.message
+    return f"skipped: {check.reason}" if check.status == Status.SKIPPED else f"ok  ({check.milliseconds} ms)"
