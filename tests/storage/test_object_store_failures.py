@@ -15,7 +15,7 @@ from icekeeper.kernel.errors import CatalogError, RequestTimeout
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, StoreAccessDenied, StoreRefused, StoreUnavailable
 from tests.parts.certificates import make_authority
-from tests.parts.minio import PASSWORD, USER, Minio
+from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
 from tests.storage.opening import opened, use_storage_settings
 
@@ -190,7 +190,7 @@ def test_tries_end_with_the_request(store: RemoteStore, recorder: Recorder, loca
 
 
 def secrets_in(text: str) -> list[str]:
-    return [secret for secret in (USER, PASSWORD, "another-secret", "Signature=", "http:", "canary") if secret in text]
+    return [secret for secret in (Minio.user, Minio.password, "another-secret", "Signature=", "http:", "canary") if secret in text]
 
 
 @pytest.mark.parametrize(
