@@ -19,6 +19,7 @@ from django.db import connection
 
 from icekeeper.kernel.postgres_session import KeptCursor
 from storage.io.local import LocalStore
+from storage.io.object_store import RemoteStore
 
 RECORD = Path(__file__).parent / "query_counts.json"
 TRANSACTION_WORDS = ("SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "COMMIT", "SET ")
@@ -44,8 +45,9 @@ def counting() -> Iterator[Counter[str]]:
         patched.enter_context(connection.execute_wrapper(through_django))
         patched.enter_context(patch.object(KeptCursor, "execute", through_psycopg))
         for method in ("put_new", "get", "delete", "require_exists", "is_empty", "delete_below", "make_folder"):
-            counted = _counted(getattr(LocalStore, method), seen, f"store.{method}")
-            patched.enter_context(patch.object(LocalStore, method, counted))
+            for store in (LocalStore, RemoteStore):
+                counted = _counted(getattr(store, method), seen, f"store.{method}")
+                patched.enter_context(patch.object(store, method, counted))
         yield seen
 
 

@@ -1,8 +1,7 @@
-"""Warehouses on object stores: namespaces have their places there; what needs files is refused and changes nothing."""
+"""Warehouses on object stores of each kind: namespaces have their places there, and nobody is asked for that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
-from tests.catalog_fixtures import SCHEMA
-from tests.fingerprint import Fingerprint, take_fingerprint
+from tests.fingerprint import take_fingerprint
 from tests.management.asking import keep_secrets
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, LAKEHOUSE, ONELAKE, WORKSPACE
@@ -93,35 +91,6 @@ def test_namespaces_stay_in_the_warehouse(stored: Warehouse, catalog: ApiClient,
     ):  # fmt: skip
         assert make(catalog, "ns", location).refused(400, "InvalidLocation"), location
     assert take_fingerprint(tmp_path) == before
-
-
-def test_what_needs_files_is_refused(
-    stored: Warehouse, catalog: ApiClient, storage_root: Path, everything: Callable[[], Fingerprint]
-) -> None:
-    make(catalog, "ns")
-    before = everything()
-    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
-    new_table = {"name": "t", "schema": SCHEMA}
-    version = {
-        "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"],
-        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-    }  # fmt: skip
-    view = {"name": "v", "schema": SCHEMA, "view-version": version, "properties": {}}
-    file = f"{stored.location}/a/metadata/00000-x.metadata.json"
-    for answer in (
-        catalog.post("/namespaces/ns/tables", new_table),
-        catalog.post("/namespaces/ns/tables", new_table | {"location": f"{stored.location}/t"}),
-        catalog.post("/namespaces/ns/tables", new_table | {"stage-create": True}),
-        catalog.post("/namespaces/ns/views", view),
-        catalog.post("/namespaces/ns/register", {"name": "t", "metadata-location": file}),
-        catalog.post("/namespaces/ns/register-view", {"name": "v", "metadata-location": file}),
-        generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}),
-    ):
-        kind = stored.storage_profile["type"]
-        assert answer.refused(406, "UnsupportedOperationException", f"on storage of type {kind} cannot hold tables")
-    assert catalog.get("/namespaces/ns/tables/t").refused(404, "NoSuchTableException")
-    assert catalog.get("/namespaces/ns/tables").json() == {"identifiers": []}
-    assert everything() == before
 
 
 def test_other_spellings_of_the_scheme_need_leave(bootstrapped: None) -> None:

@@ -23,7 +23,11 @@ from storage.io.local import LocalStore
 from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Server, User
+from tenancy.selectors.projects import get_project
+from tests.management.asking import keep_secrets
+from tests.parts.minio import Minio
 from tests.parts.process import free_port
 
 pytestmark = pytest.mark.django_db
@@ -279,6 +283,23 @@ def test_storage_that_does_not_work_is_told_and_nothing_is_left(
     }
     assert expected[step] in out.getvalue()
     assert bool(files_below()) == (step == "delete_below")
+
+
+def test_storage_of_others_is_tried_out(minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    run("bootstrap")
+    create_warehouse(
+        actor=INTERNAL, project=get_project(None), name="w",
+        storage_profile=minio.profile(bucket, "w"), storage_credential=minio.credential,
+    )  # fmt: skip
+    told = json.loads(run("check_storage", "w", "--json"))
+    assert (told["ok"], told["type"], [check["status"] for check in told["checks"]]) == (True, "s3", ["passed"] * 6)
+    assert minio.keys(bucket) == []
+    minio.client().delete_bucket(Bucket=bucket)
+    out = StringIO()
+    with pytest.raises(CommandError, match="The storage of warehouse w does not work"):
+        call_command("check_storage", "w", stdout=out)
+    assert f"lakekeeper-read-write               The bucket of s3://{bucket}/w/" in out.getvalue()
 
 
 # --- settings and versions -------------------------------------------------------------------------------------------
