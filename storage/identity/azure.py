@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -15,9 +16,9 @@ from azure.storage.blob import BlobServiceClient, UserDelegationKey
 from cachetools import LRUCache
 from django.conf import settings
 
-from icekeeper.kernel.thread_lending import waiting_for_others
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.identity.keys import CredentialNotIssued
+from storage.identity.token_service import persistently
 from storage.io.port import StoreUnavailable
 from storage.profiles.azure import USUAL_AUTHORITY, AdlsProfile, OneLakeProfile
 
@@ -65,8 +66,8 @@ class DelegationKeys:
             return key
         longest = LONGEST_OF_ONELAKE if isinstance(profile, OneLakeProfile) else LONGEST
         ends_at = max(expiry, min(expiry + SPARE, start + longest))
-        with waiting_for_others():
-            key = self.fetch(account, token_credential(identity, authority), start=start, expiry=ends_at)
+        credential, until = token_credential(identity, authority), ends_at
+        key = persistently(lambda: self.fetch(account, credential, start=start, expiry=until))
         with self._lock:
             self._kept[account, authority, identity] = ends_at, key
         return key
@@ -76,18 +77,18 @@ class DelegationKeys:
         """From the account itself. Raises as `get`."""
         try:
             with BlobServiceClient(account, credential=credential, **_limits(), permit_redirects=False) as client:
-                return client.get_user_delegation_key(start, expiry)
-        except ClientAuthenticationError as refusal:
-            raise CredentialNotIssued(f"Azure refused a key to sign with: {_code(refusal)}") from None
+                return _usable(client.get_user_delegation_key(start, expiry))
         except HttpResponseError as refusal:
             status = refusal.status_code or 0
             if status == _TOO_MANY or status >= _FAILED:
                 raise StoreUnavailable(f"Azure failed at giving a key to sign with: status {status}") from None
+            if _is_of_network(refusal):
+                raise StoreUnavailable("Entra ID did not answer") from None
             raise CredentialNotIssued(f"Azure refused a key to sign with: {_code(refusal)}") from None
         except AzureError as error:
             raise StoreUnavailable(f"Azure did not answer: {type(error).__name__}") from None
-        except ValueError:
-            raise CredentialNotIssued("Azure knows no such tenant or application") from None
+        except (ValueError, AttributeError):  # what the SDK does with a tenant that is none, a member that is missing
+            raise CredentialNotIssued("Azure refused, or answered without a key to sign with") from None
 
 
 delegation_keys = DelegationKeys()
@@ -133,12 +134,29 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
         raise CredentialNotIssued("Azure knows no such tenant or authority") from None
 
 
+def _is_of_network(refusal: HttpResponseError) -> bool:
+    """Whether a login failed for other reasons than what was sent: the SDK calls everything a refusal."""
+    cause = refusal.__cause__
+    return isinstance(refusal, ClientAuthenticationError) and cause is not None and not isinstance(cause, ValueError)
+
+
+def _usable(key: UserDelegationKey) -> UserDelegationKey:
+    """Raises `CredentialNotIssued` for a key that cannot sign."""
+    named = key.signed_oid and key.signed_tid and key.signed_service and key.signed_version
+    try:
+        if named and base64.b64decode(key.value or "", validate=True):
+            return key
+    except ValueError:
+        pass
+    raise CredentialNotIssued("Azure answered without a key to sign with")
+
+
 def _limits() -> dict[str, Any]:
     own = settings.ICEKEEPER.storage
     return {
         "connection_timeout": own.connect_timeout,
         "read_timeout": own.request_timeout,
-        "retry_total": own.retries,
+        "retry_total": 0,  # the SDK would wait for as long as the other side likes; see `persistently`
         "connection_verify": True if own.ca_bundle is None else str(own.ca_bundle),
     }
 

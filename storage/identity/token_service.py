@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import requests
 from django.conf import settings
@@ -20,6 +20,8 @@ from icekeeper.kernel.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
 from storage.identity.keys import CredentialNotIssued
 from storage.io.port import StoreUnavailable
+
+T = TypeVar("T")
 
 LARGEST_ANSWER: Final = 262_144
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
@@ -55,12 +57,20 @@ def ask(method: str, address: str, *, headers: Mapping[str, str], body: Callable
     Raises `StoreUnavailable` (503) when the service could not be reached or failed, however often it was asked, and
     `RequestTimeout` (408) when the request at hand has no time left.
     """
+    return persistently(lambda: _attempt(method, address, headers=headers, body=body()))
+
+
+def persistently(attempt: Callable[[], T]) -> T:
+    """What `attempt` gives, again and again while it raises `StoreUnavailable`, within our settings and the deadline.
+
+    The thread is lent to others meanwhile. Raises as `ask`.
+    """
     pause, attempts = FIRST_PAUSE, 1 + settings.ICEKEEPER.storage.retries
     with waiting_for_others():
         while True:
             left, attempts = deadline.remaining(), attempts - 1
             try:
-                return _attempt(method, address, headers=headers, body=body(), left=left)
+                return attempt()
             except StoreUnavailable:
                 if attempts == 0 or (left is not None and left <= pause):
                     raise
@@ -83,10 +93,8 @@ def member(document: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _attempt(
-    method: str, address: str, *, headers: Mapping[str, str], body: bytes | None, left: float | None
-) -> Answer:
-    limits = settings.ICEKEEPER.storage
+def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    limits, left = settings.ICEKEEPER.storage, deadline.remaining()
     patience = limits.request_timeout if left is None else min(limits.request_timeout, left)
     until = time.monotonic() + patience
     sent = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"Icekeeper/{VERSION}"}
