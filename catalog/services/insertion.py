@@ -25,6 +25,7 @@ from catalog.services.locations import (
     is_foreseeable,
     lock_warehouse,
     require_free_location,
+    require_new_places,
     require_unheld,
 )
 from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outcome
@@ -79,6 +80,7 @@ def make_tabular(
     `fresh_uuid` is its UUID when that was made for this very request: who had it before may have been there before.
     """
     document = write_metadata(metadata)
+    require_new_places(target, metadata)
     _require_unheld(target, metadata, fresh_uuid)
     metadata_location = first_metadata_location(metadata, file_id(once))
     store = store_for(target.storage)

@@ -87,6 +87,17 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
     return str(location).rstrip("/")
 
 
+def require_new_places(target: Target, metadata: dict[str, Any], *, base: dict[str, Any] | None = None) -> None:
+    """See that the warehouse takes what `metadata` says of places, apart from what its former version, `base`, said.
+
+    Raises `InvalidLocation` when they are not in the warehouse, or spelled as it takes nothing new.
+    """
+    said = () if base is None else (base["location"], metadata_folder(base))
+    for location in (metadata["location"], metadata_folder(metadata)):
+        if location not in said:
+            new_location_inside(location, base=target.warehouse_location, storage_profile=target.storage.profile)
+
+
 def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
     """Whether somebody may have been at a location before, which is not so when an id that is new names it."""
     return str(fresh_uuid) not in location.rpartition("/")[2]
@@ -113,6 +124,16 @@ def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID) -> 
     for location in locations:
         if _others_hold(_around(target.warehouse_id, target.warehouse_location, location), owner):
             raise location_taken(location)
+
+
+def require_unpurged(target: Target, file: str) -> None:
+    """The look before a file is read that is to be a tabular's: raises `LocationAlreadyTaken` when a purge holds it.
+
+    Without it a purge that is under way there would delete the file, end, and leave the location free.
+    """
+    held = holders_of(warehouse_id=target.warehouse_id, base=target.warehouse_location, location=file)
+    if any(holder.task_id is not None for holder in held):
+        raise location_taken(file)
 
 
 def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:

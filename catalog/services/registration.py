@@ -17,12 +17,13 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target
 from catalog.services.creation import require_format_version
 from catalog.services.insertion import NewTabular, insert_tabular
+from catalog.services.locations import require_new_places, require_unpurged
 from catalog.services.outcomes import RequestKey
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
 from storage.io.stores import store_for
-from storage.profiles.location import location_inside
+from storage.profiles.location import new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -72,13 +73,17 @@ def read_registered(
 ) -> tuple[dict[str, Any], bytes, bool]:
     """What a metadata file of the warehouse says, the bytes to keep of it, and whether these are the file's own.
 
-    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is none, `FormatVersionNotAllowed`.
+    Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is none, `FormatVersionNotAllowed`, and
+    `LocationAlreadyTaken` where a purge is about to delete it.
     """
-    location_inside(metadata_location, base=target.warehouse_location)
+    base = target.warehouse_location
+    file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
+    require_unpurged(target, file)
     limit = settings.ICEKEEPER.metadata_file_limit
     found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
+    require_new_places(target, metadata)
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
     is_verbatim = metadata == document
     return metadata, found if is_verbatim else write_json(metadata), is_verbatim

@@ -20,7 +20,14 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
 from catalog.services.expired_files import MOST_AT_ONCE, deletable_files
-from catalog.services.locations import claim, folder_outside, lock_warehouse, require_free_location, require_unheld
+from catalog.services.locations import (
+    claim,
+    folder_outside,
+    lock_warehouse,
+    require_free_location,
+    require_new_places,
+    require_unheld,
+)
 from catalog.services.outcomes import AlreadyDone, RequestKey, answer_of, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
 from icekeeper.kernel import deadline
@@ -80,6 +87,7 @@ def revise(
 
     Raises `InvalidLocation` when the tabular would leave the warehouse, `BadRequest` when its file would be too large.
     """
+    require_new_places(target, metadata, base=base)
     location = location_inside(metadata["location"], base=target.warehouse_location)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     new_claims = [] if location == current.location else [current.location]

@@ -34,7 +34,9 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
     if not storage_profile.get("allow-alternative-protocols"):
         scheme, spelled = (str(each).partition(":")[0] for each in (base, location))
         if scheme != spelled:
-            raise InvalidLocation(f"Location {location!r} must begin with {scheme}: in this warehouse")
+            raise InvalidLocation(
+                f"Location {location!r} must begin with {scheme}: in this warehouse without allow-alternative-protocols"
+            )
     return inside
 
 

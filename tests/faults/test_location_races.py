@@ -1,0 +1,149 @@
+"""Many ask for overlapping places at once, in every way there is: one gets them, and losers leave no file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+import requests
+
+from tests.catalog_fixtures import SCHEMA
+from tests.parts.server import CatalogServer
+
+pytestmark = pytest.mark.timeout(600)
+
+ROUNDS = 8
+VERSION = {
+    "version-id": 1,
+    "timestamp-ms": 1,
+    "schema-id": 0,
+    "summary": {},
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    "default-namespace": ["places"],
+}
+REFUSALS = {
+    (409, "LocationAlreadyTaken"),
+    (400, "InvalidLocation"),  # the file of a rival that has no row yet
+}
+
+
+def ways(round_: int, base: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Requests that ask for `t`, for folders in it and around it: kind of what they are about, its name, body."""
+    t = f"{base}round{round_}/t"
+
+    def commit(update: dict[str, Any]) -> dict[str, Any]:
+        return {"requirements": [], "updates": [update]}
+
+    new: dict[str, Any] = {"schema": SCHEMA}
+    return [
+        ("tables", f"a{round_}", new | {"location": t}),
+        ("tables", f"b{round_}", new | {"location": f"{t}/"}),
+        ("tables", f"c{round_}", new | {"location": f"{t}/x"}),
+        ("tables", f"d{round_}", new | {"properties": {"write.metadata.path": f"{t}/metadata"}}),
+        ("views", f"e{round_}", new | {"view-version": VERSION, "location": t.replace("file://", "file:")}),
+        ("generic-tables", f"f{round_}", {"format": "lance", "base-location": f"{t}/x/y"}),
+        ("move", "mover1", commit({"action": "set-location", "location": f"{t}/data"})),
+        ("move", "mover2", commit({"action": "set-properties", "updates": {"write.metadata.path": t}})),
+    ]
+
+
+@pytest.fixture
+def ask(live_catalog: CatalogServer) -> Callable[[str, str, dict[str, Any]], requests.Response]:
+    prefix = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces/places"
+
+    def ask(kind: str, name: str, body: dict[str, Any]) -> requests.Response:
+        if kind == "move":
+            return requests.post(f"{prefix}/tables/{name}", json=body, timeout=60)
+        own = prefix.replace("/catalog/", "/lakekeeper/") if kind == "generic-tables" else prefix
+        return requests.post(f"{own}/{kind}", json=body | {"name": name}, timeout=60)
+
+    return ask
+
+
+def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any) -> None:
+    namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
+    base = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30).json()["properties"]["location"]
+    for name in ("mover1", "mover2"):
+        assert ask("tables", name, {"schema": SCHEMA}).status_code == 200
+    with ThreadPoolExecutor(10) as pool:
+        for round_ in range(ROUNDS):
+            rivals = ways(round_, base)
+            apart = [("tables", f"{name}{round_}", {"schema": SCHEMA, "location": f"{base}round{round_}/{place}"})
+                     for name, place in (("apart", "t2"), ("beside", "t_"))]  # fmt: skip
+            start = Barrier(len(rivals) + len(apart))
+
+            def at_once(kind: str, name: str, body: dict[str, Any], start: Barrier = start) -> tuple[int, str]:
+                start.wait(60)
+                answer = ask(kind, name, body)
+                return answer.status_code, "" if answer.ok else answer.json()["error"]["type"]
+
+            asked = [*rivals, *apart]
+            answers = list(pool.map(lambda one: at_once(*one), asked))
+            assert answers[-2:] == [(200, ""), (200, "")], "neighbours are in nobody's way"
+            contested = answers[: len(rivals)]
+            assert {answer for answer in contested if answer[0] != 200} <= REFUSALS, answers
+            winners = {
+                name: kind for (kind, name, _), answer in zip(rivals, contested, strict=True) if answer[0] == 200
+            }
+            require_apart(winners, round_)
+            require_no_file_but_theirs(Path(base.removeprefix("file://")) / f"round{round_}", ask, winners)
+
+
+def require_apart(winners: dict[str, str], round_: int) -> None:
+    """Of the eight, only these do not overlap: folders of `t` that are neither equal nor in each other."""
+    places = {
+        f"a{round_}": "t/", f"b{round_}": "t/", f"c{round_}": "t/x/", f"d{round_}": "t/metadata/", f"e{round_}": "t/",
+        f"f{round_}": "t/x/y/", "mover1": "t/data/", "mover2": "t/",
+    }  # fmt: skip
+    held = [places[name] for name in winners]
+    for number, one in enumerate(held):
+        for other in held[number + 1 :]:
+            assert not one.startswith(other), winners
+            assert not other.startswith(one), winners
+
+
+def require_no_file_but_theirs(folder: Path, ask: Any, winners: dict[str, str]) -> None:
+    """One metadata file for each winner that has one, and the two of the neighbours."""
+    with_files = [name for name, kind in winners.items() if kind != "generic-tables"]
+    assert len(list(folder.rglob("*.metadata.json"))) == len(with_files) + 2, winners
+
+
+def test_dropped_and_made_again_by_many(live_catalog: CatalogServer, ask: Any) -> None:
+    """A purge, a create in its place and a register of the dropped file: who is told 200 keeps its file."""
+    namespaces = f"{live_catalog.uri}/v1/{live_catalog.warehouse_id}/namespaces"
+    made = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30)
+    assert made.status_code in {200, 409}
+    base = requests.get(f"{namespaces}/places", timeout=30).json()["properties"]["location"]
+    place, tables = f"{base}again/t", f"{namespaces}/places/tables"
+    with ThreadPoolExecutor(6) as pool:
+        for round_ in range(ROUNDS):
+            first = ask("tables", f"g{round_}", {"schema": SCHEMA, "location": place})
+            assert first.status_code == 200, first.text
+            dropped = requests.delete(f"{tables}/g{round_}?purgeRequested=true", timeout=60)
+            assert dropped.status_code == 204
+            register = {"name": f"r{round_}", "metadata-location": first.json()["metadata-location"]}
+            start = Barrier(6)
+
+            def create(number: int, start: Barrier = start, round_: int = round_) -> requests.Response:
+                start.wait(60)
+                return ask("tables", f"h{round_}-{number}", {"schema": SCHEMA, "location": place})
+
+            def take_over(_: int, start: Barrier = start, register: dict[str, str] = register) -> requests.Response:
+                start.wait(60)
+                return requests.post(f"{namespaces}/places/register", json=register, timeout=60)
+
+            answers = list(pool.map(lambda act, n: act(n), [create] * 4 + [take_over] * 2, range(6)))
+            won = [answer.json() for answer in answers if answer.status_code == 200]
+            assert len(won) <= 1, [answer.text for answer in answers]
+            for answer in answers:
+                assert answer.status_code in {200, 400, 404, 409, 503}, answer.text
+            listed = requests.get(tables, timeout=30).json()["identifiers"]
+            for name in (each["name"] for each in listed if each["name"][0] in "hr"):
+                loaded = requests.get(f"{tables}/{name}", timeout=30)
+                assert loaded.status_code == 200, "its metadata file is there"
+                assert loaded.json()["metadata-location"] == won[0]["metadata-location"]
+                assert requests.delete(f"{tables}/{name}?purgeRequested=true", timeout=60).status_code == 204
