@@ -12,6 +12,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.thread_lending import waiting_for_others
 from storage.io.attempts import attempted, unlimited
 from storage.io.bucket import Bucket
@@ -69,10 +70,18 @@ class RemoteStore(ObjectStore):
         attempted(lambda _: self._delete(name, location), remaining=unlimited)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        names = [self._name(location) for location in locations]
-        self.bucket.prepare()
-        with waiting_for_others():
-            delete_all(self.bucket, names)
+        names: list[str] = []
+        outside: InvalidLocation | None = None
+        for location in locations:
+            try:
+                names.append(self._name(location))
+            except InvalidLocation as error:
+                outside = error
+        if names:
+            with waiting_for_others():
+                delete_all(self.bucket, names)
+        if outside is not None:
+            raise outside
 
     def is_empty(self, location: str, *, apart_from: Callable[[str], bool]) -> bool:
         """One list of few names, of those only that begin with the location and a slash."""

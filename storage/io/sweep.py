@@ -1,4 +1,4 @@
-"""The end of every object whose name begins with a prefix."""
+"""The end of many objects: of every one whose name begins with a prefix, or of those with some names."""
 
 from __future__ import annotations
 
@@ -26,14 +26,6 @@ def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None
     raise StoreUnavailable("The object store failed: somebody keeps writing there")
 
 
-def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
-    """Delete these objects. When some cannot be deleted, the others are, and one of the refusals is raised."""
-    with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="sweep") as pool:
-        calls = [pool.submit(bucket.delete_names, together) for together in _pieces(names, bucket.deleted_at_once)]
-    for call in calls:
-        call.result()
-
-
 def _swept(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> bool:
     """Whether there was anything to delete."""
     keep_going()
@@ -53,6 +45,22 @@ def _swept(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> boo
             keep_going()
             call.result()
     return has_deleted
+
+
+def delete_all(bucket: Bucket, names: Sequence[str]) -> None:
+    """Delete these objects; those that are not there are fine. When a call fails, the others are made all the same.
+
+    Raises what one of them raised.
+    """
+    bucket.prepare()
+    pieces = list(_pieces(names, bucket.deleted_at_once))
+    if len(pieces) == 1:
+        bucket.delete_names(pieces[0])
+        return
+    with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="delete") as pool:
+        calls = [pool.submit(bucket.delete_names, piece) for piece in pieces]
+    for call in calls:
+        call.result()
 
 
 def _pieces(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

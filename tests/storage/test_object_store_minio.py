@@ -10,7 +10,7 @@ import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge, StoreAccessDenied, StoreUnavailable
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import opened
@@ -95,6 +95,7 @@ def test_nothing_outside_of_the_warehouse_is_touched(
         lambda: watched.get(location, limit=1),
         lambda: watched.require_exists(location),
         lambda: watched.delete(location),
+        lambda: watched.delete_many([location]),
         lambda: watched.is_empty(location, apart_from=all_count),
         lambda: watched.delete_below(location, go_on),
     ):
@@ -211,6 +212,36 @@ def test_many_are_deleted_a_thousand_at_once(
     assert sorted(bodies) == [100, 1000]
     assert recorder.asked.count("GET") == 3, "two pages, and a last look"
     assert len(steps) >= 6
+
+
+def test_many_names_are_deleted_with_few_requests(
+    watched: RemoteStore, recorder: Recorder, bucket: str, minio: Minio, put: Callable[..., None]
+) -> None:
+    names = [f"wh/t/{number}" for number in range(1100)]
+    put(*names[:20], "wh/t/1x", "wh/u/1", "other")
+    watched.delete_many([])
+    assert recorder.requests == []
+    locations = [f"s3://{bucket}/{name}" for name in names]
+    with pytest.raises(InvalidLocation):
+        watched.delete_many([f"s3://{bucket}/other", *locations, f"s3://{bucket}/wh/t/../u/1"])
+    assert minio.keys(bucket) == ["other", "wh/t/1x", "wh/u/1"]
+    assert sorted(request.body.count(b"<Key>") for request in recorder.requests) == [100, 1000]
+    watched.delete_many([f"s3a://{bucket}/wh/t/1x"])
+    assert minio.keys(bucket) == ["other", "wh/u/1"]
+
+
+def test_when_a_request_fails_the_others_are_sent_all_the_same(
+    watched: RemoteStore, recorder: Recorder, bucket: str, minio: Minio, put: Callable[..., None]
+) -> None:
+    put("wh/t/0", "wh/t/1050")
+
+    def refuse_the_larger(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        return Reply(403, {}, b"") if request.body.count(b"<Key>") == 1000 else ask()
+
+    recorder.answerer = refuse_the_larger
+    with pytest.raises(StoreAccessDenied):
+        watched.delete_many([f"s3://{bucket}/wh/t/{number}" for number in range(1100)])
+    assert minio.keys(bucket) == ["wh/t/0"]
 
 
 def test_a_deletion_that_is_to_end_ends_between_two_steps(
