@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import requests
 
-from tests.parts import process
+from tests.parts import migrated, process
 from tests.parts.process import PartError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +45,7 @@ class CatalogServer:
         self.warehouse = ""
         self.warehouse_id = ""
         self._process: subprocess.Popen[bytes] | None = None
+        self._database_url = database_url
         self._settings = {
             "ICEKEEPER__DATA_DIR": str(home / "state"),
             "ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.storage_root),
@@ -91,7 +92,10 @@ class CatalogServer:
     def prepare(self) -> Self:
         """An empty, bootstrapped catalog."""
         self.storage_root.mkdir(parents=True, exist_ok=True)
-        self.manage("migrate", "--verbosity", "0")
+        if self._database_url is None:
+            migrated.fill_sqlite(Path(self._settings["ICEKEEPER__DATA_DIR"]))
+        else:
+            migrated.fill_postgres(self._database_url)
         self.manage("bootstrap")
         return self
 
