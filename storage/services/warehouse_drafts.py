@@ -59,11 +59,11 @@ class WarehouseDraft:
 
     def examine(self, examination: Examination) -> None:
         """The checks that ask nobody but the database."""
+        examination.check(Claim.MANAGED_BY_ALLOWED, self._require_permitted)
         examination.check(Claim.PROFILE_WELL_FORMED, self._read_storage)
         examination.check(Claim.WAREHOUSE_NAME_VALID, self._read_name)
         examination.check(Claim.LOCATION_EXCLUSIVE, self.require_free_place, needs=(Claim.PROFILE_WELL_FORMED,))
         examination.check(Claim.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
-        examination.check(Claim.MANAGED_BY_ALLOWED, self._require_permitted)
 
     def examine_store(self, examination: Examination) -> None:
         examine_store(examination, self.profile, self.credential)

@@ -12,7 +12,7 @@ from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
-from storage.profiles.kinds import read_profile
+from storage.profiles.kinds import read_alone, read_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
@@ -47,10 +47,10 @@ class StorageChange:
 
     def examine(self, examination: Examination) -> None:
         """The checks that ask nobody but the database."""
+        examination.check(Claim.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
         examination.check(Claim.PROFILE_WELL_FORMED, self._read)
         examination.check(Claim.PROFILE_COMPATIBLE, self._follow, needs=(Claim.PROFILE_WELL_FORMED,))
         examination.check(Claim.LOCATION_EXCLUSIVE, self._require_place, needs=(Claim.PROFILE_COMPATIBLE,))
-        examination.check(Claim.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
 
     def examine_store(self, examination: Examination) -> None:
         examine_store(examination, self.profile, self.credential)
@@ -65,8 +65,10 @@ class StorageChange:
     def _read(self) -> None:
         document, credential = self._documents
         self.credential = read_new_credential(credential)
-        proposed = read_profile(self.seen.storage_profile if document is None else document, self.credential)
-        require_acceptable_addresses(proposed, self.credential)
+        before = self.seen.storage_profile
+        proposed = before if document is None else document
+        if read_alone(proposed).type == before["type"]:  # else what matters is that it is another one: see `_follow`
+            require_acceptable_addresses(read_profile(proposed, self.credential), self.credential)
 
     def _follow(self) -> None:
         self.profile = self._profile_after(self.seen)
@@ -76,8 +78,7 @@ class StorageChange:
             require_free_place(self.profile, project_id=self.seen.project_id, owner=self.seen.pk)
 
     def _profile_after(self, warehouse: Warehouse) -> Profile:
-        document = self._documents[0]
-        before = warehouse.storage_profile
+        document, before = self._documents[0], warehouse.storage_profile
         return read_profile(before if document is None else document, self.credential, before=before)
 
 

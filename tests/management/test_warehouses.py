@@ -16,8 +16,7 @@ from icekeeper.kernel.paging import Page
 from storage.models import Warehouse
 from storage.profiles.place import at_or_above, below, place_of
 from storage.selectors.warehouses import list_warehouses_for
-from storage.services import occupancy
-from storage.services import warehouses as warehouse_services
+from storage.services import occupancy, warehouse_drafts
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
@@ -444,7 +443,7 @@ def test_a_warehouse_that_loses_its_place_at_the_last_moment_leaves_no_folder(
         if len(looks) == 2:
             raise occupancy.WarehouseOverlap("taken")
 
-    monkeypatch.setattr(warehouse_services, "require_free_place", taken_at_the_second_look)
+    monkeypatch.setattr(warehouse_drafts, "require_free_place", taken_at_the_second_look)
     place = {"storage-profile": {"type": "local", "path": str(storage_root / "late")}}
     assert make("late", **place).refused(400, "CreateWarehouseStorageProfileOverlap")
     assert not (storage_root / "late").exists()

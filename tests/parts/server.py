@@ -157,12 +157,6 @@ class CatalogServer:
         self.warehouse_id = answer.get("warehouse-id") or answer["id"]
         return self.warehouse_id
 
-    def create_warehouse_on(self, profile: Mapping[str, Any], credential: Mapping[str, Any], *, name: str) -> str:
-        """A warehouse in the store of the profile; it becomes `warehouse`. Returns its id."""
-        wanted = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
-        self.warehouse, self.warehouse_id = name, self._post("/management/v1/warehouse", wanted, None)["warehouse-id"]
-        return self.warehouse_id
-
     def _post(self, path: str, body: Mapping[str, Any], token: str | None) -> dict[str, Any]:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         answer = requests.post(self.base_url + path, json=body, headers=headers, timeout=30)

@@ -23,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[CatalogServer]:
 
 
 def test_all_processes_write_to_an_object_store(server: CatalogServer, minio: Minio, bucket: str) -> None:
-    prefix = server.create_warehouse_on(minio.profile(bucket, "wh"), minio.credential, name="lake")
+    prefix = server.create_warehouse_on("lake", minio.storage(bucket, "wh"))
     at = f"{server.uri}/v1/{prefix}/namespaces"
     assert requests.post(at, json={"namespace": ["ns"]}, timeout=30).status_code == 200
 

@@ -227,10 +227,13 @@ def test_old_keys_need_a_new_one() -> None:
         read_settings({"ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": "canary"})
 
 
+KEEPING = {"LAKEKEEPER__PG_ENCRYPTION_KEY": OLD, "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true"}
+
+
 def server_with_secrets(home: Path, run_environment: RunEnvironment) -> CatalogServer:
     """On a database with 1,500 secrets of the key `OLD`, one of which a warehouse has; not started."""
     url = run_environment.postgres.create_database(home.name) if run_environment.postgres else None
-    server = CatalogServer(home, database_url=url, settings={"LAKEKEEPER__PG_ENCRYPTION_KEY": OLD})
+    server = CatalogServer(home, database_url=url, settings=KEEPING)
     server.prepare()
     (home / "profile.json").write_text(json.dumps(S3))
     (home / "key.json").write_text(json.dumps(KEY))

@@ -190,7 +190,11 @@ def test_tries_end_with_the_request(store: RemoteStore, recorder: Recorder, loca
 
 
 def secrets_in(text: str) -> list[str]:
-    return [secret for secret in (Minio.user, Minio.password, "another-secret", "Signature=", "http:", "canary") if secret in text]
+    return [
+        secret
+        for secret in (Minio.user, Minio.password, "another-secret", "Signature=", "http:", "canary")
+        if secret in text
+    ]
 
 
 @pytest.mark.parametrize(
