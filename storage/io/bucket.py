@@ -45,7 +45,10 @@ class Bucket(ABC):
 
     @abstractmethod
     def delete_names(self, names: Sequence[str]) -> None:
-        """Delete these objects; those that are not there are fine. Raises as `list_names`."""
+        """Delete these objects; those that are not there are fine.
+
+        When some cannot be deleted, the others are all the same, and then it raises as `list_names`.
+        """
 
 
 def client_options(endpoint: str) -> ClientConfig:

@@ -70,6 +70,9 @@ class RemoteStore(ObjectStore):
         attempted(lambda _: self._delete(name, location), remaining=unlimited)
 
     def delete_many(self, locations: Sequence[str]) -> None:
+        if len(locations) == 1:  # obstore does one for a fraction of the CPU
+            self.delete(locations[0])
+            return
         names: list[str] = []
         outside: InvalidLocation | None = None
         for location in locations:

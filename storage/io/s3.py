@@ -19,6 +19,7 @@ from botocore.session import Session
 from django.conf import settings
 from obstore.store import S3Store
 
+from icekeeper.kernel.errors import CatalogError
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys
@@ -27,6 +28,7 @@ from storage.identity.s3 import own_keys
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, client_options
 from storage.io.refusals import refusal, unanswered
 from storage.profiles.s3 import S3Profile
+from storage.vending.vended import Vended
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential  # not there at run time
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 _UNTOLD: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What the body of DeleteObjects, an XML document, cannot hold or would change."""
 _NO_BULK: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML"})
+_STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
+"""Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
+_CODE: Final = re.compile("[A-Za-z.]{1,80}")
 _making = Lock()
 """Making a client reads files and is not safe in threads."""
 
@@ -77,6 +82,18 @@ class S3Bucket(Bucket):
         is_old = bool(profile.legacy_md5_behavior) or isinstance(credential, AliyunOss)
         return cls(profile, lambda: own_keys(profile, credential), sends_md5=is_old)
 
+    @classmethod
+    def lent(cls, profile: S3Profile, vended: Vended) -> Self:
+        """The bucket as a client asks for it."""
+        config = vended.config
+        keys = Keys(
+            config["s3.access-key-id"],
+            config["s3.secret-access-key"],
+            config["s3.session-token"],
+            vended.expires_at,
+        )
+        return cls(profile, lambda: keys, sends_md5=bool(profile.legacy_md5_behavior))
+
     def prepare(self) -> None:
         self._keys.current()
 
@@ -96,14 +113,23 @@ class S3Bucket(Bucket):
     def delete_names(self, names: Sequence[str]) -> None:
         told = [name for name in names if not _UNTOLD.search(name)]
         alone = [name for name in names if _UNTOLD.search(name)]
-        if told and not self._deleted_in_bulk(told):
-            alone = list(names)
+        first: CatalogError | None = None
+        try:
+            if told and not self._delete_together(told):
+                alone = list(names)
+        except CatalogError as error:
+            first = error
         for name in alone:
-            with _refusals(f"{self._location}/{name}"):
-                self._client().delete_object(Bucket=self._profile.bucket, Key=name)
+            try:
+                with _refusals(f"{self._location}/{name}"):
+                    self._client().delete_object(Bucket=self._profile.bucket, Key=name)
+            except CatalogError as error:
+                first = first or error
+        if first is not None:
+            raise first
 
-    def _deleted_in_bulk(self, names: Sequence[str]) -> bool:
-        """False for a store that does not delete several at once."""
+    def _delete_together(self, names: Sequence[str]) -> bool:
+        """In one request; False for a store that does not know it."""
         asked = {"Objects": [{"Key": name} for name in names], "Quiet": True}
         with _refusals(self._location):
             try:
@@ -113,9 +139,9 @@ class S3Bucket(Bucket):
                     return False
                 raise
         for failed in answer.get("Errors", []):
-            code = str(failed.get("Code", ""))
+            code = _code(failed)
             if code != "NoSuchKey":
-                raise refusal(_STATUS_OF.get(code, 500), code, f"{self._location}/{failed.get('Key', '')}")
+                raise refusal(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
         return True
 
     def _lend(self) -> S3Credential:
@@ -132,10 +158,6 @@ class S3Bucket(Bucket):
         if made is None or made[0] != keys:
             made = self._made = keys, _client(self._profile, keys, sends_md5=self._sends_md5)
         return made[1]
-
-
-_STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
-"""Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
 
 
 def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
@@ -201,7 +223,11 @@ def _refusals(location: str) -> Iterator[None]:
         yield
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        code = str(error.response.get("Error", {}).get("Code", ""))
-        raise refusal(status, code if re.fullmatch("[A-Za-z.]{1,80}", code) else None, location) from None
+        raise refusal(status, _code(error.response.get("Error", {})), location) from None
     except BotoCoreError as error:
         raise unanswered(type(error).__name__, location) from None
+
+
+def _code(told: dict[str, Any]) -> str | None:
+    code = str(told.get("Code", ""))
+    return code if _CODE.fullmatch(code) else None

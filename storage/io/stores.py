@@ -16,11 +16,11 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from storage.credentials.credential import Credential
 from storage.documents import read_document
-from storage.identity.keys import Keys
 from storage.io.bucket import Bucket
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectStore
+from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
@@ -38,7 +38,7 @@ _opening = Lock()
 def store_for(storage: Storage) -> ObjectStore:
     """The store of a warehouse, opened once for all who ask for it.
 
-    Raises `BadRequest` when local ones are off, and what the secret store raises.
+    Raises what the secret store raises, and as `open_store`.
     """
     if storage.profile["type"] == "local":
         return _open_local()
@@ -48,50 +48,47 @@ def store_for(storage: Storage) -> ObjectStore:
         return store
     credential = stored_credential(storage.secret_id)
     profile = read_document(TYPES[storage.profile["type"]], storage.profile, "storage-profile")
+    require_permitted_addresses(profile, credential)
     with _opening:
         store = _open.get(storage.key)
         if store is None:
-            store = _open[storage.key] = open_store(profile, credential)
+            store = _open[storage.key] = RemoteStore(_own_bucket(profile, credential), profile.location)
         return store
 
 
 def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
-    """A store that no warehouse may have yet, for whoever closes the last reference to it; nobody is asked anything.
+    """A store that no warehouse may have yet. Nothing is asked of it, but the name of its host is looked up.
 
-    Raises `BadRequest` when local ones are off.
+    Raises `BadRequest` when local ones are off, `EndpointNotPermitted`, `StoreUnavailable`.
     """
     if profile.type == "local":
         return _open_local()
-    return RemoteStore(_bucket(profile, credential), profile.location)
+    require_permitted_addresses(profile, credential)
+    return RemoteStore(_own_bucket(profile, credential), profile.location)
 
 
 def open_vended_store(profile: Profile, vended: Vended) -> ObjectStore:
-    """The store as a client sees it that was given `vended`."""
-    return RemoteStore(_vended_bucket(profile, vended), profile.location)
+    """The store as a client sees it that was given `vended`. Raises as `open_store`."""
+    require_permitted_addresses(profile, None)
+    return RemoteStore(_lent_bucket(profile, vended), profile.location)
 
 
-def _vended_bucket(profile: Profile, vended: Vended) -> Bucket:
-    match profile:
-        case S3Profile() | StackitProfile():
-            from storage.io.s3 import S3Bucket
-
-            lent = Keys(
-                vended.config["s3.access-key-id"],
-                vended.config["s3.secret-access-key"],
-                vended.config["s3.session-token"],
-                vended.expires_at,
-            )
-            return S3Bucket(profile.as_s3(), lambda: lent, sends_md5=bool(profile.as_s3().legacy_md5_behavior))
-    raise AssertionError(f"no store of type {profile.type}")
-
-
-def _bucket(profile: Profile, credential: Credential | None) -> Bucket:
-    """What a kind of store needs is loaded with the first of it: few servers have them all."""
+def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
+    """As the catalog asks it. What a kind of store needs is loaded with the first of it: few servers have them all."""
     match profile:
         case S3Profile() | StackitProfile():
             from storage.io.s3 import S3Bucket
 
             return S3Bucket.of(profile.as_s3(), credential)
+    raise AssertionError(f"no store of type {profile.type}")
+
+
+def _lent_bucket(profile: Profile, vended: Vended) -> Bucket:
+    match profile:
+        case S3Profile() | StackitProfile():
+            from storage.io.s3 import S3Bucket
+
+            return S3Bucket.lent(profile.as_s3(), vended)
     raise AssertionError(f"no store of type {profile.type}")
 
 

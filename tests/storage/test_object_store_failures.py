@@ -19,6 +19,8 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
 from tests.storage.opening import opened, use_storage_settings
 
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+
 SLOW_DOWN = Reply(503, {}, b"<Error><Code>SlowDown</Code><Message>secret-canary</Message></Error>")
 FORBIDDEN = Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
 
@@ -303,6 +305,23 @@ def test_a_store_that_deletes_one_by_one(
     recorder.answerer = lambda request, ask: refused if request.method == "POST" else ask()
     store.delete_below(f"s3://{bucket}/wh/t", lambda: None)
     assert minio.keys(bucket) == []
+
+
+def test_of_names_that_are_deleted_one_by_one_each_is_tried(
+    store: RemoteStore, recorder: Recorder, minio: Minio, bucket: str
+) -> None:
+    for name in "abc":
+        store.put_new(f"s3://{bucket}/wh/t/{name}", b"x")
+
+    def refusing(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if request.method == "POST":
+            return Reply(501, {}, b"<Error><Code>NotImplemented</Code></Error>")
+        return FORBIDDEN if request.target.endswith("/a") else ask()
+
+    recorder.answerer = refusing
+    with pytest.raises(StoreAccessDenied, match=f"s3://{bucket}/wh/t/a: AccessDenied"):
+        store.delete_many([f"s3://{bucket}/wh/t/{name}" for name in "abc"])
+    assert minio.keys(bucket) == ["wh/t/a"]
 
 
 # --- an authority of one's own ---------------------------------------------------------------------------------------

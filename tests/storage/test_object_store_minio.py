@@ -15,6 +15,8 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import opened
 
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+
 
 @pytest.fixture
 def store(minio: Minio, bucket: str) -> RemoteStore:

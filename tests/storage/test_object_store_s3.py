@@ -16,16 +16,23 @@ from uuid import uuid4
 import pytest
 
 from icekeeper.kernel.clock import now
+from storage.credentials.kinds import read_credential
+from storage.endpoints import EndpointNotPermitted
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.renewal import Renewed
 from storage.io import s3
-from storage.io.port import StoreUnavailable
-from storage.io.stores import store_for
+from storage.io.port import StoreAccessDenied, StoreUnavailable
+from storage.io.stores import open_vended_store, store_for
+from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.storage import Storage
+from storage.vending.issue import issue
+from storage.vending.rights import Rights
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import opened, use_storage_settings
+
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 
 ROLE = "arn:aws:iam::123456789012:role/catalog"
 
@@ -253,4 +260,38 @@ def test_a_warehouse_without_credential_is_refused_before_anybody_is_asked(
     store = store_for(Storage(uuid4(), 1, minio.profile(bucket, "wh", endpoint=recorder.endpoint), None))
     with pytest.raises(CredentialNotIssued, match="has no credential"):
         store.put_new(f"s3://{bucket}/wh/a", b"x")
+    assert recorder.requests == []
+
+
+# --- as a client that was given a credential -------------------------------------------------------------------------
+
+
+def test_a_lent_credential_opens_its_folder_only(minio: Minio, bucket: str) -> None:
+    credential = read_credential(minio.credential)
+    profile = read_profile(minio.profile(bucket, "wh"), credential)
+    vended = issue(profile, credential, location=f"s3://{bucket}/wh/t", rights=Rights.READ_WRITE)
+    assert vended is not None
+    lent = open_vended_store(profile, vended)
+    lent.put_new(f"s3://{bucket}/wh/t/a", b"x")
+    assert not lent.is_empty(f"s3://{bucket}/wh/t", apart_from=lambda _: False)
+    lent.delete_below(f"s3://{bucket}/wh/t", lambda: None)
+    for act in (
+        lambda: lent.put_new(f"s3://{bucket}/wh/t2/a", b"x"),
+        lambda: lent.get(f"s3://{bucket}/wh/a", limit=1),
+        lambda: lent.is_empty(f"s3://{bucket}/wh/t2", apart_from=bool),
+    ):
+        with pytest.raises(StoreAccessDenied):
+            act()
+    assert minio.keys(bucket) == []
+
+
+def test_no_store_is_opened_at_an_address_that_the_operator_does_not_want(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, allow_private_endpoints=False)
+    profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint)
+    with pytest.raises(EndpointNotPermitted):
+        store_for(Storage(uuid4(), 1, profile, None))
+    with pytest.raises(EndpointNotPermitted):
+        opened(profile, minio.credential)
     assert recorder.requests == []
