@@ -21,7 +21,6 @@ from google.oauth2.service_account import Credentials as ServiceAccount
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidLocation
-from icekeeper.kernel.thread_lending import waiting_for_others
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.token_service import Answer, ask
@@ -91,14 +90,13 @@ def issue(
     boundary = access_boundary(profile.bucket, folder_of(location, profile), rights)
     asked_at = now()
     try:
-        with waiting_for_others():
-            source, project, universe = _source(credential, request)
-            lent = DownscopedCredentials(source, boundary, universe_domain=universe)
-            lent.refresh(request)
+        source, project, universe = _source(credential, request)
+        lent = DownscopedCredentials(source, boundary, universe_domain=universe)
+        lent.refresh(request)
     except TransportError as failure:
         raise StoreUnavailable(_told(failure, "The token service of Google did not answer")) from None
     except GoogleAuthError as refusal:
-        code = _CODE.match(str(refusal))
+        code = _CODE.match(str(refusal.args[0] if refusal.args else ""))
         said = code[1] if code else type(refusal).__name__
         raise CredentialNotIssued(f"The token service of Google refused a token: {said}") from None
     except (ValueError, TypeError, KeyError, AttributeError):  # what google-auth does with a key or answer that is none

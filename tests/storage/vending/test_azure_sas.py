@@ -39,6 +39,8 @@ from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.names import PLAIN, UNICODE, folders
 
+pytestmark = pytest.mark.django_db
+
 ACCOUNT_KEY = base64.b64encode(b"canary account key").decode()
 SHARED = {"type": "az", "credential-type": "shared-access-key", "key": ACCOUNT_KEY}
 APPLICATION = {

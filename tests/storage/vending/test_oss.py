@@ -31,6 +31,8 @@ from tests.storage.vending.fake_service import FakeService, Said, said
 from tests.storage.vending.names import PLAIN, UNICODE, folders
 from tests.storage.vending.policies import actions, plain_matches, statement
 
+pytestmark = pytest.mark.django_db
+
 CREDENTIAL = {
     "type": "s3", "credential-type": "aliyun-oss", "access-key-id": "canary-id", "secret-access-key": "canary-secret",
     "external-id": "canary-external",

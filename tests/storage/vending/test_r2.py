@@ -30,6 +30,8 @@ from storage.vending.rights import Rights
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
 
+pytestmark = pytest.mark.django_db
+
 ACCOUNT = "acc/../x?y"
 PATH = "/accounts/acc%2F..%2Fx%3Fy/r2/temp-access-credentials"
 CREDENTIAL = {

@@ -24,6 +24,8 @@ from storage.vending.vended import Vended
 from tests.parts.minio import Minio
 from tests.storage.vending.names import PLAIN, UNICODE, folders
 
+pytestmark = pytest.mark.django_db
+
 _examples = count(1)
 
 

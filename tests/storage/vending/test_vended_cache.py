@@ -18,6 +18,8 @@ from storage.vending import cache as module
 from storage.vending.cache import CacheStatistics, CredentialCache
 from storage.vending.vended import Vended
 
+pytestmark = pytest.mark.django_db
+
 
 class Clock:
     """Stands still until it is moved."""

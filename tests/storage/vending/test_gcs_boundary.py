@@ -1,0 +1,241 @@
+"""Temporary tokens of Google Cloud Storage, against a fake of Google's two token services.
+
+What is sent, the boundary, and how answers are read is proved. That Google takes it, and that the token opens one
+folder only, is not: no emulator of Cloud Storage looks at tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import given
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import InvalidLocation
+from storage.credentials.gcs import GcsServiceAccount
+from storage.credentials.kinds import read_credential
+from storage.identity.keys import CredentialNotIssued
+from storage.io.port import StoreUnavailable
+from storage.profiles.gcs import GcsProfile
+from storage.profiles.kinds import read_profile
+from storage.vending import gcs_boundary
+from storage.vending.gcs_boundary import GoogleAnswer, GoogleTransport, access_boundary, cel_string
+from storage.vending.rights import Rights
+from storage.vending.vended import Vended
+from tests.storage.vending.fake_service import FakeService, Said, said
+from tests.storage.vending.names import PLAIN, UNICODE, folders
+
+pytestmark = pytest.mark.django_db
+
+TOKENS, EXCHANGE = "/token", "/v1/token"
+GOOD = said({"access_token": "canary-source", "expires_in": 3599, "token_type": "Bearer"})
+LENT = said({
+    "access_token": "lent-token", "expires_in": 1800, "token_type": "Bearer",
+    "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+})  # fmt: skip
+
+
+class ToTheFake(GoogleTransport):
+    """Asks the fake where Google would be asked; all else is as it is."""
+
+    def __init__(self, service: FakeService) -> None:
+        self.service = service
+        self.hosts: list[str] = []
+
+    def __call__(self, url: str, *rest: Any, **more: Any) -> GoogleAnswer:
+        host, path = re.fullmatch(r"(https?://[^/]+)(/.*)", url).groups()  # type: ignore[union-attr]
+        self.hosts.append(host)
+        return super().__call__(f"{self.service.address}{path}", *rest, **more)
+
+
+@lru_cache(maxsize=1)
+def private_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def key_file(**changed: str) -> dict[str, str]:
+    pem = private_key().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return {
+        "type": "service_account", "project_id": "my-project", "private_key_id": "k1", "private_key": pem.decode(),
+        "client_email": "lake@my-project.iam.gserviceaccount.com", "client_id": "1", "auth_uri": "https://x/auth",
+        "token_uri": "https://oauth2.googleapis.com/token", "auth_provider_x509_cert_url": "https://x/certs",
+        "client_x509_cert_url": "https://x/cert", "universe_domain": "googleapis.com",
+    } | changed  # fmt: skip
+
+
+def ask(
+    service: FakeService, location: str = "gs://lake/wh/t1", rights: Rights = Rights.READ, **changed: str
+) -> tuple[Vended, list[str]]:
+    document = {"type": "gcs", "credential-type": "service-account-key", "key": key_file(**changed)}
+    credential = read_credential(document)
+    profile = read_profile({"type": "gcs", "bucket": "lake", "key-prefix": "wh"}, credential)
+    assert isinstance(credential, GcsServiceAccount)
+    assert isinstance(profile, GcsProfile)
+    transport = ToTheFake(service)
+    lent = gcs_boundary.issue(profile, credential, location=location, rights=rights, request=transport)
+    return lent, transport.hosts
+
+
+@pytest.fixture(autouse=True)
+def answers(service: FakeService) -> Mapping[str, list[Said]]:
+    service.answers = {TOKENS: [GOOD], EXCHANGE: [LENT]}
+    return service.answers
+
+
+def rule(boundary: dict[str, Any]) -> dict[str, Any]:
+    (only,) = boundary["accessBoundary"]["accessBoundaryRules"]
+    return dict(only)
+
+
+@pytest.mark.parametrize(("rights", "role"), [(Rights.READ, "objectViewer"), (Rights.READ_WRITE, "objectUser")])
+def test_what_is_asked_and_what_is_made_of_the_answer(service: FakeService, rights: Rights, role: str) -> None:
+    lent, hosts = ask(service, rights=rights)
+    assert lent.config == {"gcs.oauth2.token": "lent-token", "gcs.project-id": "my-project"}
+    assert abs(lent.expires_at - now() - timedelta(seconds=1800)) < timedelta(seconds=10)
+    assert "lent-token" not in repr(lent)
+    assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
+    first, second = service.asked
+    assert (first.method, first.path, second.method, second.path) == ("POST", TOKENS, "POST", EXCHANGE)
+    assert first.form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    claims = jwt.decode(first.form["assertion"], RSAKey.import_key(private_key().public_key())).claims
+    assert claims["iss"] == "lake@my-project.iam.gserviceaccount.com"
+    assert claims["scope"] == "https://www.googleapis.com/auth/cloud-platform"
+    form = second.form
+    options = json.loads(unquote(form.pop("options")))
+    assert form == {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "subject_token": "canary-source",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+    }
+    assert rule(options) == {
+        "availableResource": "//storage.googleapis.com/projects/_/buckets/lake",
+        "availablePermissions": [f"inRole:roles/storage.{role}"],
+        "availabilityCondition": {
+            "title": "one folder",
+            "expression": "resource.name.startsWith('projects/_/buckets/lake/objects/wh/t1/')"
+            " || resource.name.startsWith('projects/_/buckets/lake/folders/wh/t1/')"
+            " || api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith('wh/t1/')",
+        },
+    }
+
+
+def test_without_a_life_of_its_own_the_token_ends_with_the_one_it_was_exchanged_for(service: FakeService) -> None:
+    service.answers[EXCHANGE] = [said({"access_token": "lent-token"})]
+    lent, _ = ask(service)
+    assert abs(lent.expires_at - now() - timedelta(seconds=3599)) < timedelta(seconds=10)
+
+
+@pytest.mark.parametrize(
+    "location", ["gs://lake/wh", "gs://lake/wh/", "gs://lake/wh2/t", "gs://lake2/wh/t", "gs://lake/", "s3://lake/wh/t"]
+)
+def test_nothing_is_asked_for_what_lies_outside(service: FakeService, location: str) -> None:
+    with pytest.raises(InvalidLocation):
+        ask(service, location)
+    assert service.asked == []
+
+
+def test_the_whole_bucket_is_never_the_folder() -> None:
+    with pytest.raises(ValueError, match="whole bucket"):
+        access_boundary("lake", "", Rights.READ)
+
+
+LITERAL = r"'((?:[^'\\]|\\['\\])*)'"
+"""A string of CEL with the escapes that are used here."""
+
+
+def read_literals(expression: str) -> tuple[str, str, str]:
+    """The three prefixes of a condition, which must be nothing but a choice of three."""
+    found = re.fullmatch(
+        rf"resource\.name\.startsWith\({LITERAL}\) \|\| resource\.name\.startsWith\({LITERAL}\) \|\| "
+        rf"api\.getAttribute\('storage\.googleapis\.com/objectListPrefix', ''\)\.startsWith\({LITERAL}\)",
+        expression,
+        re.DOTALL,
+    )
+    assert found is not None, expression
+    objects, folders_, listed = (re.sub(r"\\(.)", r"\1", literal) for literal in found.groups())
+    return objects, folders_, listed
+
+
+@given(folders("'\\$*?%\"" + PLAIN + UNICODE))
+def test_no_name_gets_out_of_its_string(folder: str) -> None:
+    boundary = access_boundary("lake", folder, Rights.READ).to_json()
+    expression = rule(json.loads(json.dumps(boundary)))["availabilityCondition"]["expression"]
+    assert read_literals(expression) == (
+        f"projects/_/buckets/lake/objects/{folder}/",
+        f"projects/_/buckets/lake/folders/{folder}/",
+        f"{folder}/",
+    )
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\x00b", "a\x7fb", "a\x85b"])
+def test_control_characters_are_refused(text: str) -> None:
+    with pytest.raises(InvalidLocation):
+        cel_string(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "told"),
+    [
+        (TOKENS, said({"error": "invalid_grant", "error_description": "canary"}, 400), "invalid_grant"),
+        (TOKENS, said({}), "RefreshError"),
+        (EXCHANGE, said({"error": "invalid_request", "error_description": "canary"}, 400), "invalid_request"),
+        (EXCHANGE, Said(400, b"canary"), "OAuthError"),
+        (EXCHANGE, Said(302, location="/elsewhere"), "refused a token"),
+        (EXCHANGE, said({}), "without a token"),
+        (EXCHANGE, said({"access_token": ["canary"]}), "without a token"),
+        (EXCHANGE, said({"access_token": "t", "expires_in": "canary"}), "No token could be made"),
+        (EXCHANGE, said(["canary"]), "No token could be made"),
+    ],
+)
+def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, path: str, answer: Said, told: str) -> None:
+    caplog.set_level(logging.DEBUG)
+    service.answers[path] = [answer]
+    with pytest.raises(CredentialNotIssued) as refused:
+        ask(service)
+    assert refused.value.status == 412
+    assert told in refused.value.message
+    assert "canary" not in refused.value.message + caplog.text
+    assert "/elsewhere" not in {asked.path for asked in service.asked}
+
+
+@pytest.mark.parametrize("path", [TOKENS, EXCHANGE])
+def test_a_failure_passes_or_stays(service: FakeService, limit: Callable[..., None], path: str) -> None:
+    limit(retries=1)
+    good = service.answers[path]
+    service.answers[path] = [Said(503), *good]
+    assert ask(service)[0].config["gcs.oauth2.token"] == "lent-token"
+    service.answers[path] = [Said(503)]
+    with pytest.raises(StoreUnavailable, match="The token service of the storage failed: status 503"):
+        ask(service)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"private_key": "canary"},
+        {"private_key": "-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n"},
+        {"universe_domain": "evil.example/x?"},
+        {"universe_domain": "localhost"},
+        {"universe_domain": "user@evil.example"},
+    ],
+)
+def test_a_key_file_that_is_none(service: FakeService, changed: dict[str, str]) -> None:
+    with pytest.raises(CredentialNotIssued) as refused:
+        ask(service, **changed)
+    assert "canary" not in refused.value.message
+    assert service.asked == []

@@ -1,0 +1,185 @@
+"""Credentials for the clients of a warehouse: what is shared, with whom, and what is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+
+from icekeeper.env import read_settings
+from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.thread_lending import set_lender
+from storage.credentials.kinds import read_credential
+from storage.identity.keys import CredentialNotIssued
+from storage.io.port import StoreUnavailable
+from storage.profiles.kinds import read_profile
+from storage.profiles.profile import MissingCredential
+from storage.secrets.stores import secret_store
+from storage.storage import Storage
+from storage.vending import vend as module
+from storage.vending.cache import CacheStatistics
+from storage.vending.issue import UnsupportedCredential, issue, issue_credential
+from storage.vending.rights import Rights
+from storage.vending.vend import statistics, vend
+from tests.parts.minio import Minio
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def empty_caches() -> Iterator[None]:
+    module._cache_of.cache_clear()
+    yield
+    module._cache_of.cache_clear()
+
+
+@pytest.fixture
+def storage(minio: Minio, bucket: str) -> Storage:
+    return stored(minio, bucket)
+
+
+def stored(minio: Minio, bucket: str, credential: dict[str, Any] | None = None, **members: Any) -> Storage:
+    document = minio.credential | (credential or {})
+    profile = read_profile(minio.profile(bucket, "wh", **members), read_credential(document))
+    return Storage(uuid4(), 1, profile.as_json(), secret_store().put(document))
+
+
+def key_of(storage: Storage, folder: str = "t1", rights: Rights = Rights.READ) -> str:
+    lent = vend(storage, location=f"s3://{storage.profile['bucket']}/wh/{folder}", rights=rights)
+    assert lent is not None
+    return lent.config["s3.access-key-id"]
+
+
+def test_it_is_shared_by_those_who_ask_for_the_same(storage: Storage) -> None:
+    first = key_of(storage)
+    assert key_of(storage) == first
+    later = Storage(storage.warehouse_id, 2, storage.profile, storage.secret_id)
+    others = [
+        key_of(storage, "t2"),
+        key_of(storage, rights=Rights.READ_WRITE),
+        key_of(later),
+        key_of(Storage(uuid4(), 1, storage.profile, storage.secret_id)),
+    ]
+    assert len({first, *others}) == 5
+    assert statistics() == {
+        "s3": CacheStatistics(size=5, hits=1, misses=5),
+        "azure": CacheStatistics(size=0, hits=0, misses=0),
+        "gcs": CacheStatistics(size=0, hits=0, misses=0),
+    }
+
+
+def change(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    read, _ = read_settings({f"LAKEKEEPER__CACHE__STC__{name.upper()}": value for name, value in variables.items()})
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"cache": read.cache}))
+
+
+def test_sharing_can_be_off(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(monkeypatch, enabled="false")
+    assert key_of(storage) != key_of(storage)
+    assert statistics() == {}
+
+
+def test_what_is_kept_is_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(monkeypatch, capacity="2")
+    for folder in ("t1", "t2", "t3"):
+        key_of(storage, folder)
+    assert statistics()["s3"] == CacheStatistics(size=2, hits=0, misses=3)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        {"type": "local", "path": "/srv"},
+        {"type": "s3", "sts-enabled": False},
+        {"type": "stackit", "sts-enabled": False},
+        {"type": "adls", "sas-enabled": False},
+        {"type": "onelake", "sas-enabled": False},
+        {"type": "gcs", "sts-enabled": False},
+    ],
+)
+def test_nothing_is_lent_where_the_profile_says_so(profile: dict[str, Any]) -> None:
+    assert vend(Storage(uuid4(), 1, profile, None), location="anything", rights=Rights.READ) is None
+
+
+def test_an_unsaved_profile_gets_new_ones(minio: Minio, bucket: str) -> None:
+    credential = read_credential(minio.credential)
+    on = read_profile(minio.profile(bucket), credential)
+    off = read_profile(minio.profile(bucket, **{"sts-enabled": False}), credential)
+    lent = [issue(on, credential, location=f"s3://{bucket}/t", rights=Rights.READ) for _ in range(2)]
+    assert lent[0] is not None
+    assert lent[0].config != (lent[1] and lent[1].config)
+    assert issue(off, credential, location=f"s3://{bucket}/t", rights=Rights.READ) is None
+    assert statistics()["s3"].size == 0
+
+
+def test_refusals(minio: Minio, storage: Storage) -> None:
+    bucket = storage.profile["bucket"]
+    with pytest.raises(InvalidLocation):
+        vend(storage, location=f"s3://{bucket}/other/t", rights=Rights.READ)
+    without = Storage(storage.warehouse_id, 2, storage.profile, None)
+    with pytest.raises(MissingCredential) as missing:
+        vend(without, location=f"s3://{bucket}/wh/t", rights=Rights.READ)
+    assert missing.value.status == 400
+    wrong = stored(minio, bucket, {"secret-access-key": "canary"})
+    with pytest.raises(CredentialNotIssued) as refused:
+        vend(wrong, location=f"s3://{bucket}/wh/t", rights=Rights.READ)
+    assert "canary" not in refused.value.message
+    assert statistics()["s3"].size == 0
+
+
+def test_a_kind_of_credential_that_lends_nothing(minio: Minio, bucket: str) -> None:
+    profile = read_profile(minio.profile(bucket), read_credential(minio.credential))
+    other = read_credential({"type": "gcs", "credential-type": "gcp-system-identity"})
+    with pytest.raises(UnsupportedCredential) as refused:
+        issue_credential(profile, other, location=f"s3://{bucket}/t", rights=Rights.READ)
+    assert (refused.value.status, refused.value.wire_type) == (501, "UnsupportedCredentialError")
+
+
+def test_a_store_that_is_gone_is_asked_again_when_it_is_back(
+    minio: Minio, storage: Storage, limit: Callable[..., None]
+) -> None:
+    limit(retries=0, connect_timeout=1.0, request_timeout=1.0)
+    with minio.relay.refusing(), pytest.raises(StoreUnavailable) as gone:
+        key_of(storage)
+    assert gone.value.retry_after == 5
+    with minio.relay.silent(), pytest.raises(StoreUnavailable):
+        key_of(storage)
+    assert key_of(storage)
+    assert statistics()["s3"] == CacheStatistics(size=1, hits=0, misses=3)
+
+
+class Lender:
+    def __init__(self) -> None:
+        self.begun = self.ended = 0
+
+    def begin_wait(self) -> None:
+        self.begun += 1
+
+    def end_wait(self) -> None:
+        self.ended += 1
+
+
+def test_the_thread_is_lent_while_the_store_is_asked(storage: Storage) -> None:
+    lender = Lender()
+    set_lender(lender)
+    try:
+        key_of(storage)
+        assert (lender.begun, lender.ended) == (1, 1)
+        key_of(storage)
+        assert (lender.begun, lender.ended) == (1, 1)
+    finally:
+        set_lender(None)
+
+
+def test_a_hit_costs_microseconds(storage: Storage) -> None:
+    location = f"s3://{storage.profile['bucket']}/wh/t1"
+    times = []
+    for _ in range(2000):
+        began = time.perf_counter()
+        vend(storage, location=location, rights=Rights.READ)
+        times.append(time.perf_counter() - began)
+    assert sorted(times)[len(times) // 2] < 50e-6, "about 5 on an idle machine"
