@@ -17,10 +17,12 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
+from storage.endpoints import require_permitted_address
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.token_service import persistently
 from storage.io.port import StoreUnavailable
-from storage.profiles.azure import USUAL_AUTHORITY, AdlsProfile, OneLakeProfile
+from storage.profiles.addresses import require_permitted_addresses
+from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
 
 ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
 """Where keys for all of OneLake come from, whatever the host of a lakehouse."""
@@ -58,12 +60,18 @@ class DelegationKeys:
     def get(
         self, profile: AdlsProfile | OneLakeProfile, identity: Identity, *, start: datetime, expiry: datetime
     ) -> UserDelegationKey:
-        """A key that is valid from `start` to `expiry`. Raises `CredentialNotIssued`, `StoreUnavailable`."""
+        """A key that is valid from `start` to `expiry`.
+
+        Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
+        """
         account, authority = account_url(profile), _authority(profile, identity)
         with self._lock:
             ends_at, key = self._kept.get((account, authority, identity), (None, None))
         if key is not None and ends_at is not None and ends_at >= expiry:
             return key
+        require_permitted_addresses(profile, identity)
+        if isinstance(profile, AdlsProfile) and profile.host != USUAL_HOST:
+            require_permitted_address(account, "host")
         longest = LONGEST_OF_ONELAKE if isinstance(profile, OneLakeProfile) else LONGEST
         ends_at = max(expiry, min(expiry + SPARE, start + longest))
         credential, until = token_credential(identity, authority), ends_at

@@ -110,7 +110,7 @@ def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
             config=Config(
                 connect_timeout=limits.connect_timeout,
                 read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1 + limits.retries},
+                retries={"mode": "standard", "total_max_attempts": 1},  # whoever asks tries again, within its time
                 parameter_validation=False,  # a missing RoleArn and short lives are the store's to judge
             ),
         )

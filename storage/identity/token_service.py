@@ -19,13 +19,12 @@ from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.kernel.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
 from storage.identity.keys import CredentialNotIssued
+from storage.io.attempts import attempted
 from storage.io.port import StoreUnavailable
 
 T = TypeVar("T")
 
 LARGEST_ANSWER: Final = 262_144
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
-"""Seconds between two attempts; each pause is twice the one before."""
 
 _BOUND: Final = JsonBound(containers=1_000, values=10_000)
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -65,17 +64,8 @@ def persistently(attempt: Callable[[], T]) -> T:
 
     The thread is lent to others meanwhile. Raises as `ask`.
     """
-    pause, attempts = FIRST_PAUSE, 1 + settings.ICEKEEPER.storage.retries
     with waiting_for_others():
-        while True:
-            left, attempts = deadline.remaining(), attempts - 1
-            try:
-                return attempt()
-            except StoreUnavailable:
-                if attempts == 0 or (left is not None and left <= pause):
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+        return attempted(lambda _: attempt(), remaining=deadline.remaining)
 
 
 def refusal(answer: Answer, code: object) -> CredentialNotIssued:

@@ -37,7 +37,7 @@ def issue(
     rights: Rights,
     keys: DelegationKeys = delegation_keys,
 ) -> Vended:
-    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     folder = folder_of(location, profile)
     start = now().replace(microsecond=0) - CLOCKS_DIFFER
     expiry = start + max(timedelta(seconds=profile.sas_token_validity_seconds), SHORTEST)

@@ -25,6 +25,7 @@ from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.token_service import Answer, ask
 from storage.io.port import StoreUnavailable
+from storage.profiles.addresses import USUAL_UNIVERSE, require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
@@ -86,11 +87,13 @@ def issue(
     rights: Rights,
     request: transport.Request = _google,
 ) -> Vended:
-    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     boundary = access_boundary(profile.bucket, folder_of(location, profile), rights)
     asked_at = now()
     try:
-        source, project, universe = _source(credential, request)
+        universe = _universe(credential)
+        require_permitted_addresses(profile, credential)
+        source, project = _source(credential, request)
         lent = DownscopedCredentials(source, boundary, universe_domain=universe)
         lent.refresh(request)
     except TransportError as failure:
@@ -141,17 +144,23 @@ def cel_string(text: str) -> str:
 
 def _source(
     credential: GcsServiceAccount | GcpSystemIdentity, request: transport.Request
-) -> tuple[Credentials, str | None, str]:
-    """Whose token is exchanged, the project if it is known, and the domain of that part of Google Cloud."""
+) -> tuple[Credentials, str | None]:
+    """Whose token is exchanged, and the project if it is known."""
     match credential:
         case GcsServiceAccount():
             document = credential.key.revealed()
-            universe = document["universe_domain"]
-            if not _HOST.fullmatch(universe):
-                raise ValueError("no domain")
-            return ServiceAccount.from_service_account_info(document, scopes=[SCOPE]), document["project_id"], universe
-    source, project = _own(request)
-    return source, project, source.universe_domain
+            return ServiceAccount.from_service_account_info(document, scopes=[SCOPE]), document["project_id"]
+    return _own(request)
+
+
+def _universe(credential: GcsServiceAccount | GcpSystemIdentity) -> str:
+    """The domain of that part of Google Cloud. Raises ValueError."""
+    if not isinstance(credential, GcsServiceAccount):
+        return USUAL_UNIVERSE
+    universe = credential.key.universe_domain.get_secret_value()
+    if not _HOST.fullmatch(universe):
+        raise ValueError("no domain")
+    return universe
 
 
 @lru_cache(maxsize=1)

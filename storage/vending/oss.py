@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import AliyunOss
+from storage.endpoints import require_permitted_address
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import Answer, ask, member, refusal
 from storage.profiles.s3 import S3Profile
@@ -34,7 +35,7 @@ _REGION = re.compile(r"[a-z0-9-]{1,64}")
 
 
 def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: Rights) -> Vended:
-    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     policy = ram_policy(profile.bucket, folder_of(location, profile), rights)
     secret = credential.secret_access_key.get_secret_value()
 
@@ -44,7 +45,9 @@ def issue(profile: S3Profile, credential: AliyunOss, *, location: str, rights: R
         return urlencode({**asked, "Signature": signature("POST", asked, secret)}).encode()
 
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    lent = _lent(ask("POST", _sts_address(profile), headers=headers, body=form))
+    address = _sts_address(profile)
+    require_permitted_address(address, "sts-endpoint")
+    lent = _lent(ask("POST", address, headers=headers, body=form))
     return vended_keys(
         Keys(
             member(lent, "AccessKeyId"),

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import CloudflareR2
+from storage.endpoints import require_listed_address
 from storage.identity.keys import Keys
 from storage.identity.token_service import Answer, ask, member, refusal
 from storage.profiles.s3 import S3Profile
@@ -28,7 +29,7 @@ _PERMISSIONS: Final = {Rights.READ: "object-read-only", Rights.READ_WRITE: "obje
 def issue(
     profile: S3Profile, credential: CloudflareR2, *, location: str, rights: Rights, api: str = CLOUDFLARE
 ) -> Vended:
-    """Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    """Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
     asked = {
         "bucket": profile.bucket,
         "parentAccessKeyId": credential.access_key_id.get_secret_value(),
@@ -36,6 +37,7 @@ def issue(
         "prefixes": [f"{folder_of(location, profile)}/"],
         "ttlSeconds": profile.sts_token_validity_seconds,
     }
+    require_listed_address(api, "endpoint")
     account = quote(credential.account_id.get_secret_value(), safe="")
     headers = {"Authorization": f"Bearer {credential.token.get_secret_value()}", "Content-Type": "application/json"}
     expires_at = now() + timedelta(seconds=profile.sts_token_validity_seconds)  # the answer does not say

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC
+from functools import partial
 from typing import Final
 
-from icekeeper.kernel.thread_lending import waiting_for_others
 from storage.credentials.credential import Credential
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.s3 import assume_role
+from storage.identity.token_service import persistently
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
@@ -22,19 +23,19 @@ CLIENTS_SESSION: Final = "lakekeeper-sts"
 def issue(profile: S3Profile, credential: Credential, *, location: str, rights: Rights) -> Vended:
     """From the warehouse's credential itself, not from the role in which the server reads and writes.
 
-    Raises `InvalidLocation`, `CredentialNotIssued` (412), `StoreUnavailable` (503).
+    Raises `InvalidLocation`, `EndpointNotPermitted` (400), `CredentialNotIssued` (412), `StoreUnavailable` (503).
     """
     policy = s3_policy(profile, folder_of(location, profile), rights)
-    with waiting_for_others():
-        keys = assume_role(
-            profile,
-            credential,
-            role_arn=profile.sts_role_arn or profile.assume_role_arn,
-            session_name=CLIENTS_SESSION,
-            DurationSeconds=profile.sts_token_validity_seconds,
-            Policy=policy,
-        )
-    return vended_keys(keys)
+    ask = partial(
+        assume_role,
+        profile,
+        credential,
+        role_arn=profile.sts_role_arn or profile.assume_role_arn,
+        session_name=CLIENTS_SESSION,
+        DurationSeconds=profile.sts_token_validity_seconds,
+        Policy=policy,
+    )
+    return vended_keys(persistently(ask))
 
 
 def vended_keys(keys: Keys) -> Vended:

@@ -26,7 +26,8 @@ def vend(storage: Storage, *, location: str, rights: Rights) -> Vended | None:
     """A credential for the folder of a table, which others may have got before; None where none can be had at all.
 
     Raises `InvalidLocation` for what does not lie below the warehouse's base, `CredentialNotIssued` (412),
-    `MissingCredential` (400), `UnsupportedCredential` (501), `StoreUnavailable` and `Busy` (503).
+    `MissingCredential` and `EndpointNotPermitted` (400), `UnsupportedCredential` (501), `StoreUnavailable` and `Busy`
+    (503).
     """
     if not vends_credentials(storage.profile):
         return None

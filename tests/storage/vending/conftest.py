@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from storage.identity import s3
 from tests.storage.vending.fake_service import FakeService
 
 
@@ -24,6 +25,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def change(**members: Any) -> None:
         own = settings.ICEKEEPER
         storage = own.storage.model_copy(update=members)
+        s3._sts.cache_clear()  # clients are made with the limits of their time
         monkeypatch.setattr(settings, "ICEKEEPER", own.model_copy(update={"storage": storage}))
 
     return change

@@ -55,6 +55,13 @@ def said(document: Any, status: int = 200) -> Said:
     return Said(status, json.dumps(document).encode())
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """They hung up on us: a certificate that they do not trust."""
+
+
 class FakeService:
     """Answers each path with what is in `answers` for it, the last of them for ever; 404 where there is nothing.
 
@@ -64,8 +71,7 @@ class FakeService:
     def __init__(self, home: Path | None = None) -> None:
         self.asked: list[Asked] = []
         self.answers: dict[str, list[Said]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler_of(self))
         self.scheme = "http"
         if home is not None:
             self.scheme, self.ca_file = "https", home / "ca.crt"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from storage.credentials.kinds import read_credential
@@ -79,7 +79,11 @@ def upload_in_parts(s3: Any, bucket: str, key: str) -> None:
     s3.abort_multipart_upload(**given_up)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to find a smaller example takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     own=folders("$$" + PLAIN + UNICODE).filter(lambda name: "${" not in name),
     other=folders("$*{}" + PLAIN + UNICODE),

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from pydantic import SecretStr
 
 from icekeeper.env import read_settings
 from icekeeper.kernel.errors import InvalidLocation
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def empty_caches() -> Iterator[None]:
+def empty_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """And a key that credentials are kept with, which PostgreSQL needs."""
+    own = settings.ICEKEEPER.model_copy(update={"pg_encryption_key": SecretStr("a long random text")})
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
     module._cache_of.cache_clear()
     yield
     module._cache_of.cache_clear()
@@ -45,7 +49,9 @@ def storage(minio: Minio, bucket: str) -> Storage:
 def stored(minio: Minio, bucket: str, credential: dict[str, Any] | None = None, **members: Any) -> Storage:
     document = minio.credential | (credential or {})
     profile = read_profile(minio.profile(bucket, "wh", **members), read_credential(document))
-    return Storage(uuid4(), 1, profile.as_json(), secret_store().put(document))
+    secret_id = uuid4()
+    secret_store().put(secret_id, document)
+    return Storage(uuid4(), 1, profile.as_json(), secret_id)
 
 
 def key_of(storage: Storage, folder: str = "t1", rights: Rights = Rights.READ) -> str:

@@ -138,7 +138,7 @@ def all_waiting(cache: CredentialCache, misses: int) -> None:
 
 
 def test_of_many_one_asks_the_store(clock: Clock) -> None:
-    cache, many = CredentialCache(10), 20
+    cache, many = CredentialCache(10), 1 + MOST_PATIENT
     gate = Gate(Issuer(clock))
     with ThreadPoolExecutor(many + 1) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
@@ -154,7 +154,7 @@ def test_all_who_wait_hear_of_the_failure(clock: Clock) -> None:
     def refuse() -> Vended:
         raise CredentialNotIssued("no")
 
-    cache, gate, many = CredentialCache(10), Gate(refuse), 10
+    cache, gate, many = CredentialCache(10), Gate(refuse), 1 + MOST_PATIENT
     with ThreadPoolExecutor(many) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
         all_waiting(cache, many)

@@ -1,0 +1,63 @@
+"""PyIceberg's two file systems with what a client is told of a table on MinIO, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from storage.credentials.kinds import read_credential
+from storage.profiles.kinds import read_profile
+from storage.vending.client_config import client_config, credential_config
+from storage.vending.issue import issue
+from storage.vending.rights import Rights
+from tests.parts.minio import Minio
+
+pytestmark = pytest.mark.django_db
+
+
+def told(minio: Minio, bucket: str, rights: Rights) -> list[dict[str, Any]]:
+    """`config` of a table and of its `storage-credentials`."""
+    credential = read_credential(minio.credential)
+    profile = read_profile(minio.profile(bucket, "wh"), credential)
+    lent = issue(profile, credential, location=f"s3://{bucket}/wh/t 1", rights=rights)
+    assert lent is not None
+    return [client_config(profile.as_json(), vended=lent), credential_config(profile.as_json(), lent)]
+
+
+def test_a_writer_needs_no_more(minio: Minio, bucket: str) -> None:
+    for config in told(minio, bucket, Rights.READ_WRITE):
+        io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/data/f.parquet"
+        assert not io.new_input(location).exists()
+        with io.new_output(location).create() as out:
+            out.write(b"data")
+        assert io.new_input(location).exists()
+        assert len(io.new_input(location)) == 4
+        with io.new_input(location).open() as file:
+            assert file.read() == b"data"
+        with pytest.raises(FileExistsError):
+            io.new_output(location).create()
+        io.delete(location)
+        assert minio.keys(bucket) == ["wh/t 1/data/"]  # Arrow leaves a mark where a folder would be
+
+
+def test_a_writer_gets_no_more(minio: Minio, bucket: str) -> None:
+    minio.client().put_object(Bucket=bucket, Key="wh/t 10/there", Body=b"others'")
+    for config in told(minio, bucket, Rights.READ_WRITE):
+        io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 10/there"
+        for touch in (lambda: io.new_input(location).open(), lambda: io.delete(location)):  # noqa: B023 - called at once
+            with pytest.raises(OSError, match=r"ACCESS_DENIED|AWS Error \[code 15\]|Forbidden"):
+                touch()
+    assert minio.keys(bucket) == ["wh/t 10/there"]
+
+
+def test_a_reader_cannot_write(minio: Minio, bucket: str) -> None:
+    minio.client().put_object(Bucket=bucket, Key="wh/t 1/there", Body=b"data")
+    for config in told(minio, bucket, Rights.READ):
+        io, location = PyArrowFileIO(config), f"s3://{bucket}/wh/t 1/there"
+        with io.new_input(location).open() as file:
+            assert file.read() == b"data"
+        with pytest.raises(OSError, match="ACCESS_DENIED"):
+            io.delete(location)
+    assert minio.keys(bucket) == ["wh/t 1/there"]
