@@ -11,6 +11,7 @@ from tasks.spark.java import find_java_home
 from tests.parts import process
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
+from tests.spark.short_runs import JAVA_OPTIONS
 
 SOURCES = Path(__file__).with_name("java")
 SECONDS = 900
@@ -62,7 +63,7 @@ class Kit:
         properties = SETTINGS | {"java.io.tmpdir": str(temporary), "uri": server.uri, "warehouse": server.warehouse}
         log = folder / "kit.log"
         running = process.start(
-            [self.java, "-Xmx1g", *(f"-D{name}={value}" for name, value in properties.items()), "-cp", self.class_path,
+            [self.java, "-Xmx1g", *JAVA_OPTIONS, *(f"-D{name}={value}" for name, value in properties.items()), "-cp", self.class_path,
              "org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--disable-ansi-colors",
              "--details=tree", "--fail-if-no-tests", f"--reports-dir={folder}", f"--select-class={suite.class_name}"],
             log=log, env=environment(), cwd=folder,

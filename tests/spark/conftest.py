@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 from tasks.spark.readback import connect_pyiceberg
 from tasks.spark.session import LOCAL_PACKAGES, S3_PACKAGES, iceberg_session, rest_catalog
 from tests.parts.server import CatalogServer
+from tests.spark.short_runs import SPARK_SETTINGS
 
 HERE = Path(__file__).parent
 LIVE = "live"
@@ -42,7 +43,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     It has those for S3 in runs in which a test asks for `s3_spark`: Java gets its classes when it starts.
     """
     on_s3 = any("s3_spark" in getattr(item, "fixturenames", ()) for item in request.session.items)
-    session = iceberg_session(packages=S3_PACKAGES if on_s3 else LOCAL_PACKAGES)
+    session = iceberg_session(packages=S3_PACKAGES if on_s3 else LOCAL_PACKAGES, extra=SPARK_SETTINGS)
     yield session
     session.stop()
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tasks.spark.cache import cache_dir
 from tasks.spark.jars import resolve_jars
 from tasks.spark.session import LOCAL_PACKAGES
+from tests.spark.short_runs import SPARK_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -51,7 +52,7 @@ def test_spark_runs_where_there_is_no_java(programs_without_java: Path, tmp_path
         f"{catalog}.type": "hadoop",
         f"{catalog}.warehouse": str(tmp_path / "lake"),
     }
-    program = PROGRAM.replace("iceberg_session()", f"iceberg_session(extra={settings!r})")
+    program = PROGRAM.replace("iceberg_session()", f"iceberg_session(extra={settings | SPARK_SETTINGS!r})")
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**variables, "PATH": str(programs_without_java), "PYTHONPATH": str(ROOT)},

@@ -19,9 +19,10 @@ SECOND = """
 import sys
 
 from tasks.spark.session import spark_session
+from tests.spark.short_runs import SPARK_SETTINGS
 
 uri, warehouse, table, rounds = sys.argv[1:]
-spark = spark_session(catalog_uri=uri, warehouse=warehouse, name="live")
+spark = spark_session(catalog_uri=uri, warehouse=warehouse, name="live", extra=SPARK_SETTINGS)
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(rounds)):
