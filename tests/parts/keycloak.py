@@ -24,6 +24,7 @@ import requests
 from tasks.spark import java
 from tests.parts import maven, process
 from tests.parts.folder import PARTS
+from tests.parts.java_options import SHORT_RUN
 from tests.parts.process import PartError
 from tests.parts.relay import Relay
 
@@ -37,8 +38,7 @@ BUILD_OPTIONS = ("--db=dev-mem", "--health-enabled=true", "--features-disabled=a
 
 JAVA_OPTIONS = (
     "-Xmx512m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",  # a run is too short for better code to pay
+    *SHORT_RUN,
     "-Djava.util.concurrent.ForkJoinPool.common.threadFactory=io.quarkus.bootstrap.forkjoin.QuarkusForkJoinWorkerThreadFactory",
     "-Djava.util.logging.manager=org.jboss.logmanager.LogManager",
 )

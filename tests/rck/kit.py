@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tasks.spark.java import find_java_home
 from tests.parts import process
+from tests.parts.java_options import SHORT_RUN
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.spark.short_runs import JAVA_OPTIONS
 
 SOURCES = Path(__file__).with_name("java")
 SECONDS = 900
@@ -63,9 +63,10 @@ class Kit:
         properties = SETTINGS | {"java.io.tmpdir": str(temporary), "uri": server.uri, "warehouse": server.warehouse}
         log = folder / "kit.log"
         running = process.start(
-            [self.java, "-Xmx1g", *JAVA_OPTIONS, *(f"-D{name}={value}" for name, value in properties.items()), "-cp", self.class_path,
-             "org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--disable-ansi-colors",
-             "--details=tree", "--fail-if-no-tests", f"--reports-dir={folder}", f"--select-class={suite.class_name}"],
+            [self.java, "-Xmx1g", *SHORT_RUN, *(f"-D{name}={value}" for name, value in properties.items()),
+             "-cp", self.class_path, "org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner",
+             "--disable-ansi-colors", "--details=tree", "--fail-if-no-tests", f"--reports-dir={folder}",
+             f"--select-class={suite.class_name}"],
             log=log, env=environment(), cwd=folder,
         )  # fmt: skip
         try:

@@ -1,13 +1,11 @@
-"""How Java is started for runs of minutes."""
+"""Spark's settings for sessions of tests."""
 
 from __future__ import annotations
 
 from tasks.spark.session import machine_settings
-
-JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""A run is too short for better code and another collector to pay: with these, tests take 57 % of the CPU."""
+from tests.parts.java_options import SHORT_RUN
 
 SPARK_SETTINGS = {
-    "spark.driver.extraJavaOptions": " ".join((machine_settings()["spark.driver.extraJavaOptions"], *JAVA_OPTIONS))
+    "spark.driver.extraJavaOptions": " ".join((machine_settings()["spark.driver.extraJavaOptions"], *SHORT_RUN))
 }
 """For the `extra` of a session that starts a Java."""
