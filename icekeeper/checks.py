@@ -13,7 +13,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage
-from pydantic import SecretStr
+from pydantic import AnyHttpUrl, SecretStr
 
 from icekeeper.setting_values import require_signing_key
 
@@ -65,6 +65,17 @@ SHORT_ENCRYPTION_KEY: Final = checks.Warning(
     id="icekeeper.W011",
 )
 
+PLAIN_VAULT: Final = checks.Warning(
+    "Vault is asked over plain HTTP: whoever is on the way learns the credentials of warehouses.",
+    hint="Set LAKEKEEPER__KV2__URL to its https address.",
+    id="icekeeper.W012",
+)
+TWO_PLACES: Final = checks.Warning(
+    "LAKEKEEPER__KV2__URL is set, and LAKEKEEPER__SECRET_BACKEND is not kv2: new credentials go to the database.",
+    hint="Set LAKEKEEPER__SECRET_BACKEND=kv2, or run manage.py move_secrets and unset LAKEKEEPER__KV2__*.",
+    id="icekeeper.W013",
+)
+
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -74,8 +85,10 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
     is_postgres = database["ENGINE"].endswith("postgresql")
     found: list[tuple[bool, CheckMessage]] = [
         (is_postgres and conf.secret_key is None, NO_SHARED_KEY),
-        (is_postgres and conf.pg_encryption_key is None, NO_ENCRYPTION_KEY),
+        (is_postgres and conf.pg_encryption_key is None and conf.kv2.url is None, NO_ENCRYPTION_KEY),
         (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
+        (_is_plain(conf.kv2.url), PLAIN_VAULT),
+        (conf.kv2.url is not None and conf.secret_backend != "kv2", TWO_PLACES),  # noqa: S105 - the name of one
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),
@@ -93,6 +106,10 @@ def _is_guessable(key: SecretStr | None) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _is_plain(url: AnyHttpUrl | None) -> bool:
+    return url is not None and url.scheme == "http" and str(url.host).strip("[]") not in PRIVATE_HOSTS
 
 
 def _is_private(database: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
-from icekeeper.secret_settings import KeyList
+from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
 from icekeeper.setting_groups import CacheSettings, IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
 from icekeeper.setting_values import (
     DAY,
@@ -154,6 +154,10 @@ class Settings(BaseModel):
     pg_encryption_old_keys: KeyList = Field(
         [], description="Former values of that, a list: what is encrypted with one of them can still be read"
     )
+    secret_backend: Literal["postgres", "kv2"] = Field(
+        "postgres", description="Where credentials of warehouses are kept: the database (SQLite, too), or Vault"
+    )
+    kv2: Kv2Settings = Field(default_factory=Kv2Settings, description="Vault")
     enable_aws_system_credentials: bool = Field(
         default=False, description="Warehouses may use this server's own AWS identity"
     )
@@ -270,6 +274,7 @@ class Settings(BaseModel):
     )
     openid_claims: dict[str, ClaimSettings] = Field({}, description="Where a provider's tokens hold names")
     kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings, description="The Kubernetes API")
+    vault: VaultSettings = Field(default_factory=VaultSettings, description="How this server signs in to Vault")
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -286,6 +291,8 @@ class Settings(BaseModel):
                 raise ValueError(f"OPENID_{name.upper()} needs OPENID_PROVIDER_URI beside it")
         if self.pg_encryption_old_keys and self.pg_encryption_key is None:
             raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
+        if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
+            check_vault(self.kv2, self.vault)
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         return self
 
@@ -332,6 +339,7 @@ OWN_FIELDS = frozenset(
         "authentication",
         "openid_claims",
         "kubernetes",
+        "vault",
     }
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from tests.parts import vault as real_vault
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
+from tests.parts.fake_vault import FakeVault
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder
 from tests.parts.seaweedfs import SeaweedFS
+from tests.parts.vault import Vault
 
 _numbers = count(1)
 
@@ -51,3 +55,23 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
 def fake_gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGcs]:
     with FakeGcs(tmp_path_factory.mktemp("fake-gcs") / "home") as server:
         yield server
+
+
+@pytest.fixture(params=["fake", "real"])
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FakeVault | Vault]:
+    """Once a fake, and once a real one where `python -m tests.parts.vault` has built it."""
+    if request.param == "fake":
+        with FakeVault() as fake:
+            yield fake
+        return
+    if not real_vault.PROGRAM.is_file():
+        pytest.skip("no real Vault here: python -m tests.parts.vault builds it in ten minutes")
+    with Vault(tmp_path / "vault") as real:
+        yield real
+
+
+@pytest.fixture
+def fake_vault() -> Iterator[FakeVault]:
+    """For what a real one cannot be made to do, or is not asked for by itself."""
+    with FakeVault() as fake:
+        yield fake

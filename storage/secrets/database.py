@@ -35,7 +35,7 @@ class DatabaseSecrets(SecretStore):
             )
         return KeyRing(self._texts)
 
-    def require_readable(self, named: Iterator[UUID]) -> None:
+    def require_readable(self) -> None:
         """One secret for each key that was ever used, not all of them."""
         kept = Secret.objects.filter(pk__in=Warehouse.objects.filter(secret_id__isnull=False).values("secret_id"))
         for key_id in kept.order_by().values_list("key_id", flat=True).distinct():

@@ -84,4 +84,6 @@ def _delete_elsewhere(store: SecretStore, secret_id: UUID) -> None:
     try:
         store.delete(secret_id)
     except CatalogError as error:
-        logger.warning("secret %s is not needed any more and could not be deleted: %s", secret_id, error.message)
+        logger.warning(
+            "secret %s is not needed, and may be left because it could not be deleted: %s", secret_id, error.message
+        )

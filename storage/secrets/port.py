@@ -46,8 +46,8 @@ class SecretStore(ABC):
         """
 
     @abstractmethod
-    def require_readable(self, named: Iterator[UUID]) -> None:
-        """Before a process begins: that some of the secrets that warehouses name can be read; `named` are all of them.
+    def require_readable(self) -> None:
+        """Before a process begins: that the settings fit what is stored. Cheap, so a few secrets are tried at most.
 
         Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure. A store that cannot be
         asked now is no reason: it logs that.

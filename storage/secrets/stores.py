@@ -7,16 +7,21 @@ from django.db import connection
 
 from storage.secrets.database import DatabaseSecrets
 from storage.secrets.port import SecretStore
+from storage.secrets.vault import vault_secrets
 
 
 def secret_store() -> SecretStore:
-    """The one that new secrets go to."""
-    return database_secrets()
+    """The one that new secrets go to (`LAKEKEEPER__SECRET_BACKEND`)."""
+    return secret_stores()[0]
 
 
 def secret_stores() -> list[SecretStore]:
-    """That one first, then any other in which secrets may still lie."""
-    return [database_secrets()]
+    """That one first, then the other if secrets may still lie there: `manage.py move_secrets` brings them over."""
+    own = settings.ICEKEEPER
+    if own.kv2.url is None:
+        return [database_secrets()]
+    stores: list[SecretStore] = [database_secrets(), vault_secrets()]
+    return stores[::-1] if own.secret_backend == "kv2" else stores  # noqa: S105 - the name of one
 
 
 def database_secrets() -> DatabaseSecrets:

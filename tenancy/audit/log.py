@@ -43,6 +43,7 @@ class Event(StrEnum):
     SERVER_BOOTSTRAP_REOPENED = "server.bootstrap-reopened"
     SERVER_ADMINISTRATOR_APPOINTED = "server.administrator-appointed"
     SERVER_MAINTENANCE_SWITCHED = "server.maintenance-switched"
+    SERVER_SECRETS_MOVED = "server.secrets-moved"
     SERVER_ENCRYPTION_KEY_ROTATED = "server.encryption-key-rotated"
 
 

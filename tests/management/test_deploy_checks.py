@@ -14,6 +14,7 @@ from django.conf import settings
 from icekeeper.checks import check_deployment
 from icekeeper.database import databases
 from icekeeper.env import read_settings
+from tests.storage.test_secrets import VAULT
 
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = "LAKEKEEPER__PG_DATABASE_URL_WRITE"
@@ -51,6 +52,11 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": None}, ["icekeeper.W010"]),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "short"}, ["icekeeper.W011"]),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "a" * 40}, ["icekeeper.W011"]),
+        (VAULT, []),
+        (VAULT | {"LAKEKEEPER__PG_ENCRYPTION_KEY": None}, []),
+        (VAULT | {"LAKEKEEPER__KV2__URL": "http://vault.example.com"}, ["icekeeper.W012"]),
+        (VAULT | {"LAKEKEEPER__KV2__URL": "http://127.0.0.1:8200"}, []),
+        (VAULT | {"LAKEKEEPER__SECRET_BACKEND": None}, ["icekeeper.W013"]),
         ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
         ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),
         ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com,*"}, ["icekeeper.W004"]),

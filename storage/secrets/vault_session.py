@@ -1,0 +1,283 @@
+"""Signed in to Vault: one token a process, renewed before it ends, made anew when it was taken away."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, Final, TypeVar
+
+import hvac
+import requests
+from django.conf import settings
+from hvac import exceptions as refusals
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import CatalogError
+from storage.secrets.port import SecretStoreNotConfigured
+
+R = TypeVar("R")
+logger = logging.getLogger("icekeeper.secrets")
+
+RENEWED_AFTER: Final = 2 / 3
+"""Of a token's life."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+LARGEST_TOKEN: Final = 65_536
+
+_MOMENTARY: Final = (
+    requests.ConnectionError,
+    requests.Timeout,
+    refusals.RateLimitExceeded,
+    refusals.InternalServerError,
+    refusals.VaultDown,
+    refusals.VaultNotInitialized,
+    refusals.BadGateway,
+    refusals.UnexpectedError,  # any status that hvac has no name for, such as 504
+)
+
+
+class SecretStoreUnavailable(CatalogError):
+    """Vault cannot be reached, is sealed or fails; the caller may try again."""
+
+    status: ClassVar = 503
+    wire_type: ClassVar = "SecretStoreUnavailable"
+    retry_after: ClassVar = 5
+
+
+@dataclass(frozen=True, slots=True)
+class VaultAccess:
+    """Where Vault is and how this server signs in: the settings of `icekeeper.secret_settings`, which were checked."""
+
+    url: str
+    method: str
+    auth_mount: str
+    user: str
+    password: str = field(repr=False)
+    """For `userpass` name and password, for `approle` role id and secret id; `kubernetes` has a role only."""
+    token: str = field(repr=False)
+    token_file: Path | None
+    namespace: str | None
+    ca_bundle: Path | None
+    connect_timeout: float
+    request_timeout: float
+    retries: int
+
+
+def access_of_settings() -> VaultAccess:
+    """To be called only when `LAKEKEEPER__KV2__URL` is set."""
+    kv2, own = settings.ICEKEEPER.kv2, settings.ICEKEEPER.vault
+    names = {"userpass": kv2.user, "approle": own.role_id, "kubernetes": own.kubernetes_role}
+    secrets = {"userpass": kv2.password, "approle": own.secret_id}
+    files = {"token": own.token_file, "kubernetes": own.kubernetes_token_file}
+    return VaultAccess(
+        url=str(kv2.url).rstrip("/"),
+        method=own.auth_method,
+        auth_mount=own.auth_mount or own.auth_method,
+        user=names.get(own.auth_method) or "",
+        password=_text(secrets.get(own.auth_method)),
+        token=_text(own.token),
+        token_file=files.get(own.auth_method),
+        namespace=own.namespace,
+        ca_bundle=own.ca_bundle,
+        connect_timeout=own.connect_timeout,
+        request_timeout=own.request_timeout,
+        retries=own.retries,
+    )
+
+
+def _text(secret: Any) -> str:
+    return "" if secret is None else str(secret.get_secret_value())
+
+
+@dataclass(frozen=True, slots=True)
+class _SignIn:
+    """`ends_at` is None for a token that does not end; both on the monotonic clock."""
+
+    client: Any = field(repr=False)
+    renew_at: float | None
+    ends_at: float | None
+    lifetime: float
+    is_renewable: bool
+
+
+class VaultSession:
+    """To be used by the threads of one process."""
+
+    def __init__(self, access: VaultAccess) -> None:
+        self._access = access
+        self._current: _SignIn | None = None
+        self._signing_in, self._renewing = Lock(), Lock()
+
+    def call(self, ask: Callable[[Any], R], *, retries: int | None = None) -> R:
+        """What `ask` returns, given a client of hvac that is signed in.
+
+        Asked again when Vault fails for the moment, as often as `retries` says, else the settings, and once when it
+        has taken the token away.
+
+        Raises hvac's `InvalidPath` for what is not there, `SecretStoreUnavailable` (503), and
+        `SecretStoreNotConfigured` (412) when Vault refuses.
+        """
+        return self._patiently(lambda: self._asked(lambda client: _followed_nowhere(ask(client))), retries)
+
+    def sign_in(self) -> None:
+        """Raises as `call`."""
+        self._patiently(self._signed_in, None)
+
+    def _asked(self, ask: Callable[[Any], R]) -> R:
+        used = self._signed_in()
+        try:
+            return ask(used.client)
+        except refusals.Forbidden:
+            if self._is_alive(used):
+                raise SecretStoreNotConfigured(
+                    "Vault does not let this server do that: its policy must allow create, read, update, delete and "
+                    "list below the folder of its secrets (docs/operations.md)"
+                ) from None
+        self._forget(used)
+        try:
+            return ask(self._signed_in().client)
+        except refusals.Forbidden:
+            raise SecretStoreNotConfigured("Vault refuses this server right after it has signed in") from None
+
+    def _patiently(self, act: Callable[[], R], retries: int | None) -> R:
+        pause = FIRST_PAUSE
+        for left in range(self._access.retries if retries is None else retries, -1, -1):
+            try:
+                return act()
+            except requests.exceptions.SSLError:
+                raise SecretStoreUnavailable(
+                    "The certificate of Vault is not trusted (ICEKEEPER__VAULT__CA_BUNDLE)"
+                ) from None
+            except _MOMENTARY as error:
+                if not left or not _can_wait(pause):
+                    raise SecretStoreUnavailable(
+                        f"Vault does not answer as it should: {type(error).__name__}"
+                    ) from None
+            except refusals.InvalidPath:
+                raise
+            except (refusals.VaultError, requests.RequestException) as error:
+                raise SecretStoreNotConfigured(
+                    f"Vault cannot be used as it is configured (LAKEKEEPER__KV2__*): {type(error).__name__}"
+                ) from None
+            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - not a secret
+            pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    def _signed_in(self) -> _SignIn:
+        """With a token that is good; one thread at a time makes a new one, and one renews while the others go on."""
+        current = self._current
+        if current is None or _is_over(current.ends_at):
+            with self._signing_in:
+                if self._current is None or _is_over(self._current.ends_at):
+                    self._current = self._new_sign_in()
+                return self._current
+        if _is_over(current.renew_at) and self._renewing.acquire(blocking=False):
+            try:
+                self._current = current = self._renewed(current)
+            finally:
+                self._renewing.release()
+        return current
+
+    def _renewed(self, current: _SignIn) -> _SignIn:
+        try:
+            if current.is_renewable:
+                auth = current.client.auth.token.renew_self()["auth"]
+                renewed = _sign_in(current.client, auth["client_token"], auth["lease_duration"], is_renewable=True)
+                if renewed.lifetime >= current.lifetime / 2:  # else Vault lets it end soon
+                    return renewed
+        except refusals.VaultError:
+            logger.info("Vault does not renew the token of this server, which signs in anew")
+        except requests.RequestException:
+            return current  # good for a while
+        return self._new_sign_in()
+
+    def _forget(self, used: _SignIn) -> None:
+        with self._signing_in:
+            if self._current is used:
+                self._current = None
+
+    @staticmethod
+    def _is_alive(used: _SignIn) -> bool:
+        try:
+            used.client.auth.token.lookup_self()
+        except refusals.Forbidden:
+            return False
+        return True
+
+    def _new_sign_in(self) -> _SignIn:
+        access, client = self._access, self._new_client()
+        try:
+            match access.method:
+                case "token":
+                    client.token = access.token or _read_token(access.token_file)
+                    told = client.auth.token.lookup_self()["data"]
+                    return _sign_in(client, client.token, told["ttl"], is_renewable=told.get("renewable", False))
+                case "userpass":
+                    answer = client.auth.userpass.login(access.user, access.password, mount_point=access.auth_mount)
+                case "approle":
+                    answer = client.auth.approle.login(access.user, access.password, mount_point=access.auth_mount)
+                case _:
+                    token = _read_token(access.token_file)
+                    answer = client.auth.kubernetes.login(access.user, token, mount_point=access.auth_mount)
+            auth = answer["auth"]
+        except (refusals.Forbidden, refusals.InvalidRequest, refusals.InvalidPath, refusals.Unauthorized):
+            raise SecretStoreNotConfigured(
+                f"Vault refuses the sign-in of this server with {access.method} at auth/{access.auth_mount}: "
+                "check LAKEKEEPER__KV2__* and ICEKEEPER__VAULT__*"
+            ) from None
+        except (KeyError, TypeError):
+            raise SecretStoreNotConfigured("What answers at LAKEKEEPER__KV2__URL is no Vault") from None
+        return _sign_in(client, auth["client_token"], auth["lease_duration"], is_renewable=auth["renewable"])
+
+    def _new_client(self) -> Any:
+        access = self._access
+        return hvac.Client(
+            url=access.url,
+            token="",  # else hvac takes one from the environment or ~/.vault-token
+            verify=True if access.ca_bundle is None else str(access.ca_bundle),
+            timeout=(access.connect_timeout, access.request_timeout),
+            allow_redirects=False,
+            namespace=access.namespace,
+        )
+
+
+def _sign_in(client: Any, token: str, seconds: float, *, is_renewable: bool) -> _SignIn:
+    client.token = token
+    now = time.monotonic()
+    if not seconds:
+        return _SignIn(client, None, None, 0, is_renewable=False)
+    return _SignIn(client, now + seconds * RENEWED_AFTER, now + seconds, seconds, is_renewable)
+
+
+def _followed_nowhere(answer: R) -> R:
+    """hvac returns a redirect as if it were an answer."""
+    if isinstance(answer, requests.Response) and answer.is_redirect:
+        raise SecretStoreUnavailable("Vault redirects elsewhere: LAKEKEEPER__KV2__URL must lead to the active node")
+    return answer
+
+
+def _is_over(at: float | None) -> bool:
+    return at is not None and time.monotonic() >= at
+
+
+def _can_wait(pause: float) -> bool:
+    left = deadline.remaining()
+    return left is None or left > pause
+
+
+def _read_token(path: Path | None) -> str:
+    try:
+        with (path or Path()).open() as file:
+            token = file.read(LARGEST_TOKEN).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SecretStoreNotConfigured(
+            f"The token for Vault cannot be read from {path}: {type(error).__name__}"
+        ) from None
+    if not (token and token.isascii() and token.isprintable()):
+        raise SecretStoreNotConfigured(f"{path} holds no token for Vault")
+    return token

@@ -1,0 +1,118 @@
+"""Secrets that lie in another place than the one that is chosen now, or that nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
+from storage.models import Warehouse
+from storage.secrets.keeping import read_secret
+from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable
+from storage.secrets.stores import secret_stores
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.selectors.server import get_server
+
+YOUNG: Final = timedelta(hours=1)
+"""A secret that no warehouse names may be of one that is just being saved."""
+
+
+@dataclass(slots=True)
+class Move:
+    """`moved` counts; `failed` are warehouses with the reason."""
+
+    moved: int = 0
+    failed: list[tuple[UUID, str]] = field(default_factory=list)
+
+
+def move_secrets(*, actor: Actor, progress: Callable[[Move], None]) -> Move:
+    """Bring the secrets of warehouses from the other store to the one that new secrets go to, under the same ids.
+
+    Each is written, read again, and only then deleted where it was: this may be stopped at any time, run beside servers
+    that know both stores, and beside itself. Raises what the stores raise when one of them cannot be used at all.
+    """
+    chosen, *others = secret_stores()
+    so_far = Move()
+    for store in others:
+        for secret_id in list(store.ids()):
+            owner = _owner(secret_id)
+            if owner is None:
+                continue
+            try:
+                _move(secret_id, store, chosen)
+            except SecretUnreadable as error:
+                so_far.failed.append((owner, error.message))
+            else:
+                so_far.moved += 1
+            progress(so_far)
+    if so_far.moved:
+        record(
+            Event.SERVER_SECRETS_MOVED, actor=actor, subject=get_server().server_id, secrets=so_far.moved,
+            failed=len(so_far.failed),
+        )  # fmt: skip
+    return so_far
+
+
+def _move(secret_id: UUID, former: SecretStore, chosen: SecretStore) -> None:
+    try:
+        document = former.get(secret_id)
+    except SecretMissing:
+        return  # replaced, or moved by somebody else
+    try:
+        kept = chosen.get(secret_id)  # by a move that did not end
+    except SecretMissing:
+        with suppress(IntegrityError):  # somebody else moves it, too
+            chosen.put(secret_id, document)
+        kept = chosen.get(secret_id)
+    if kept != document:
+        raise SecretUnreadable(f"Secret {secret_id} is another one in either place")
+    if _owner(secret_id) is None:
+        chosen.delete(secret_id)  # who replaced it has looked here before it came
+    former.delete(secret_id)
+
+
+def _owner(secret_id: UUID) -> UUID | None:
+    return Warehouse.objects.filter(secret_id=secret_id).values_list("pk", flat=True).first()
+
+
+def find_orphans(store: SecretStore) -> Iterator[UUID]:
+    """Secrets that no warehouse names: what a crash left between the store and the database."""
+    before = now() - YOUNG
+    for secret_id in list(store.ids()):
+        if _made_at(secret_id) < before and _owner(secret_id) is None:
+            yield secret_id
+
+
+def delete_orphans(*, store: SecretStore) -> int:
+    """How many were deleted."""
+    count = 0
+    for secret_id in find_orphans(store):
+        store.delete(secret_id)
+        count += 1
+    return count
+
+
+def find_unreadable() -> Iterator[tuple[UUID, str, str]]:
+    """Warehouses whose credential cannot be read, wherever it is: id, name, reason."""
+    having = Warehouse.objects.filter(secret_id__isnull=False).order_by("pk").values_list("pk", "name", "secret_id")
+    for warehouse_id, name, secret_id in having:
+        try:
+            if secret_id is not None:
+                read_secret(secret_id)
+        except CatalogError as error:
+            yield warehouse_id, name, error.message
+
+
+def _made_at(secret_id: UUID) -> datetime:
+    """Of a UUIDv7 (RFC 9562 §5.7); ids of another kind count as old."""
+    if secret_id.version != 7:  # noqa: PLR2004
+        return datetime.min.replace(tzinfo=UTC)
+    return datetime.fromtimestamp((secret_id.int >> 80) / 1000, UTC)

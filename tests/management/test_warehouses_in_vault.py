@@ -1,0 +1,352 @@
+"""Warehouses whose credentials are in Vault: nothing is lost, nothing is left, and no lock waits for Vault."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connections
+
+from icekeeper.env import read_settings
+from icekeeper.kernel.errors import CommitStateUnknown
+from icekeeper.kernel.ids import new_id
+from storage.models import Secret, Warehouse
+from storage.secrets.credentials import stored_credential
+from storage.secrets.keeping import new_secret, read_secret
+from storage.secrets.port import SecretStoreNotConfigured, SecretUnreadable
+from storage.secrets.start import require_readable_secrets
+from tests.fingerprint import Fingerprint
+from tests.management.asking import KEY, S3, at_once, refuse, use_settings
+from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
+from tests.parts.server import CatalogServer
+from tests.parts.vault import Vault
+from tests.run_environment import RunEnvironment
+from tests.storage.test_key_rotation import command
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+api = ApiClient("/management/v1")
+NEW_KEY = KEY | {"secret-access-key": "canary-new"}
+ENCRYPTION_KEY = "a long random text"
+
+
+def variables(vault: FakeVault | Vault, backend: str = "kv2") -> dict[str, str]:
+    return {
+        "LAKEKEEPER__SECRET_BACKEND": backend,
+        "LAKEKEEPER__KV2__URL": vault.url,
+        "LAKEKEEPER__KV2__USER": USER,
+        "LAKEKEEPER__KV2__PASSWORD": PASSWORD,
+        "LAKEKEEPER__KV2__SECRET_MOUNT": MOUNT,
+        "LAKEKEEPER__PG_ENCRYPTION_KEY": ENCRYPTION_KEY,
+        "ICEKEEPER__VAULT__CONNECT_TIMEOUT": "1",
+        "ICEKEEPER__VAULT__REQUEST_TIMEOUT": "2",
+        "ICEKEEPER__VAULT__RETRIES": "1",
+    }
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, vault: FakeVault | Vault, backend: str = "kv2") -> None:
+    own, _ = read_settings(variables(vault, backend))
+    changed = ("secret_backend", "kv2", "vault", "pg_encryption_key")
+    use_settings(monkeypatch, **{name: getattr(own, name) for name in changed})
+
+
+@pytest.fixture
+def in_vault(vault: FakeVault | Vault, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> FakeVault | Vault:
+    choose(monkeypatch, vault)
+    return vault
+
+
+@pytest.fixture
+def in_fake(fake_vault: FakeVault, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> FakeVault:
+    choose(monkeypatch, fake_vault)
+    return fake_vault
+
+
+def make(name: str = "wh", profile: dict[str, Any] = S3, credential: dict[str, Any] | None = KEY) -> ApiClient:
+    body = {"warehouse-name": name, "storage-profile": profile, "storage-credential": credential}
+    made = api.post("/warehouse", body)
+    assert made.status == 201, made.body
+    return ApiClient(f"/management/v1/warehouse/{made.json()['id']}")
+
+
+def kept() -> dict[str, Any]:
+    """By path, as the one warehouse should have it."""
+    secret_id = Warehouse.objects.get().secret_id
+    return {} if secret_id is None else {f"secret/{secret_id}": read_secret(secret_id)}
+
+
+def test_a_credential_comes_and_goes_with_its_warehouse(in_vault: FakeVault | Vault) -> None:
+    own = make()
+    assert in_vault.stored() == kept() == {f"secret/{Warehouse.objects.get().secret_id}": KEY}
+    assert not Secret.objects.exists()
+    assert own.post("/storage-credential", {"new-storage-credential": NEW_KEY}).status == 200
+    assert in_vault.stored() == kept()
+    assert list(in_vault.stored().values()) == [NEW_KEY]
+    assert stored_credential(Warehouse.objects.get().secret_id)
+    assert own.post("/storage", {"storage-profile": S3, "storage-credential": KEY}).status == 200
+    assert list(in_vault.stored().values()) == [KEY]
+    assert own.post("/storage", {"storage-profile": S3}).status == 200
+    assert in_vault.stored() == {}
+    assert own.post("/storage-credential", {"new-storage-credential": NEW_KEY}).status == 200
+    assert own.delete().status == 204
+    assert in_vault.stored() == {}
+
+
+def test_what_is_refused_never_reaches_vault(
+    in_fake: FakeVault, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make("taken", credential=None)
+    before = everything()
+    body = {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": "other"}, "storage-credential": KEY}
+    assert api.post("/warehouse", body | {"storage-profile": S3}).status == 400
+    assert api.post("/warehouse", body | {"warehouse-name": "TAKEN"}).status == 409
+    assert api.post("/warehouse", body | {"storage-profile": {"type": "gcs", "bucket": "my-bucket"}}).status == 400
+    assert api.post("/warehouse", body | {"storage-credential": KEY | {"type": "az"}}).status == 400
+    assert own.post("/storage", {"storage-profile": S3 | {"bucket": "else"}, "storage-credential": KEY}).status == 400
+    assert own.post("/storage-credential", {"new-storage-credential": {}}).status == 400
+    nobody = ApiClient(f"/management/v1/warehouse/{new_id()}")
+    assert nobody.post("/storage-credential", {"new-storage-credential": KEY}).status == 404
+    refuse(monkeypatch)
+    assert api.post("/warehouse", body).status == 403
+    assert own.post("/storage-credential", {"new-storage-credential": KEY}).status in {403, 404}
+    assert everything() == before
+    assert in_fake.logins == []
+
+
+def test_a_transaction_that_fails_leaves_nothing_there(in_vault: FakeVault | Vault) -> None:
+    """Two warehouses of one name at once: both have put their secrets, and one transaction wins."""
+    bodies = [
+        {"warehouse-name": "wh", "storage-profile": S3 | {"key-prefix": prefix}, "storage-credential": KEY}
+        for prefix in "abcd"
+    ]
+    answers = at_once(*[lambda body=body: api.post("/warehouse", body) for body in bodies])  # type: ignore[misc]
+    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    assert in_vault.stored() == kept()
+
+
+def test_credentials_at_once_leave_one_secret(in_vault: FakeVault | Vault) -> None:
+    own = make()
+    keys = [KEY | {"secret-access-key": f"canary-{number}"} for number in range(4)]
+    changes = [
+        lambda key=key: own.post("/storage-credential", {"new-storage-credential": key})  # type: ignore[misc]
+        for key in keys
+    ]
+    assert [answer.status for answer in at_once(*changes)] == [200] * 4
+    assert in_vault.stored() == kept()
+    assert next(iter(in_vault.stored().values())) in keys
+
+
+def test_an_unknown_outcome_keeps_the_secret(in_fake: FakeVault) -> None:
+    """A warehouse may name it; whether none does, `check_secrets` can tell later."""
+    with pytest.raises(CommitStateUnknown), new_secret(KEY):
+        raise CommitStateUnknown("lost")
+    assert list(in_fake.stored().values()) == [KEY]
+    with pytest.raises(RuntimeError), new_secret(NEW_KEY):
+        raise RuntimeError
+    assert list(in_fake.stored().values()) == [KEY]
+
+
+def test_without_vault_a_change_is_refused_and_changes_nothing(
+    in_vault: FakeVault | Vault, everything: Callable[[], Fingerprint]
+) -> None:
+    own = make()
+    before, stored = everything(), in_vault.stored()
+    with in_vault.relay.refusing():
+        for answer in (
+            own.post("/storage-credential", {"new-storage-credential": NEW_KEY}),
+            own.post("/storage", {"storage-profile": S3, "storage-credential": NEW_KEY}),
+            api.post(
+                "/warehouse",
+                {"warehouse-name": "x", "storage-profile": S3 | {"key-prefix": "x"}, "storage-credential": KEY},
+            ),
+        ):
+            assert answer.refused(503, "SecretStoreUnavailable")
+            assert answer.headers["Retry-After"] == "5"
+            assert b"canary" not in answer.body
+        assert own.post("/rename", {"new-name": "wh"}).status == 200, "what needs no secret goes on"
+    assert everything() == before
+    assert in_vault.stored() == stored
+
+
+def test_a_secret_that_cannot_be_deleted_is_found_later(
+    in_vault: FakeVault | Vault, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = make()
+    with in_vault.relay.refusing(), caplog.at_level(logging.WARNING, "icekeeper.secrets"):
+        assert own.post("/storage", {"storage-profile": S3}).status == 200
+    assert "could not be deleted" in caplog.text
+    assert len(in_vault.stored()) == 1
+    assert json.loads(run("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}, "it is too young"
+
+
+def run(name: str, *options: str) -> str:
+    told, progress = io.StringIO(), io.StringIO()
+    try:
+        call_command(name, *options, stdout=told, stderr=progress)
+    finally:
+        assert "canary" not in told.getvalue() + progress.getvalue()
+        assert KEY["secret-access-key"] not in told.getvalue() + progress.getvalue()
+    return told.getvalue()
+
+
+def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    from storage.secrets.database import DatabaseSecrets
+    from storage.secrets.vault import vault_secrets
+
+    make()
+    old = UUID(int=new_id().int - (3_601_000 << 80))  # the time that is in it, an hour and a second ago
+    for secret_id in (old, new_id()):
+        vault_secrets().put(secret_id, NEW_KEY)
+    DatabaseSecrets([ENCRYPTION_KEY]).put(old, NEW_KEY)
+    assert json.loads(run("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 2}
+    assert run("check_secrets", "--delete-orphans") == "Secrets that no warehouse has: 2 deleted.\n"
+    assert json.loads(run("check_secrets", "--json"))["orphans-found"] == 0
+    assert len(in_vault.stored()) == 2
+    assert kept().items() <= in_vault.stored().items()
+    vault_secrets().delete(Warehouse.objects.get().secret_id)  # type: ignore[arg-type]
+    with pytest.raises(CommandError, match="Credentials of 1 warehouses cannot be read:\nwarehouse wh "):
+        run("check_secrets")
+
+
+def test_no_lock_waits_for_vault(in_fake: FakeVault) -> None:
+    own = make()
+    answers: list[Any] = []
+
+    def change() -> None:
+        try:
+            answers.append(own.post("/storage-credential", {"new-storage-credential": NEW_KEY}))
+        finally:
+            connections.close_all()
+
+    with in_fake.relay.silent():
+        changing = threading.Thread(target=change)
+        changing.start()
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert own.post("/rename", {"new-name": "other"}).status == 200
+        assert (
+            api.post("/warehouse", {"warehouse-name": "x", "storage-profile": S3 | {"key-prefix": "x"}}).status == 201
+        )
+        assert time.monotonic() - began < 1.5
+        assert changing.is_alive(), "Vault still has not answered"
+        changing.join()
+    assert [answer.status for answer in answers] == [503]
+
+
+# --- from one place to the other ---------------------------------------------------------------------------------
+
+
+def test_secrets_move_to_vault_and_back(
+    vault: FakeVault | Vault, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    choose(monkeypatch, vault, "postgres")
+    ids = {}
+    for name in "abc":
+        own = make(name, S3 | {"key-prefix": name}, KEY | {"secret-access-key": f"canary-{name}"})
+        ids[name] = own
+    named = dict(Warehouse.objects.values_list("name", "secret_id"))
+    before = {name: read_secret(secret_id) for name, secret_id in named.items() if secret_id}
+    assert vault.stored() == {}
+    choose(monkeypatch, vault)
+    assert {name: read_secret(secret_id) for name, secret_id in named.items() if secret_id} == before
+    with caplog.at_level(logging.WARNING, "icekeeper.secrets"):
+        require_readable_secrets()
+    assert "manage.py move_secrets" in caplog.text
+    assert ids["c"].post("/storage-credential", {"new-storage-credential": KEY}).status == 200
+    assert Secret.objects.count() == 2, "the former one is forgotten where it was"
+    assert json.loads(run("move_secrets", "--json")) == {"moved": 2, "failed": []}
+    assert not Secret.objects.exists()
+    assert len(vault.stored()) == 3
+    assert json.loads(run("move_secrets", "--json")) == {"moved": 0, "failed": []}
+    assert Warehouse.objects.filter(version=1).count() == 2, "no warehouse has changed"
+    choose(monkeypatch, vault, "postgres")
+    assert run("move_secrets") == "Credentials moved: 3.\n"
+    assert vault.stored() == {}
+    assert {name: read_secret(named[name]) for name in "ab"} == {name: before[name] for name in "ab"}  # type: ignore[arg-type]
+
+
+def test_a_move_that_was_killed_goes_on(
+    in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch, everything: Callable[[], Fingerprint]
+) -> None:
+    choose(monkeypatch, in_fake, "postgres")
+    make()
+    [row] = Secret.objects.all()
+    in_fake.entries[f"secret/{row.pk}"] = [KEY]  # it had been written, and not been deleted
+    choose(monkeypatch, in_fake)
+    assert json.loads(run("move_secrets", "--json"))["moved"] == 1
+    assert not Secret.objects.exists()
+    assert in_fake.stored() == {f"secret/{row.pk}": KEY}
+
+
+def test_what_cannot_be_moved_stays(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(monkeypatch, in_fake, "postgres")
+    make()
+    [row] = Secret.objects.all()
+    good = bytes(row.ciphertext)
+    Secret.objects.update(ciphertext=b"broken")
+    choose(monkeypatch, in_fake)
+    with pytest.raises(
+        CommandError, match=f"1 credentials could not be moved:\nwarehouse {Warehouse.objects.get().pk}"
+    ):
+        run("move_secrets")
+    assert bytes(Secret.objects.get().ciphertext) == b"broken"
+    Secret.objects.update(ciphertext=good)
+    with in_fake.relay.refusing(), pytest.raises(CommandError, match="Vault does not answer"):
+        run("move_secrets")
+    assert Secret.objects.count() == 1
+
+
+# --- before a process begins -------------------------------------------------------------------------------------
+
+
+def test_a_server_looks_before_it_starts(in_fake: FakeVault, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_readable_secrets()
+    make()
+    require_readable_secrets()
+    in_fake.entries.clear()
+    with pytest.raises(SecretUnreadable, match="LAKEKEEPER__SECRET_BACKEND"):
+        require_readable_secrets()
+    use_settings(monkeypatch, secret_backend="postgres")
+    with pytest.raises(SecretUnreadable, match="LAKEKEEPER__SECRET_BACKEND"):
+        require_readable_secrets()
+    in_fake.deny(denies=True)
+    with pytest.raises(SecretStoreNotConfigured, match="policy"):
+        require_readable_secrets()
+
+
+@pytest.fixture
+def server(tmp_path: Path, run_environment: RunEnvironment, fake_vault: FakeVault) -> Iterator[CatalogServer]:
+    url = run_environment.postgres.create_database(tmp_path.name) if run_environment.postgres else None
+    server = CatalogServer(tmp_path, database_url=url, settings=variables(fake_vault)).prepare()
+    yield server
+    server.stop()
+
+
+def test_a_real_server(server: CatalogServer, fake_vault: FakeVault) -> None:
+    fake_vault.failing = [400]
+    refused = command(server, "serve")
+    assert refused.returncode == 1
+    assert "Vault refuses the sign-in of this server with userpass at auth/userpass" in refused.stderr
+    with fake_vault.relay.refusing():
+        server.start()
+        assert "Vault cannot be asked now" in server.log_path.read_text()
+    import requests
+
+    body = {"warehouse-name": "wh", "storage-profile": S3, "storage-credential": NEW_KEY}
+    answer = requests.post(f"{server.base_url}/management/v1/warehouse", json=body, timeout=30)
+    assert answer.status_code == 201, answer.text
+    assert list(fake_vault.stored().values()) == [NEW_KEY]
+    assert json.loads(server.manage("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 0}
+    server.stop()
+    assert "canary" not in server.log_path.read_text() + refused.stderr + answer.text
+    assert PASSWORD not in server.log_path.read_text()

@@ -1,0 +1,265 @@
+"""Secrets in Vault: a fake one everywhere, and the real one where it was built (`tests/parts/vault.py`).
+
+The fake proves what is asked and how answers are read. That Vault's own policies, leases and versions behave so is
+proved by the runs on the real one; sign-in by Kubernetes and namespaces by the fake alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.ids import new_id
+from storage.secrets.port import SecretMissing, SecretStoreNotConfigured
+from storage.secrets.vault import VaultSecrets
+from storage.secrets.vault_session import SecretStoreUnavailable, VaultAccess, VaultSession
+from tests.parts.fake_vault import MOUNT, PASSWORD, POD_TOKEN, USER, FakeVault
+from tests.parts.vault import Vault
+
+DOCUMENT = {"type": "gcs", "key": {"private_key": "canary-ü\n", "n": "1"}}
+
+
+def access(vault: FakeVault | Vault, **changes: Any) -> VaultAccess:
+    usual = VaultAccess(
+        url=vault.url, method="userpass", auth_mount="userpass", user=USER, password=PASSWORD, token="",
+        token_file=None, namespace=None, ca_bundle=None, connect_timeout=1.0, request_timeout=1.0, retries=2,
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
+def store_at(vault: FakeVault | Vault, **changes: Any) -> VaultSecrets:
+    return VaultSecrets(VaultSession(access(vault, **changes)), mount=MOUNT, folder="secret")
+
+
+def put(store: VaultSecrets) -> UUID:
+    secret_id = new_id()
+    store.put(secret_id, DOCUMENT)
+    return secret_id
+
+
+def refusal(kind: type[CatalogError], act: Callable[[], object]) -> str:
+    with pytest.raises(kind) as refused:
+        act()
+    assert "canary" not in repr(refused.value) + repr(refused.value.__cause__)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
+    return refused.value.message
+
+
+def test_a_secret_is_kept_and_forgotten(vault: FakeVault | Vault) -> None:
+    store = store_at(vault)
+    assert list(store.ids()) == []
+    one, other = put(store), put(store)
+    assert store.get(one) == store.get(other) == DOCUMENT
+    assert vault.stored() == {f"secret/{one}": DOCUMENT, f"secret/{other}": DOCUMENT}
+    assert set(store.ids()) == {one, other}
+    store.delete(one)
+    store.delete(one)
+    assert list(store.ids()) == [other]
+    assert refusal(SecretMissing, lambda: store.get(one)) == (
+        f"There is no secret {one} in Vault at {MOUNT}/data/secret/{one}"
+    )
+
+
+def test_what_somebody_else_keeps_there_is_left_alone(fake_vault: FakeVault) -> None:
+    fake_vault.entries["secret/else"] = fake_vault.entries["secret/more/below"] = [{}]
+    store = store_at(fake_vault)
+    one = put(store)
+    assert list(store.ids()) == [one]
+    fake_vault.entries[f"secret/{one}"] = [["no object"]]
+    with pytest.raises(CatalogError, match="is no credential"):
+        store.get(one)
+
+
+def test_each_way_to_sign_in(vault: FakeVault | Vault, tmp_path: Path) -> None:
+    role_id, secret_id = vault.role()
+    token_file = tmp_path / "token"
+    token_file.write_text(vault.new_token() + "\n")
+    ways: list[dict[str, Any]] = [
+        {},
+        {"method": "approle", "auth_mount": "approle", "user": role_id, "password": secret_id},
+        {"method": "token", "token": vault.new_token()},
+        {"method": "token", "token_file": token_file},
+    ]
+    for way in ways:
+        store = store_at(vault, **way)
+        assert store.get(put(store)) == DOCUMENT
+
+
+def test_the_pods_own_token_signs_in(fake_vault: FakeVault, tmp_path: Path) -> None:
+    pod = tmp_path / "token"
+    pod.write_text(f"{POD_TOKEN}\n")
+    way = {"method": "kubernetes", "auth_mount": "kubernetes", "user": "icekeeper", "token_file": pod}
+    store = store_at(fake_vault, **way, namespace="teams/data")
+    assert store.get(put(store)) == DOCUMENT
+    assert fake_vault.namespaces == {"teams/data"}
+    pod.unlink()
+    fake_vault.revoke_all()
+    assert "cannot be read from" in refusal(SecretStoreNotConfigured, lambda: store.get(new_id()))
+
+
+@pytest.mark.parametrize("content", ["", "  \n", "a\nb", "ü", "a b\x00"])
+def test_a_file_without_a_token(fake_vault: FakeVault, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(content)
+    store = store_at(fake_vault, method="token", token_file=path)
+    assert "holds no token" in refusal(SecretStoreNotConfigured, lambda: put(store))
+
+
+def test_a_token_file_is_read_anew_when_its_token_ends(fake_vault: FakeVault, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(fake_vault.new_token())
+    store = store_at(fake_vault, method="token", token_file=path)
+    one = put(store)
+    fake_vault.revoke_all()
+    assert "refuses the sign-in" in refusal(SecretStoreNotConfigured, lambda: store.get(one))
+    path.write_text(fake_vault.new_token())
+    assert store.get(one) == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"password": "canary-wrong"},
+        {"user": "nobody"},
+        {"auth_mount": "elsewhere"},
+        {"method": "approle", "auth_mount": "approle", "user": "nobody", "password": "canary-wrong"},
+        {"method": "token", "token": "canary-wrong"},
+    ],
+)
+def test_a_refused_sign_in_says_where_to_look(vault: FakeVault | Vault, way: dict[str, Any]) -> None:
+    store = store_at(vault, **way)
+    for act in (store.require_readable, lambda: put(store)):
+        message = refusal(SecretStoreNotConfigured, act)
+        assert "refuses the sign-in of this server" in message
+        assert "LAKEKEEPER__KV2__*" in message
+
+
+def test_a_policy_that_lacks_something_is_no_lost_token(vault: FakeVault | Vault) -> None:
+    store = store_at(vault)
+    one = put(store)
+    vault.deny(denies=True)
+    for act in (lambda: store.get(one), lambda: put(store), lambda: store.delete(one), lambda: list(store.ids())):
+        assert "its policy must allow" in refusal(SecretStoreNotConfigured, act)
+    vault.deny(denies=False)
+    assert store.get(one) == DOCUMENT
+    if isinstance(vault, FakeVault):
+        assert len(vault.logins) == 1, "nobody signs in anew for that"
+
+
+def test_a_token_that_was_taken_away_is_made_anew(vault: FakeVault | Vault) -> None:
+    store = store_at(vault)
+    one = put(store)
+    for _ in range(2):
+        vault.revoke_all()
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(lambda _: store.get(one), range(16))) == [DOCUMENT] * 16
+    if isinstance(vault, FakeVault):
+        assert len(vault.logins) == 3, "one thread signs in, the others wait for it"
+
+
+def test_a_token_is_renewed_before_it_ends_and_replaced_when_it_must_end(vault: FakeVault | Vault) -> None:
+    vault.set_lifetime(2, 5)
+    store = store_at(vault)
+    one = put(store)
+    until = time.monotonic() + 7
+
+    def keep_asking(_: int) -> int:
+        count = 0
+        while time.monotonic() < until:
+            assert store.get(one) == DOCUMENT
+            count += 1
+            time.sleep(0.05)
+        return count
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(keep_asking, range(4))) > 100
+    if isinstance(vault, FakeVault):
+        assert 1 <= vault.renewals <= 6, "one thread renews"
+        assert 2 <= len(vault.logins) <= 4
+
+
+def test_a_token_that_ended_meanwhile_is_made_anew(fake_vault: FakeVault) -> None:
+    fake_vault.set_lifetime(1, 1)
+    store = store_at(fake_vault)
+    one = put(store)
+    time.sleep(1.1)
+    assert store.get(one) == DOCUMENT
+    assert fake_vault.renewals == 0
+
+
+def test_a_failure_of_the_moment_is_waited_out(fake_vault: FakeVault) -> None:
+    store = store_at(fake_vault)
+    one = put(store)
+    for statuses in ([500, 503], [429], [412, 502]):
+        fake_vault.failing = list(statuses)
+        assert store.get(one) == DOCUMENT
+    fake_vault.failing = [500] * 3
+    assert refusal(SecretStoreUnavailable, lambda: store.get(one)) == (
+        "Vault does not answer as it should: InternalServerError"
+    )
+    assert fake_vault.failing == []
+    fake_vault.failing = [503] * 3
+    with pytest.raises(SecretStoreUnavailable):
+        store.delete(one)
+    assert len(fake_vault.failing) == 2, "a deletion holds nobody up"
+
+
+def test_a_sealed_vault_is_unavailable(fake_vault: FakeVault) -> None:
+    fake_vault.is_sealed = True
+    store = store_at(fake_vault)
+    assert "VaultDown" in refusal(SecretStoreUnavailable, lambda: put(store))
+    assert SecretStoreUnavailable.retry_after == 5
+    store.require_readable()
+
+
+@pytest.mark.parametrize("status", [301, 307])
+def test_redirects_are_not_taken_for_answers(fake_vault: FakeVault, status: int) -> None:
+    store = store_at(fake_vault)
+    one = put(store)
+    for act in (lambda: put(store), lambda: store.get(one), lambda: store.delete(one)):
+        fake_vault.failing = [status]
+        assert "redirects elsewhere" in refusal(SecretStoreUnavailable, act)
+    assert store.get(one) == DOCUMENT
+
+
+def test_something_else_answers(fake_vault: FakeVault) -> None:
+    fake_vault.failing = [200]
+    assert "is no Vault" in refusal(SecretStoreNotConfigured, lambda: put(store_at(fake_vault)))
+
+
+def test_without_vault_nobody_waits_for_long_and_then_it_goes_on(vault: FakeVault | Vault) -> None:
+    store = store_at(vault)
+    one = put(store)
+    with vault.relay.refusing():
+        assert "ConnectionError" in refusal(SecretStoreUnavailable, lambda: store.get(one))
+    assert store.get(one) == DOCUMENT
+    with vault.relay.silent():
+        began = time.monotonic()
+        assert "Timeout" in refusal(SecretStoreUnavailable, lambda: store.get(one))
+        assert 3 <= time.monotonic() - began < 6
+    assert store.get(one) == DOCUMENT
+
+
+def test_another_id_is_another_secret(fake_vault: FakeVault) -> None:
+    store = store_at(fake_vault)
+    put(store)
+    with pytest.raises(SecretMissing):
+        store.get(uuid4())
+
+
+def test_what_signs_in_is_shown_nowhere(fake_vault: FakeVault) -> None:
+    session = VaultSession(access(fake_vault, token="canary-token"))
+    session.sign_in()
+    told = repr(access(fake_vault, token="canary-token")) + repr(session) + repr(session._current)
+    assert "canary" not in told
+    assert "hvs." not in told
+    assert threading.active_count() < 50
