@@ -163,6 +163,7 @@ SILENCED_SYSTEM_CHECKS = [
     "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
 ]
 
+TELLING_LIBRARIES = ["azure", "boto3", "botocore", "google", "hvac", "msal", "requests", "s3transfer", "urllib3"]
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -173,5 +174,7 @@ LOGGING: dict[str, Any] = {
         # Each request has one line of its own (icekeeper.http); Django's would be a second.
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "ERROR"},
+        # Whatever the level: in detail these tell of requests with their parameters, and of answers that hold keys.
+        **{library: {"level": "WARNING"} for library in TELLING_LIBRARIES},
     },
 }

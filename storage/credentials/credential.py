@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, SupportsIndex
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -20,6 +20,9 @@ class Credential(Document):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return [("type", self.type), ("credential_type", self.credential_type)]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a credential is not pickled: what it hides would stand there in clear")
 
     def require_permitted(self) -> None:
         """Raises `InvalidMember` when this server's settings do not allow it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NoReturn, SupportsIndex
 
 from storage.io.port import StoreRefused
 
@@ -22,3 +23,6 @@ class Keys:
     secret_access_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("keys are not pickled: they would stand there in clear")

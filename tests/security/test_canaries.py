@@ -1,0 +1,294 @@
+"""Secrets come in and never go out: in no answer, log line of any level, row, file, error or text of an object."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import logging
+import pickle
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from icekeeper.env import read_settings
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.logs import JsonFormatter
+from storage.credentials.credential import Credential
+from storage.credentials.kinds import KINDS, read_credential
+from storage.documents import read_document
+from storage.identity.keys import Keys
+from storage.identity.s3 import assume_role, base_keys
+from storage.io.stores import store_for
+from storage.models import Secret, Warehouse
+from storage.profiles.kinds import TYPES
+from storage.secrets.credentials import stored_credential
+from storage.secrets.stores import secret_store
+from storage.secrets.vault_session import access_of_settings
+from tests.management.asking import use_settings
+from tests.management.test_every_route import ROUTES
+from tests.management.test_warehouse_storage import PROFILES, rows
+from tests.parts.minio import PASSWORD, USER, Minio
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.security.canaries import CANARY, CANARY_HOST, forms, leaks, planted
+from tests.storage.test_credentials import ALL
+from tests.wsgi_client import ApiClient, call
+
+api = ApiClient("/management/v1")
+SECRET_SETTINGS = {
+    "LAKEKEEPER__PG_ENCRYPTION_KEY": f"key-{CANARY}",
+    "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": f'["old-{CANARY}", "older-{CANARY}"]',
+    "LAKEKEEPER__KV2__URL": "http://127.0.0.1:1",
+    "LAKEKEEPER__KV2__USER": "icekeeper",
+    "LAKEKEEPER__KV2__PASSWORD": f"password-{CANARY}",
+    "LAKEKEEPER__KV2__SECRET_MOUNT": "lake",
+    "ICEKEEPER__VAULT__SECRET_ID": f"secret-id-{CANARY}",
+    "ICEKEEPER__VAULT__RETRIES": "0",
+}
+SYSTEM_IDENTITIES = {
+    "LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS": "true",
+    "LAKEKEEPER__ENABLE_AZURE_SYSTEM_CREDENTIALS": "true",
+    "LAKEKEEPER__ENABLE_GCP_SYSTEM_CREDENTIALS": "true",
+}
+STORES = PROFILES | {"s3": PROFILES["s3"] | {"endpoint": "http://127.0.0.1:1/", "flavor": "s3-compat"}}
+
+
+def kind_of(credential: dict[str, Any]) -> str:
+    return f"{credential['type']}-{credential['credential-type']}-{len(credential)}"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        CANARY, f"x{CANARY}y", CANARY.upper(), CANARY.encode().hex(), CANARY.encode().hex().upper(),
+        "cAn4ry%2B7f%2F3a9%3Dc5", "cAn4ry%2b7f/3a9%3dc5", f"https://{CANARY_HOST}/", json.dumps(CANARY),
+        CANARY.replace("/", "\\/"),
+        *(base64.b64encode(f"{'x' * n}{CANARY}{'y' * m}".encode()).decode() for n in range(4) for m in range(4)),
+        *(base64.urlsafe_b64encode(f"{'x' * n}{CANARY}".encode()).decode() for n in range(4)),
+    ],
+)  # fmt: skip
+def test_a_canary_is_recognised_in_every_form(form: str) -> None:
+    assert leaks(f"before {form} after".encode())
+    assert not leaks(b"before and after")
+
+
+def test_every_kind_of_credential_is_planted() -> None:
+    assert {type(read_credential(planted(each))) for each in ALL} == set(KINDS)
+    for each in ALL:
+        hidden = set(each) - {"type", "credential-type"}
+        assert bool(hidden) == bool(leaks(json.dumps(planted(each)).encode()))
+
+
+class Everything(logging.Handler):
+    """All that is logged at any level, as the server would write it, and what the records hold besides."""
+
+    def __init__(self) -> None:
+        super().__init__(level=logging.NOTSET)
+        self.setFormatter(JsonFormatter())
+        self.written: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.written.append(self.format(record) + repr(record.args) + repr(vars(record)))
+
+
+@contextlib.contextmanager
+def at_debug() -> Iterator[Everything]:
+    """As with ICEKEEPER__LOG_LEVEL=debug: the loggers that the settings hold back are held back here, too."""
+    kept, root = Everything(), logging.getLogger()
+    level, own = root.level, logging.getLogger("django.db.backends")
+    own_level = own.level
+    root.addHandler(kept)
+    for logger in (root, own):
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield kept
+    finally:
+        root.removeHandler(kept)
+        root.setLevel(level)
+        own.setLevel(own_level)
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    own, _ = read_settings(variables)
+    use_settings(monkeypatch, **{name: getattr(own, name) for name in own.model_fields_set})
+
+
+def every_route(warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
+    """What each route answers that is called for this warehouse, with a body full of secrets."""
+    for methods in (("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS"), ("DELETE",)):
+        for route in ROUTES:
+            target = "/" + re.sub(r"<(?:\w+:)?\w+>", warehouse_id, route.pattern)
+            for method in methods:
+                raw = json.dumps(body).encode() if method in {"POST", "PUT", "PATCH"} else b""
+                answer = call(method, target, body=raw, content_type="application/json")
+                yield answer.body + repr(answer.headers).encode()
+
+
+def run(name: str, *options: str) -> bytes:
+    told = io.StringIO()
+    with contextlib.suppress(CommandError):
+        try:
+            call_command(name, *options, stdout=told, stderr=told)
+        except CommandError as error:
+            told.write("".join(traceback.format_exception(error)))
+            raise
+    return told.getvalue().encode()
+
+
+def broken(body: dict[str, Any], secret: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Validation fails at each member in turn, beside secrets in all the others."""
+    for member in secret:
+        for wrong in (None, 7, [CANARY], {CANARY: CANARY}, CANARY + "\x00", CANARY * 2000):
+            yield body | {"storage-credential": secret | {member: wrong}}
+    yield body | {"storage-profile": {"type": CANARY}}
+    yield body | {"storage-profile": body["storage-profile"] | {"bucket": 7, "filesystem": 7}}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("given", ALL, ids=kind_of)
+def test_nothing_of_a_credential_comes_out(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, Any]
+) -> None:
+    choose(monkeypatch, SECRET_SETTINGS | SYSTEM_IDENTITIES)
+    monkeypatch.setattr(settings, "SECRET_KEY", f"signing-{CANARY}-{CANARY}")
+    secret = planted(given)
+    profile = STORES[given["type"]]
+    body = {"warehouse-name": "wh", "storage-profile": profile, "storage-credential": secret}
+    out: list[bytes] = []
+    with at_debug() as log:
+        made = api.post("/warehouse", body)
+        assert made.status == 201, made.body
+        warehouse_id = made.json()["id"]
+        own = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
+        answers = [
+            made, own.get(), api.get("/warehouse"),
+            own.post("/storage-credential", {"new-storage-credential": secret}),
+            own.post("/storage", {"storage-profile": profile, "storage-credential": secret}),
+            *(api.post("/warehouse", each | {"warehouse-name": "other"}) for each in broken(body, secret)),
+            *(own.post("/storage", each) for each in broken(body, secret)),
+            own.post("/storage-credential", {"new-storage-credential": secret}),
+            own.post("/storage-credential", raw=json.dumps({"new-storage-credential": secret}).encode()[:-1]),
+        ]  # fmt: skip
+        assert [answer.status for answer in answers[:5]] == [201, 200, 200, 200, 200]
+        warehouse = Warehouse.objects.get()
+        credential = stored_credential(warehouse.secret_id)
+        assert credential is not None
+        assert credential.revealed() == secret
+        out += texts(warehouse, credential)
+        (tmp_path / "profile.json").write_text(json.dumps(profile | {"key-prefix": "other"}))
+        (tmp_path / "credential.json").write_text(json.dumps(secret))
+        (tmp_path / "declared.yaml").write_text(
+            json.dumps({"warehouses": [{**body, "warehouse-name": "declared"}, {**body, "warehouse-name": "wh"}]})
+        )
+        out += [
+            run("show_config", "--json"), run("show_config"), run("check_storage", "wh"),
+            run("create_warehouse", "by-command", "--profile", str(tmp_path / "profile.json"),
+                "--credential", str(tmp_path / "credential.json"), "--json"),
+            run("create_warehouse", "wh", "--profile", str(tmp_path / "profile.json"),
+                "--credential", str(tmp_path / "credential.json")),
+            run("bootstrap", "--file", str(tmp_path / "declared.yaml"), "--dry-run"),
+            run("bootstrap", "--file", str(tmp_path / "declared.yaml")),
+            run("rotate_encryption_key"), run("rotate_encryption_key", "--json"), run("check_secrets"),
+            run("check", "--deploy"),
+        ]  # fmt: skip
+        out.append(rows())
+        out += every_route(warehouse_id, body | {"new-storage-credential": secret})
+        Secret.objects.update(ciphertext=b"broken")
+        out += [run("check_secrets"), run("rotate_encryption_key"), run("check_secrets", "--json")]
+        out += every_route(warehouse_id, body | {"new-storage-credential": secret})
+    out += [answer.body + repr(answer.headers).encode() for answer in answers]
+    out.append(rows())
+    assert len(log.written) > 500
+    assert not leaks("\n".join(log.written).encode())
+    assert [leak for each in out for leak in leaks(each)] == []
+
+
+def texts(warehouse: Warehouse, credential: Credential) -> Iterator[bytes]:
+    """Everything that somebody may print, and what an error says with them in its arguments and notes."""
+    profile = read_document(TYPES[warehouse.storage_profile["type"]], warehouse.storage_profile, "storage-profile")
+    keys: list[Any] = []
+    with contextlib.suppress(CatalogError):
+        keys.append(base_keys(credential))
+    with contextlib.suppress(CatalogError):
+        keys.append(store_for(warehouse.storage))
+    for each in (warehouse, credential, profile, warehouse.storage, secret_store(), access_of_settings(),
+                 settings.ICEKEEPER, *keys):  # fmt: skip
+        yield f"{each!r} {each} {[each]} { {None: each} }".encode()
+        error = ValueError(each)
+        error.add_note(f"while looking at {each!r}")
+        yield "".join(traceback.format_exception(error)).encode()
+        if hasattr(each, "model_dump") and each is not settings.ICEKEEPER:
+            yield f"{each.model_dump()} {each.model_dump_json()} {vars(each)}".encode()
+    for each in (warehouse, profile, warehouse.storage):
+        yield pickle.dumps(each)
+    for each in (credential, *[key for key in keys if isinstance(key, Keys)]):
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(each)
+
+
+def test_the_forms_are_not_trivial() -> None:
+    assert all(len(form) >= 12 for form in forms().values())
+
+
+def test_a_token_service_and_its_answers_are_not_logged(minio: Minio, bucket: str) -> None:
+    """Temporary keys and the external id, at DEBUG, when roles are given and when they are refused."""
+    good = {"type": "s3", "credential-type": "access-key", "access-key-id": USER, "secret-access-key": PASSWORD}
+    profile: Any = read_document(TYPES["s3"], minio.profile(bucket), "storage-profile")
+    with at_debug() as log:
+        keys = assume_role(
+            profile, read_credential(good | {"external-id": f"external-{CANARY}"}), role_arn=None, session_name="s"
+        )
+        wrong = good | {"secret-access-key": f"secret-{CANARY}", "external-id": f"external-{CANARY}"}
+        with pytest.raises(CatalogError) as refused:
+            assume_role(profile, read_credential(wrong), role_arn=None, session_name="s")
+    written = "\n".join(log.written)
+    assert not leaks(written.encode() + "".join(traceback.format_exception(refused.value)).encode())
+    for secret in (PASSWORD, keys.secret_access_key, keys.session_token, keys.access_key_id):
+        assert secret is not None
+        assert secret not in written
+
+
+def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment) -> None:
+    """Its log, and every file that it makes."""
+    url = run_environment.postgres.create_database(tmp_path.name) if run_environment.postgres else None
+    variables = SECRET_SETTINGS | SYSTEM_IDENTITIES | {
+        "ICEKEEPER__LOG_LEVEL": "debug", "ICEKEEPER__SECRET_KEY": f"signing-{CANARY}-{CANARY}",
+    }  # fmt: skip
+    (tmp_path / "state").mkdir()
+    with CatalogServer(tmp_path, database_url=url, settings=variables) as server:
+        out = b""
+        for number, given in enumerate(ALL):
+            profile = STORES[given["type"]] | ({"key-prefix": f"p{number}"})
+            secret = planted(given)
+            body = {"warehouse-name": f"wh-{number}", "storage-profile": profile, "storage-credential": secret}
+            address = f"{server.base_url}/management/v1/warehouse"
+            made = requests.post(address, json=body, timeout=30)
+            assert made.status_code == 201, made.text
+            own = f"{address}/{made.json()['id']}"
+            answers = [
+                made,
+                requests.get(own, timeout=30),
+                requests.post(f"{own}/storage", json=body, timeout=30),
+                requests.post(f"{own}/storage-credential", json={"new-storage-credential": secret}, timeout=30),
+                requests.post(f"{own}/storage-credential", json={"new-storage-credential": [secret]}, timeout=30),
+                requests.get(f"{server.uri}/v1/config?warehouse=wh-{number}", timeout=30),
+                requests.post(f"{own}/storage?secret=no", data=json.dumps(body)[:-2], timeout=30),
+            ]
+            out += b"".join(each.content + repr(each.headers).encode() for each in answers)
+        out += server.manage("show_config").encode() + server.manage("rotate_encryption_key").encode()
+    assert not leaks(out)
+    log = server.log_path.read_bytes()
+    assert b'"level":"DEBUG"' in log
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert server.log_path in files
+    assert {path.name: leaks(path.read_bytes()) for path in files} == {path.name: [] for path in files}
