@@ -132,7 +132,7 @@ class StorageAccessValidationView(ManagementView):
         description=f"Needs the right to change it. {OUTCOME}",
         parameters=[WAREHOUSE_ID],
         request=None,
-        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}, has_body=False),
+        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         return _report(validate_access(actor=self.actor, warehouse_id=self.warehouse_id))

@@ -14,7 +14,6 @@ MAY_BE_MISSING = {
     "Rights": r"/permissions/|/grants(/|$)|/actions$|/action/batch-check$",
     "Tags": r"/tag-definition(/|$)|/tags(/|$)|/column-tags$",
     "Tasks": r"/task/|/task-queue/",
-    "Checks of storage": r"/warehouse-creation-validation$|/storage/validate-",
 }
 """The headings of the page's list, and what their routes look like."""
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
+
+from django.conf import settings
 
 from catalog.services.warehouse_statistics import record_warehouse_statistics
 from management.services.calls import Call, Tally
@@ -124,13 +127,25 @@ def new_warehouses(story: Story) -> str:
     local = {"type": "local", "path": f"{story.folder}/lakehouse"}
     rules = {"delete-profile": SOFT, "allowed-format-versions": [2, 3], "default-format-version": 2}
     new = {"warehouse-name": "lakehouse", "storage-profile": local, **rules}
-    story.tell("create_warehouse", body=new, summary="In a folder of the server's machine")
+    here = story.tell("create_warehouse", body=new, summary="In a folder of the server's machine")
     story.tell("create_warehouse", body=new, refused=409)
+    validations(story, here["id"], new)
     made = []
     for number, (summary, (profile, credential)) in enumerate(STORAGE.items(), 2):
         new = {"warehouse-name": f"lakehouse-{number}", "storage-profile": profile, "storage-credential": credential}
         made.append(story.tell("create_warehouse", body=new, summary=summary)["id"])
     return str(made[0])
+
+
+def validations(story: Story, warehouse_id: str, made: dict[str, Any]) -> None:
+    """Of what is there, and of what cannot be made a second time."""
+    this = {"warehouse_id": warehouse_id}
+    asked = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
+    with patch.object(settings, "ICEKEEPER", asked):
+        story.tell("validate_storage_access", this)
+        story.tell("validate_storage_profile", this, {"storage-profile": made["storage-profile"]})
+        story.tell("validate_storage_credential", this, {"new-storage-credential": {"type": "s3"} | ACCESS_KEY})
+        story.tell("validate_warehouse", body=made)
 
 
 def changes(story: Story, warehouse_id: str) -> None:

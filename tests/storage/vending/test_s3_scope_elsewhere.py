@@ -1,0 +1,81 @@
+"""The same on a store of another maker: how SeaweedFS reads the policy for a table's folder."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from storage.credentials.kinds import read_credential
+from storage.profiles.kinds import read_profile
+from storage.vending.issue import issue
+from storage.vending.rights import Rights
+from tests.parts.seaweedfs import SeaweedFS
+
+pytestmark = pytest.mark.django_db
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def place(seaweedfs: SeaweedFS) -> str:
+    """A new, empty bucket."""
+    return seaweedfs.create_bucket(f"scope-{next(_numbers)}")
+
+
+def client(store: SeaweedFS, bucket: str, folder: str, rights: Rights) -> Any:
+    credential = read_credential(store.credential)
+    profile = read_profile(store.profile(bucket, "wh"), credential)
+    lent = issue(profile, credential, location=f"s3://{bucket}/wh/{folder}", rights=rights)
+    assert lent is not None
+    return store.client(
+        aws_access_key_id=lent.config["s3.access-key-id"],
+        aws_secret_access_key=lent.config["s3.secret-access-key"],
+        aws_session_token=lent.config["s3.session-token"],
+    )
+
+
+def may(call: Any, **arguments: Any) -> bool:
+    try:
+        call(**arguments)
+    except ClientError as refused:
+        if refused.response["Error"]["Code"] != "AccessDenied":
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ("t1", "t10"), ("[ab]", "a"), ("a$", "ax"), ("$$a", "$a"), ("a{b,c}", "ab"), ("a%41", "aA"), ("a+b", "a b"),
+        ("a b", "a+b"), ("a.b", "axb"), ("(a|b)", "a"), ("^a", "a"), ("'\"x", "x"), ("a&b<c>", "a"),
+        ("\u65e5\u672c", "\u65e5"),
+    ],
+)  # fmt: skip
+def test_a_name_is_read_letter_by_letter(seaweedfs: SeaweedFS, place: str, own: str, other: str) -> None:
+    s3 = client(seaweedfs, place, own, Rights.READ_WRITE)
+    assert may(s3.put_object, Bucket=place, Key=f"wh/{own}/x", Body=b"")
+    assert may(s3.list_objects_v2, Bucket=place, Prefix=f"wh/{own}/")
+    assert may(s3.delete_object, Bucket=place, Key=f"wh/{own}/x")
+    for outside in (f"wh/{other}/x", f"wh/{own}0/x", "wh/x", "x"):
+        assert not may(s3.put_object, Bucket=place, Key=outside, Body=b""), outside
+        assert not may(s3.get_object, Bucket=place, Key=outside), outside
+    for prefix in (f"wh/{other}/", f"wh/{own}", "wh/", ""):
+        assert not may(s3.list_objects_v2, Bucket=place, Prefix=prefix), prefix
+
+
+def test_a_reader_cannot_write(seaweedfs: SeaweedFS, place: str) -> None:
+    seaweedfs.client().put_object(Bucket=place, Key="wh/t1/there", Body=b"")
+    s3 = client(seaweedfs, place, "t1", Rights.READ)
+    assert may(s3.get_object, Bucket=place, Key="wh/t1/there")
+    assert not may(s3.put_object, Bucket=place, Key="wh/t1/there", Body=b"")
+    assert not may(s3.delete_object, Bucket=place, Key="wh/t1/there")
+
+
+def test_seaweedfs_does_not_tell_large_letters_from_small_ones(seaweedfs: SeaweedFS, place: str) -> None:
+    """Its own: no policy can help. Tables whose locations differ in that alone are open to each other's clients."""
+    assert may(client(seaweedfs, place, "T1", Rights.READ_WRITE).put_object, Bucket=place, Key="wh/t1/x", Body=b"")
