@@ -30,8 +30,8 @@ def server(run_environment: RunEnvironment, tmp_path: Path, request: pytest.Fixt
     settings = {
         "LAKEKEEPER__PG_ENCRYPTION_KEY": "CHANGE_ME_TO_A_LONG_RANDOM_SECRET",
         "LAKEKEEPER__ENABLE_DEFAULT_PROJECT": "true",
+        "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true",  # the stores of the guides are not there
     }
-    settings = settings | {"LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true"}  # the guides' stores are not there
     server = CatalogServer(tmp_path, database_url=url, settings=settings)
     server.storage_root.mkdir()
     server.manage("migrate", "--verbosity", "0")
