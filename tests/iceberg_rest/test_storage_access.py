@@ -1,0 +1,336 @@
+"""The way to the files of tables on an object store: config, lent credentials, the signer; by right and by request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from icekeeper.kernel import clock
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from storage.vending import vend
+from tenancy.actor import INTERNAL
+from tenancy.authz.actions import Can
+from tenancy.selectors.projects import get_project
+from tests.catalog_fixtures import SCHEMA
+from tests.management.asking import keep_secrets, refuse
+from tests.parts.minio import Minio
+from tests.wsgi_client import Answer, ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+TABLE = "/namespaces/ns/tables/t"
+KEYS = {"s3.access-key-id", "s3.secret-access-key", "s3.session-token"}
+STORE = {"s3.region", "client.region", "s3.endpoint", "s3.path-style-access"}
+SIGNER = {
+    "s3.remote-signing-enabled", "s3.signer", "py-io-impl", "s3.signer.uri", "signer.uri", "s3.signer.endpoint",
+    "signer.endpoint",
+}  # fmt: skip
+ENDS = {"s3.session-token-expires-at-ms", "expiration-time", "client.refresh-credentials-endpoint"}
+VIEW = {
+    "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_lent_before() -> Iterator[None]:
+    vend._cache_of.cache_clear()
+    yield
+    vend._cache_of.cache_clear()
+
+
+@pytest.fixture
+def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
+    """A client at a warehouse on MinIO that lends and signs."""
+    keep_secrets(monkeypatch)
+    return new_lake(minio, bucket)
+
+
+def new_lake(minio: Minio, bucket: str, *, soft: bool = False, **members: Any) -> ApiClient:
+    made = create_warehouse(
+        actor=INTERNAL,
+        project=get_project(None),
+        name="lake",
+        storage_profile=minio.profile(bucket, "wh", **members),
+        storage_credential=minio.credential,
+        delete_profile={"type": "soft", "expiration-seconds": 60} if soft else None,
+    )
+    client = ApiClient(f"/catalog/v1/{made.pk}")
+    assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    return client
+
+
+def make_table(lake: ApiClient, name: str = "t", **more: Any) -> dict[str, Any]:
+    answer = lake.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
+    assert answer.status == 200, answer.body
+    return dict(answer.json())
+
+
+def get(lake: ApiClient, path: str, **headers: str) -> Answer:
+    return call("GET", lake.base + path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
+    return dict(get(lake, path, x_iceberg_access_delegation=asked).json())
+
+
+def client_of(config: dict[str, str]) -> Any:
+    """An S3 client as an engine makes it of what it was given."""
+    return boto3.client(
+        "s3",
+        endpoint_url=config["s3.endpoint"],
+        region_name=config["s3.region"],
+        aws_access_key_id=config["s3.access-key-id"],
+        aws_secret_access_key=config["s3.secret-access-key"],
+        aws_session_token=config["s3.session-token"],
+        config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
+    )
+
+
+def may_write(config: dict[str, str], location: str) -> bool:
+    bucket, _, key = location.removeprefix("s3://").partition("/")
+    try:
+        client_of(config).put_object(Bucket=bucket, Key=f"{key}/data/x", Body=b"x")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "AccessDenied":
+            raise
+        return False
+    return True
+
+
+# --- what is asked for, what is given --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lends", "signs", "asked", "lent", "signed"),
+    [
+        (True, True, "", True, False),
+        (True, True, "something-new", True, False),
+        (True, True, "vended-credentials", True, False),
+        (True, True, "remote-signing", False, True),
+        (True, True, "vended-credentials, remote-signing", True, True),
+        (True, True, "client-managed", False, False),
+        (True, True, "client-managed,remote-signing", False, True),
+        (True, False, "remote-signing", True, False),
+        (True, False, "vended-credentials,remote-signing", True, False),
+        (False, True, "", False, True),
+        (False, True, "vended-credentials", False, True),
+        (False, True, "client-managed", False, False),
+        (False, False, "", False, False),
+        (False, False, "vended-credentials,remote-signing", False, False),
+    ],
+)
+def test_clients_get_what_they_ask_for_where_it_is_to_be_had(
+    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch,
+    lends: bool, signs: bool, asked: str, lent: bool, signed: bool,
+) -> None:  # fmt: skip
+    keep_secrets(monkeypatch)
+    lake = new_lake(minio, bucket, **{"sts-enabled": lends, "remote-signing-enabled": signs})
+    make_table(lake)
+    answer = asking(lake, asked)
+    expected = {"region"} | STORE | (KEYS if lent else set()) | (SIGNER if signed else set())
+    assert set(answer["config"]) == expected
+    assert ("storage-credentials" in answer) == lent
+    credentials = asking(lake, asked, f"{TABLE}/credentials")["storage-credentials"]
+    has_more = asked == "client-managed" and lends  # who comes for credentials does not manage them
+    assert bool(credentials) == (lent or has_more)
+
+
+def test_what_is_told_opens_the_table(lake: ApiClient, minio: Minio) -> None:
+    made = make_table(lake)
+    answer = lake.get(TABLE).json()
+    location = made["metadata"]["location"]
+    [credential] = answer["storage-credentials"]
+    assert credential["prefix"] == location
+    assert set(credential["config"]) == STORE | KEYS | ENDS
+    assert credential["config"]["s3.endpoint"] == answer["config"]["s3.endpoint"] == minio.endpoint
+    for config in (answer["config"], credential["config"], made["config"], made["storage-credentials"][0]["config"]):
+        assert may_write(config, location)
+        assert not may_write(config, location + "2")
+        assert not may_write(config, location.rpartition("/")[0])
+    warehouse = lake.base.rpartition("/")[2]
+    refreshed_at = credential["config"]["client.refresh-credentials-endpoint"]
+    assert refreshed_at == f"http://testserver/catalog/v1/{warehouse}/namespaces/ns/tables/t/credentials"
+    ends_at = int(credential["config"]["expiration-time"]) / 1000
+    assert 3500 < ends_at - time.time() <= 3610
+
+
+def test_the_same_credential_is_lent_again_and_not_after_a_change(lake: ApiClient) -> None:
+    make_table(lake)
+    first, second = (lake.get(TABLE).json()["config"] for _ in range(2))
+    assert first == second
+    warehouse = lake.base.rpartition("/")[2]
+    management = ApiClient(f"/management/v1/warehouse/{warehouse}")
+    assert (
+        management.post("/delete-profile", {"delete-profile": {"type": "soft", "expiration-seconds": 60}}).status == 200
+    )
+    third = lake.get(TABLE).json()["config"]
+    assert third["s3.access-key-id"] != first["s3.access-key-id"]
+
+
+def test_the_route_of_newer_credentials_has_names_of_any_kind(lake: ApiClient) -> None:
+    name = "a/b c%2Fd\u00fc?#"
+    assert lake.post("/namespaces", {"namespace": ["ns", "x.y"]}).status == 200
+    made = lake.post("/namespaces/ns%1Fx.y/tables", {"name": name, "schema": SCHEMA}).json()
+    where = made["storage-credentials"][0]["config"]["client.refresh-credentials-endpoint"]
+    assert where.endswith("/namespaces/ns%1Fx.y/tables/a%2Fb%20c%252Fd%C3%BC%3F%23/credentials")
+    answer = call("GET", where.removeprefix("http://testserver"))
+    assert [each["prefix"] for each in answer.json()["storage-credentials"]] == [made["metadata"]["location"]]
+
+
+def test_the_signer_is_found_by_the_table(lake: ApiClient) -> None:
+    make_table(lake)
+    config = asking(lake, "remote-signing")["config"]
+    assert config["s3.signer.uri"] == config["signer.uri"] == "http://testserver/catalog/"
+    assert config["s3.signer.endpoint"] == config["signer.endpoint"]
+    path = config["signer.endpoint"].split("/")
+    assert path[:3] == ["v1", "signer", lake.base.rpartition("/")[2]]
+    assert (path[3], path[5:]) == ("tabular-id", ["v1", "aws", "s3", "sign"])
+
+
+# --- by right --------------------------------------------------------------------------------------------------------
+
+
+def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = make_table(lake)["metadata"]["location"]
+    with monkeypatch.context() as patched:
+        refuse(patched, Can.GET_METADATA, Can.READ_DATA)
+        config = lake.get(TABLE).json()["config"]
+        assert (
+            client_of(config).list_objects_v2(Bucket=location.split("/")[2], Prefix=location.split("/", 3)[3] + "/")[
+                "KeyCount"
+            ]
+            == 1
+        )
+        assert not may_write(config, location)
+        assert not may_write(lake.get(f"{TABLE}/credentials").json()["storage-credentials"][0]["config"], location)
+    with monkeypatch.context() as patched:
+        refuse(patched, Can.GET_METADATA)
+        answer = lake.get(TABLE).json()
+        assert answer["config"] == {}
+        assert "storage-credentials" not in answer
+        assert lake.get(f"{TABLE}/credentials").refused(403, "ForbiddenException", "read_data")
+    assert may_write(lake.get(TABLE).json()["config"], location)
+
+
+# --- other answers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_staged_table_can_be_written_before_it_is_there(lake: ApiClient) -> None:
+    staged = make_table(lake, **{"stage-create": True})
+    assert staged["metadata-location"] is None
+    assert may_write(staged["config"], staged["metadata"]["location"])
+    assert staged["storage-credentials"][0]["prefix"] == staged["metadata"]["location"]
+    assert "s3.signer" not in asking(lake, "remote-signing", "/namespaces")
+
+
+def test_a_registered_table_is_opened_to_whoever_registers_it(lake: ApiClient) -> None:
+    made = make_table(lake)
+    assert lake.delete(TABLE).status == 204
+    body = {"name": "again", "metadata-location": made["metadata-location"]}
+    registered = lake.post("/namespaces/ns/register", body).json()
+    assert may_write(registered["config"], made["metadata"]["location"])
+
+
+def test_a_view_lends_readers_its_folder_in_its_config_only(lake: ApiClient) -> None:
+    made = lake.post(
+        "/namespaces/ns/views", {"name": "v", "schema": SCHEMA, "view-version": VIEW, "properties": {}}
+    ).json()
+    for answer in (
+        made,
+        asking(lake, "", "/namespaces/ns/views/v"),
+        asking(lake, "remote-signing", "/namespaces/ns/views/v"),
+    ):
+        assert "storage-credentials" not in answer
+        assert not set(answer["config"]) & SIGNER
+    assert set(made["config"]) == {"region"} | STORE | KEYS
+    assert not may_write(made["config"], made["metadata"]["location"])
+
+
+def test_generic_tables_are_as_tables(lake: ApiClient) -> None:
+    generic = ApiClient(lake.base.replace("/catalog/", "/lakekeeper/"))
+    made = generic.post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()
+    loaded = generic.get("/namespaces/ns/generic-tables/g").json()
+    assert set(loaded["storage-credentials"][0]["config"]) == STORE | KEYS | (
+        ENDS - {"client.refresh-credentials-endpoint"}
+    )
+    for answer in (made, loaded):
+        assert may_write(answer["config"], answer["table"]["base-location"])
+    listed = generic.get("/namespaces/ns/generic-tables/g/credentials").json()["storage-credentials"]
+    assert [each["prefix"] for each in listed] == [made["table"]["base-location"]]
+
+
+def test_a_table_that_moved_has_credentials_for_its_former_files_too(lake: ApiClient) -> None:
+    made = make_table(lake)
+    former = made["metadata"]["location"]
+    new = former.rpartition("/")[0] + "/moved"
+    assert (
+        lake.post(TABLE, {"requirements": [], "updates": [{"action": "set-location", "location": new}]}).status == 200
+    )
+    credentials = lake.get(TABLE).json()["storage-credentials"]
+    assert [each["prefix"] for each in credentials] == [new, former]
+    assert [may_write(each["config"], each["prefix"]) for each in credentials] == [True, True]
+    assert not may_write(credentials[0]["config"], former)
+
+
+# --- ETags -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_etag_of_an_answer_with_credentials_ends_with_them(lake: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_table(lake)
+    loaded = lake.get(TABLE)
+    etag = loaded.headers["ETag"]
+    same = get(lake, TABLE, if_none_match=etag)
+    assert (same.status, same.headers["ETag"]) == (304, etag)
+    assert get(lake, TABLE, if_none_match=f'"x", W/{etag}').status == 304
+    for other in ("*", f'{etag.split(".")[0]}"', f'{etag.split(".")[0]}."', f'{etag.split(".")[0]}.zz"', '"x.ffff"'):
+        assert get(lake, TABLE, if_none_match=other).status == 200, other
+    assert get(lake, TABLE, if_none_match=etag, x_iceberg_access_delegation="remote-signing").status == 200
+    with monkeypatch.context() as patched:
+        refuse(patched, Can.GET_METADATA, Can.READ_DATA)
+        assert get(lake, TABLE, if_none_match=etag).status == 200
+    later = clock.now_ms() + int(timedelta(minutes=31).total_seconds() * 1000)
+    monkeypatch.setattr("catalog.api.render.now_ms", lambda: later)
+    assert get(lake, TABLE, if_none_match=etag).status == 200
+
+
+def test_an_etag_without_credentials_does_not_end(lake: ApiClient) -> None:
+    make_table(lake)
+    etag = get(lake, TABLE, x_iceberg_access_delegation="client-managed").headers["ETag"]
+    assert "." not in etag
+    assert get(lake, TABLE, if_none_match=etag, x_iceberg_access_delegation="client-managed").status == 304
+    assert get(lake, TABLE, if_none_match="*", x_iceberg_access_delegation="client-managed").status == 304
+
+
+# --- the warehouse's own config, and failures ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize("pushed", [True, False])
+def test_where_drops_can_be_undone_clients_are_told_not_to_delete(
+    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, soft: bool, pushed: bool
+) -> None:
+    keep_secrets(monkeypatch)
+    key = "arn:aws:kms:eu-1:1:key/k"
+    new_lake(minio, bucket, soft=soft, **{"push-s3-delete-disabled": pushed, "aws-kms-key-arn": key})
+    defaults = ApiClient("/catalog/v1").get("/config?warehouse=lake").json()["defaults"]
+    assert defaults.get("s3.delete-enabled") == ("false" if soft and pushed else None)
+    assert (defaults["s3.sse.type"], defaults["s3.sse.key"]) == ("kms", key)
+
+
+def test_a_load_says_when_nothing_can_be_lent(lake: ApiClient, minio: Minio) -> None:
+    make_table(lake)
+    Warehouse.objects.update(version=99)  # what was lent before is not for this one
+    with minio.relay.refusing():
+        assert lake.get(TABLE).refused(503, "StorageUnavailableException")
+        answer = get(lake, TABLE, x_iceberg_access_delegation="client-managed")
+        assert answer.status == 200
+    assert lake.get(TABLE).status == 200
