@@ -23,7 +23,8 @@ def server(tmp_path: Path) -> Iterator[CatalogServer]:
 
 
 def test_all_processes_write_to_an_object_store(server: CatalogServer, minio: Minio, bucket: str) -> None:
-    prefix = server.create_warehouse_on("lake", minio.storage(bucket, "wh"))
+    profile = minio.profile(bucket, "wh", **{"sts-enabled": False})
+    prefix = server.create_warehouse_on("lake", {"storage-profile": profile, "storage-credential": minio.credential})
     at = f"{server.uri}/v1/{prefix}/namespaces"
     assert requests.post(at, json={"namespace": ["ns"]}, timeout=30).status_code == 200
 
