@@ -50,7 +50,19 @@ class StorageSettings(BaseModel):
         3, description="How often a request is sent again that a store failed at, with growing pauses"
     )
     ca_bundle: Path | None = Field(
-        None, description="PEM file of certificate authorities for object stores, in place of the machine's own"
+        None,
+        description="PEM file of the certificate authorities of object stores and of the services that issue "
+        "credentials; for reading and writing objects the machine's own count, too",
+    )
+    azure_endpoint: Annotated[str, Field(pattern="^https?://[^\\s?#]+[^\\s?#/]$")] | None = Field(
+        None,
+        description="Address of the blob service of Azure in place of its own, for emulators and private networks, as "
+        "`http://127.0.0.1:10000/{account}`",
+    )
+    gcs_endpoint: Annotated[str, Field(pattern="^https?://[^\\s?#]+[^\\s?#/]$")] | None = Field(
+        None,
+        description="Address of Google Cloud Storage in place of its own, for emulators and private networks, as "
+        "`http://127.0.0.1:4443`",
     )
     allowed_endpoints: EndpointList | None = Field(
         None,

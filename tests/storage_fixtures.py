@@ -16,6 +16,7 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.vault import Vault
+from tests.storage.vending.fake_service import FakeService
 
 _numbers = count(1)
 
@@ -43,6 +44,13 @@ def recorder(minio: Minio) -> Iterator[Recorder]:
 def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
     with SeaweedFS(tmp_path_factory.mktemp("seaweedfs") / "home") as server:
         yield server
+
+
+@pytest.fixture
+def tokens() -> Iterator[FakeService]:
+    """A fake of the services that hand out tokens of clouds."""
+    with FakeService() as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

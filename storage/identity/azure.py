@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -18,7 +18,7 @@ from django.conf import settings
 
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.endpoints import require_permitted_address
-from storage.identity.keys import CredentialNotIssued
+from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.token_service import persistently
 from storage.io.port import StoreUnavailable
 from storage.profiles.addresses import require_permitted_addresses
@@ -26,6 +26,7 @@ from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, One
 
 ONELAKE_KEYS: Final = "https://onelake.blob.fabric.microsoft.com"
 """Where keys for all of OneLake come from, whatever the host of a lakehouse."""
+STORAGE_SCOPE: Final = "https://storage.azure.com/.default"
 LONGEST: Final = timedelta(days=7)
 LONGEST_OF_ONELAKE: Final = timedelta(hours=1)
 SPARE: Final = timedelta(hours=12)
@@ -100,6 +101,30 @@ class DelegationKeys:
 
 
 delegation_keys = DelegationKeys()
+
+
+def own_token(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> Token:
+    """What the catalog itself reads and writes with.
+
+    Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
+    """
+    require_permitted_addresses(profile, identity)
+    credential = token_credential(identity, _authority(profile, identity))
+    return persistently(lambda: _token(credential))
+
+
+def _token(credential: TokenCredential) -> Token:
+    try:
+        issued = credential.get_token(STORAGE_SCOPE)
+    except ClientAuthenticationError as refusal:
+        if _is_of_network(refusal):
+            raise StoreUnavailable("Entra ID did not answer") from None
+        raise CredentialNotIssued(f"Entra ID refused a token: {_code(refusal)}") from None
+    except AzureError as error:
+        raise StoreUnavailable(f"Entra ID did not answer: {type(error).__name__}") from None
+    except ValueError:
+        raise CredentialNotIssued("Entra ID knows no such tenant, or answered without a token") from None
+    return Token(issued.token, datetime.fromtimestamp(issued.expires_on, UTC))
 
 
 def _authority(profile: AdlsProfile | OneLakeProfile, identity: Identity) -> str | None:

@@ -16,6 +16,14 @@ class CredentialNotIssued(StoreRefused):
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """What requests to the stores of Azure and Google Cloud are sent with; `expires_at` in UTC."""
+
+    value: str = field(repr=False)
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """A key of S3; temporary ones have a session token, and `expires_at`, in UTC."""
 

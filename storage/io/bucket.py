@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from django.conf import settings
@@ -16,6 +17,14 @@ PAGE: Final = 1000
 """Names that a store lists at once, at most."""
 NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 """Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page of names; those of `folders`, which some stores keep beside objects, end without a slash."""
+
+    names: Sequence[str]
+    folders: Sequence[str] = ()
 
 
 class Bucket(ABC):
@@ -37,8 +46,8 @@ class Bucket(ABC):
         """See that there are keys to ask with. Raises `CredentialNotIssued`, `StoreUnavailable`."""
 
     @abstractmethod
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Sequence[str]]:
-        """The names of the objects that begin with `prefix`, in pages of at most `page`, each when it is asked for.
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+        """What begins with `prefix`, in pages of at most `page`, each when it is asked for; no page is empty.
 
         Raises `StoreUnavailable`, `StoreRefused`.
         """
@@ -49,6 +58,18 @@ class Bucket(ABC):
 
         When some cannot be deleted, the others are all the same, and then it raises as `list_names`.
         """
+
+    def delete_name(self, name: str) -> None:
+        """Delete one object; if it is not there, that is fine. Raises as `list_names`."""
+        self.delete_names([name])
+
+    def is_folder(self, name: str) -> bool:
+        """Whether the store keeps a folder under this name."""
+        return False
+
+    def remove_folders(self, folders: Sequence[str]) -> int:
+        """Remove those of these folders that are empty, in this order; how many are gone."""
+        return 0
 
 
 def client_options(endpoint: str) -> ClientConfig:

@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.thread_lending import waiting_for_others
-from storage.io.attempts import attempted, unlimited
+from storage.io.attempts import attempted
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreRefused
 from storage.io.refusals import NotImplementedByStore, obstore_refusal
@@ -67,7 +67,8 @@ class RemoteStore(ObjectStore):
     def delete(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
-        attempted(lambda _: self._delete(name, location), remaining=unlimited)
+        with waiting_for_others():
+            self.bucket.delete_name(name)
 
     def delete_many(self, locations: Sequence[str]) -> None:
         if len(locations) == 1:  # obstore does one for a fraction of the CPU
@@ -92,8 +93,8 @@ class RemoteStore(ObjectStore):
         deadline.remaining()
         self.bucket.prepare()
         with waiting_for_others():
-            for names in self.bucket.list_names(folder, page=FEW):
-                if any(not name.endswith("/") and not apart_from(name.rpartition("/")[2]) for name in names):
+            for listed in self.bucket.list_names(folder, page=FEW):
+                if any(not name.endswith("/") and not apart_from(name.rpartition("/")[2]) for name in listed.names):
                     return False
                 deadline.remaining()
         return True
@@ -153,12 +154,6 @@ class RemoteStore(ObjectStore):
 
     def _head(self, name: str, location: str) -> None:
         self._ask(lambda: obstore.head(self.bucket.objects, name), location)
-
-    def _delete(self, name: str, location: str) -> None:
-        try:
-            self._ask(lambda: obstore.delete(self.bucket.objects, name), location)
-        except ObjectNotFound:
-            return
 
     def _ask(self, act: Callable[[], T], location: str) -> T:
         try:

@@ -23,6 +23,8 @@ NO_BUCKET: Final = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNo
 BAD_KEYS: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"})
 MOMENTARY: Final = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout"})
 """Codes that come with a status that says something else."""
+TAKEN: Final = frozenset({None, "PreconditionFailed", "ConditionNotMet", "BlobAlreadyExists"})
+"""Why a put that must not overwrite is refused, and not for a lease, say."""
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, REQUEST_TIMEOUT, CONFLICT = 401, 403, 404, 408, 409
 PRECONDITION_FAILED, TOO_MANY, FAILED, NOT_IMPLEMENTED = 412, 429, 500, 501
@@ -43,7 +45,7 @@ def refusal(status: int, code: str | None, location: str) -> CatalogError:
         return StoreUnavailable(f"The object store failed at {location}: {said}")
     if status == NOT_FOUND:
         return ObjectNotFound(f"Failed to open input stream for file: {location}")
-    if status in {CONFLICT, PRECONDITION_FAILED}:
+    if status in {CONFLICT, PRECONDITION_FAILED} and code in TAKEN:
         return ObjectExists(f"There is already a file at {location}")
     kind = NotImplementedByStore if status == NOT_IMPLEMENTED else StoreRefused
     return kind(f"The object store refused what it was asked for {location}: {said}")

@@ -6,17 +6,19 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC
 from ipaddress import ip_address
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
+import obstore
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.session import Session
 from django.conf import settings
+from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from icekeeper.kernel.errors import CatalogError
@@ -25,8 +27,10 @@ from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys
 from storage.identity.renewal import Renewed
 from storage.identity.s3 import own_keys
-from storage.io.bucket import NO_RETRIES, PAGE, Bucket, client_options
-from storage.io.refusals import refusal, unanswered
+from storage.io.attempts import attempted, unlimited
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
+from storage.io.port import ObjectNotFound
+from storage.io.refusals import obstore_refusal, refusal, unanswered
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 
@@ -97,18 +101,30 @@ class S3Bucket(Bucket):
     def prepare(self) -> None:
         self._keys.current()
 
-    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Sequence[str]]:
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
         asked: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
             with _refusals(f"{self._location}/{prefix}"):
                 listed = self._client().list_objects_v2(**asked)
             names = [each["Key"] for each in listed.get("Contents", [])]
             if names:
-                yield names
+                yield Listed(names)
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return
             asked["ContinuationToken"] = token
+
+    def delete_name(self, name: str) -> None:
+        """By obstore, for a fraction of botocore's CPU."""
+
+        def delete(_tried: int) -> None:
+            try:
+                obstore.delete(self.objects, name)
+            except (BaseError, OSError, ValueError) as error:
+                raise obstore_refusal(error, f"{self._location}/{name}") from None
+
+        with suppress(ObjectNotFound):
+            attempted(delete, remaining=unlimited)
 
     def delete_names(self, names: Sequence[str]) -> None:
         told = [name for name in names if not _UNTOLD.search(name)]

@@ -21,6 +21,8 @@ from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectStore
 from storage.profiles.addresses import require_permitted_addresses
+from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import TYPES
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
@@ -59,7 +61,7 @@ def store_for(storage: Storage) -> ObjectStore:
 def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
     """A store that no warehouse may have yet. Nothing is asked of it, but the name of its host is looked up.
 
-    Raises `BadRequest` when local ones are off, `EndpointNotPermitted`, `StoreUnavailable`.
+    Raises `BadRequest` when local ones are off, `EndpointNotPermitted`, `StoreUnavailable`, `CredentialNotIssued`.
     """
     if profile.type == "local":
         return _open_local()
@@ -80,6 +82,14 @@ def _own_bucket(profile: Profile, credential: Credential | None) -> Bucket:
             from storage.io.s3 import S3Bucket
 
             return S3Bucket.of(profile.as_s3(), credential)
+        case AdlsProfile() | OneLakeProfile():
+            from storage.io.azure import AzureContainer
+
+            return AzureContainer.of(profile, credential)
+        case GcsProfile():
+            from storage.io.gcs import GcsBucket
+
+            return GcsBucket.of(profile, credential)
     raise AssertionError(f"no store of type {profile.type}")
 
 
@@ -89,6 +99,14 @@ def _lent_bucket(profile: Profile, vended: Vended) -> Bucket:
             from storage.io.s3 import S3Bucket
 
             return S3Bucket.lent(profile.as_s3(), vended)
+        case AdlsProfile() | OneLakeProfile():
+            from storage.io.azure import AzureContainer
+
+            return AzureContainer.lent(profile, vended)
+        case GcsProfile():
+            from storage.io.gcs import GcsBucket
+
+            return GcsBucket.lent(profile, vended)
     raise AssertionError(f"no store of type {profile.type}")
 
 

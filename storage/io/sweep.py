@@ -12,39 +12,57 @@ from storage.io.port import StoreUnavailable
 
 MOST_LOOKS: Final = 10
 """At one folder, each of which found something to delete: then somebody writes there faster than it is emptied."""
+MOST_FOLDERS: Final = 10_000
+"""That are remembered of one look."""
+FOLDERS_AT_ONCE: Final = 50
+"""That are removed between two calls of `keep_going`."""
 
 
 def sweep(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> None:
-    """Delete until nothing is left. Names are held for a page and for the deletions under way, however many there are.
+    """Delete until nothing is left, and the folder itself. What is held in memory is bounded, however much there is.
 
     `keep_going` is called before each page and each call that deletes; what it raises ends the work when the calls
     under way have ended. Raises as the bucket does.
     """
-    for _ in range(MOST_LOOKS):
-        if not _swept(bucket, prefix, keep_going):
+    looks = 0
+    while looks < MOST_LOOKS:
+        deleted, folders = _delete_listed(bucket, prefix, keep_going)
+        if not deleted and not folders:
+            if bucket.is_folder(own := prefix.removesuffix("/")):
+                bucket.remove_folders([own])
             return
+        removed = 0
+        for together in _pieces(folders, FOLDERS_AT_ONCE):
+            keep_going()
+            removed += bucket.remove_folders(together)
+        looks += bool(deleted) or not removed  # folders in folders are removed by several looks
     raise StoreUnavailable("The object store failed: somebody keeps writing there")
 
 
-def _swept(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> bool:
-    """Whether there was anything to delete."""
+def _delete_listed(bucket: Bucket, prefix: str, keep_going: Callable[[], object]) -> tuple[int, list[str]]:
+    """Delete every object that one look finds; how many calls it took, and the folders that were seen, inner first.
+
+    Of many folders not all are remembered.
+    """
     keep_going()
     bucket.prepare()
     under_way: deque[Future[None]] = deque()
-    has_deleted = False
+    calls = 0
+    folders: list[str] = []
     with ThreadPoolExecutor(bucket.calls_at_once, thread_name_prefix="sweep") as pool:
-        for names in bucket.list_names(prefix):
-            for together in _pieces(names, bucket.deleted_at_once):
+        for listed in bucket.list_names(prefix):
+            folders += listed.folders[: MOST_FOLDERS - len(folders)]
+            for together in _pieces(listed.names, bucket.deleted_at_once):
                 keep_going()
                 if len(under_way) >= bucket.calls_at_once:
                     under_way.popleft().result()
                 under_way.append(pool.submit(bucket.delete_names, together))
-                has_deleted = True
+                calls += 1
             keep_going()
         for call in under_way:
             keep_going()
             call.result()
-    return has_deleted
+    return calls, sorted(folders, key=lambda folder: -folder.count("/"))
 
 
 def delete_all(bucket: Bucket, names: Sequence[str]) -> None:

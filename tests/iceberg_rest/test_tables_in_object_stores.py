@@ -29,9 +29,14 @@ from tests.management.asking import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.statement_counts import counting
+from tests.storage.clouds import azure, gcs
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
+
+
+NOTHING_LENT = {"sts-enabled": False, "sas-enabled": False}
+"""Neither the emulator of Azure nor that of Google Cloud takes credentials for folders."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,19 @@ def make_warehouse(profile: dict[str, Any], credential: dict[str, Any], **more: 
     )
 
 
-@pytest.fixture(params=["s3"])
+@pytest.fixture(params=["s3", "azure", "gcs"])
 def remote(request: pytest.FixtureRequest, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Remote:
     keep_secrets(monkeypatch)
-    remote: Remote = {"s3": on_minio}[request.param](request)
-    return remote
+    if request.param == "s3":
+        return on_minio(request.getfixturevalue("minio"), request.getfixturevalue("bucket"))
+    if request.param == "azure":
+        cloud = azure(request.getfixturevalue("azurite"), monkeypatch)
+    else:
+        cloud = gcs(request.getfixturevalue("fake_gcs"), request.getfixturevalue("tokens"), monkeypatch)
+    return Remote(make_warehouse(cloud.profile | NOTHING_LENT, cloud.credential), cloud.list_names)
 
 
-def on_minio(request: pytest.FixtureRequest) -> Remote:
-    minio: Minio = request.getfixturevalue("minio")
-    bucket = request.getfixturevalue("bucket")
+def on_minio(minio: Minio, bucket: str) -> Remote:
     warehouse = make_warehouse(minio.profile(bucket, "wh", **{"sts-enabled": False}), minio.credential)
     return Remote(warehouse, lambda: minio.keys(bucket))
 

@@ -38,13 +38,14 @@ Answerer = Callable[[Recorded, Callable[[], Reply]], Reply | None]
 class Recorder:
     """Stands before the server at `target` on 127.0.0.1, with TLS when there is a context. A context manager.
 
-    `requests` are those since it began or since a test cleared them. `answerer` may be put in the part's place.
+    `host` is the name that the part wants to be asked by, where that is not signed. `requests` are those since
+    it began or since a test cleared them. `answerer` may be put in the part's place.
     """
 
-    def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, target: int, tls: ssl.SSLContext | None = None, *, host: str | None = None) -> None:
         self.requests: list[Recorded] = []
         self.answerer: Answerer = lambda _, ask: ask()
-        self._target = target
+        self._target, self._host = target, host
         self._scheme = "http" if tls is None else "https"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"recorder": self}))
         self._server.daemon_threads = True
@@ -74,7 +75,7 @@ class Recorder:
             connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():
                 if name not in OF_ONE_CONNECTION:
-                    connection.putheader(name, value)
+                    connection.putheader(name, self._host if name == "host" and self._host else value)
             connection.endheaders(request.body)
             answer = connection.getresponse()
             headers = {name: value for name, value in answer.getheaders() if name.lower() not in OF_ONE_CONNECTION}

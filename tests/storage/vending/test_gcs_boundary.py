@@ -26,12 +26,13 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidLocation
 from storage.credentials.gcs import GcsServiceAccount
 from storage.credentials.kinds import read_credential
+from storage.identity.google import GoogleAnswer, GoogleTransport
 from storage.identity.keys import CredentialNotIssued
 from storage.io.port import StoreUnavailable
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import gcs_boundary
-from storage.vending.gcs_boundary import GoogleAnswer, GoogleTransport, access_boundary, cel_string
+from storage.vending.gcs_boundary import access_boundary, cel_string
 from storage.vending.rights import Rights
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said

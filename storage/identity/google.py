@@ -1,0 +1,130 @@
+"""Who the catalog is at Google Cloud: a service account, or the identity of this server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC
+from functools import lru_cache
+from typing import Any, Final
+
+import google.auth
+from google.auth import transport
+from google.auth.credentials import Credentials
+from google.auth.exceptions import GoogleAuthError, TransportError
+from google.oauth2.service_account import Credentials as ServiceAccount
+
+from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.token_service import Answer, ask
+from storage.io.port import StoreUnavailable
+from storage.profiles.addresses import USUAL_UNIVERSE, require_permitted_addresses
+from storage.profiles.gcs import GcsProfile
+
+SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+
+_HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
+_CODE = re.compile(r"(?:Error code )?([a-z_]{1,50}): ")
+
+
+class GoogleTransport(transport.Request):  # type: ignore[misc]  # google-auth has no types
+    """How google-auth's own requests are sent here."""
+
+    def __call__(
+        self,
+        url: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> GoogleAnswer:
+        try:
+            return GoogleAnswer(ask(method, url, headers=headers or {}, body=lambda: body))
+        except StoreUnavailable as failure:
+            raise TransportError(failure.message) from None
+
+
+class GoogleAnswer(transport.Response):  # type: ignore[misc]  # as above
+    """An answer as google-auth reads it."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    @property
+    def status(self) -> int:
+        return self._answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._answer.headers
+
+    @property
+    def data(self) -> bytes:
+        return self._answer.body
+
+
+google_transport: Final = GoogleTransport()
+
+
+def own_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIdentity) -> Token:
+    """What the catalog itself reads and writes with.
+
+    Raises `CredentialNotIssued`, `EndpointNotPermitted`, `StoreUnavailable`.
+    """
+    require_permitted_addresses(profile, credential)
+    with google_refusals():
+        source, _ = source_of(credential, google_transport)
+        source.refresh(google_transport)
+    if not isinstance(source.token, str) or not source.token:
+        raise CredentialNotIssued("The token service of Google answered without a token")
+    return Token(source.token, None if source.expiry is None else source.expiry.replace(tzinfo=UTC))
+
+
+def source_of(
+    credential: GcsServiceAccount | GcpSystemIdentity, request: transport.Request
+) -> tuple[Credentials, str | None]:
+    """Whose token is exchanged, and the project if it is known."""
+    match credential:
+        case GcsServiceAccount():
+            document = credential.key.revealed()
+            return ServiceAccount.from_service_account_info(document, scopes=[SCOPE]), document["project_id"]
+    return _own(request)
+
+
+def universe_of(credential: GcsServiceAccount | GcpSystemIdentity) -> str:
+    """The domain of that part of Google Cloud. Raises ValueError."""
+    if not isinstance(credential, GcsServiceAccount):
+        return USUAL_UNIVERSE
+    universe = credential.key.universe_domain.get_secret_value()
+    if not _HOST.fullmatch(universe):
+        raise ValueError("no domain")
+    return universe
+
+
+@lru_cache(maxsize=1)
+def _own(request: transport.Request) -> tuple[Credentials, str | None]:
+    """The identity that this server has on Google Cloud."""
+    source, project = google.auth.default(scopes=[SCOPE], request=request)
+    return source, project
+
+
+@contextmanager
+def google_refusals() -> Iterator[None]:
+    """Around what google-auth does: raises `CredentialNotIssued` (412), `StoreUnavailable` (503)."""
+    try:
+        yield
+    except TransportError as failure:
+        raise StoreUnavailable(_told(failure, "The token service of Google did not answer")) from None
+    except GoogleAuthError as refusal:
+        code = _CODE.match(str(refusal.args[0] if refusal.args else ""))
+        said = code[1] if code else type(refusal).__name__
+        raise CredentialNotIssued(f"The token service of Google refused a token: {said}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):  # what google-auth does with a key or answer that is none
+        raise CredentialNotIssued("No token could be made with the warehouse's credential") from None
+
+
+def _told(failure: TransportError, otherwise: str) -> str:
+    """Our own words, when the failure has them."""
+    return str(failure) if str(failure).startswith("The token service") else otherwise

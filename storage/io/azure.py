@@ -1,0 +1,243 @@
+"""A container of a storage account of Azure, or a workspace of OneLake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from urllib.parse import urlsplit
+
+from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSasCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+from django.conf import settings
+from obstore.store import AzureStore
+
+from icekeeper.kernel.errors import CatalogError
+from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
+from storage.credentials.credential import Credential
+from storage.identity.azure import account_url, own_token
+from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.renewal import Renewed
+from storage.io.attempts import attempted, unlimited
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
+from storage.io.refusals import CONFLICT, refusal, unanswered
+from storage.profiles.azure import AdlsProfile, OneLakeProfile
+from storage.vending.client_config import SAS_TOKEN
+from storage.vending.vended import Vended
+
+if TYPE_CHECKING:
+    from obstore.store import AzureConfig, AzureCredential  # not there at run time
+
+Profile = AdlsProfile | OneLakeProfile
+T = TypeVar("T")
+
+
+class AccountKey:
+    """The key of the whole account, which does not end."""
+
+    def __init__(self, account: str, key: str) -> None:
+        self.for_sdk: Any = AzureNamedKeyCredential(account, key)
+        self._key = key
+
+    def prepare(self) -> None:
+        """There it is."""
+
+    def for_obstore(self) -> AzureCredential:
+        return {"access_key": self._key, "expires_at": None}
+
+
+class Signature:
+    """A shared access signature, such as clients get."""
+
+    def __init__(self, vended: Vended) -> None:
+        (self._token,) = (value for name, value in vended.config.items() if name.startswith(SAS_TOKEN))
+        self.for_sdk: Any = AzureSasCredential(self._token)
+        self._expires_at = vended.expires_at
+
+    def prepare(self) -> None:
+        """There it is."""
+
+    def for_obstore(self) -> AzureCredential:
+        return {"sas_token": self._token, "expires_at": self._expires_at}
+
+
+class Bearer:
+    """A token of Entra ID, renewed before it ends."""
+
+    def __init__(self, issue: Callable[[], Token]) -> None:
+        self._tokens = Renewed(issue)
+        self.for_sdk: Any = self
+
+    def prepare(self) -> None:
+        self._tokens.current()
+
+    def for_obstore(self) -> AzureCredential:
+        token = self._tokens.current()
+        return {"token": token.value, "expires_at": token.expires_at}
+
+    def get_token(self, *_: str, **__: Any) -> AccessToken:
+        """As the SDK asks for it."""
+        token = self._tokens.current()
+        return AccessToken(token.value, 0 if token.expires_at is None else int(token.expires_at.timestamp()))
+
+
+Proof = AccountKey | Signature | Bearer
+
+
+class AzureContainer(Bucket):
+    """`proof` is what it is asked with."""
+
+    deleted_at_once: ClassVar[int] = 1
+    calls_at_once: ClassVar[int] = 16
+
+    def __init__(self, profile: Profile, proof: Proof) -> None:
+        account, container = _names(profile)
+        service = _blob_service(profile, account)
+        self._proof = proof
+        self._location = profile.location.partition("/")[0] + f"//{urlsplit(profile.location).netloc}"
+        config: AzureConfig = {  # what is left out is taken from this server's environment
+            "account_name": account,
+            "container_name": container,
+            "endpoint": service,
+            "use_emulator": False,
+            "use_fabric_endpoint": False,
+            "skip_signature": False,
+        }
+        self.objects = AzureStore(
+            config=config,
+            client_options=client_options(service),
+            retry_config=NO_RETRIES,
+            credential_provider=proof.for_obstore,
+        )
+        self._client = ContainerClient(service, container, credential=proof.for_sdk, **_limits())
+
+    @classmethod
+    def of(cls, profile: Profile, credential: Credential | None) -> Self:
+        """The container as the catalog itself asks for it. Raises `CredentialNotIssued`."""
+        match credential:
+            case AzureSharedKey():
+                return cls(profile, AccountKey(_names(profile)[0], credential.key.get_secret_value()))
+            case AzureClientCredentials() | AzureSystemIdentity():
+                return cls(profile, Bearer(lambda: own_token(profile, credential)))
+        raise CredentialNotIssued("The warehouse has no credential for its storage")
+
+    @classmethod
+    def lent(cls, profile: Profile, vended: Vended) -> Self:
+        """The container as a client asks for it."""
+        return cls(profile, Signature(vended))
+
+    def prepare(self) -> None:
+        self._proof.prepare()
+
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+        token: str | None = None
+        while True:
+            listed, token = self._ask(prefix, self._list, prefix, page, token)
+            if listed.names or listed.folders:
+                yield listed
+            if not token:
+                return
+
+    def delete_names(self, names: Sequence[str]) -> None:
+        first: CatalogError | None = None
+        for name in names:
+            try:
+                self._ask(name, self._delete, name, delete_snapshots="include")
+            except CatalogError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def is_folder(self, name: str) -> bool:
+        return self._ask(name, self._has_mark_of_folder, name)
+
+    def remove_folders(self, folders: Sequence[str]) -> int:
+        return sum(self._ask(folder, self._remove, folder) for folder in folders)
+
+    def _ask(self, name: str, act: Callable[..., T], *arguments: Any, **options: Any) -> T:
+        def ask(_tried: int) -> T:
+            with _refusals(f"{self._location}/{name}"):
+                return act(*arguments, **options)
+
+        return attempted(ask, remaining=unlimited)
+
+    def _list(self, prefix: str, page: int, token: str | None) -> tuple[Listed, str | None]:
+        found = self._client.list_blobs(name_starts_with=prefix, include=["metadata"], results_per_page=page)
+        pages: Any = found.by_page(token)
+        blobs = list(next(pages, ()))
+        folders = {blob.name for blob in blobs if _is_folder(blob.metadata)}
+        names = [blob.name for blob in blobs if blob.name not in folders]
+        return Listed(names, sorted(folders)), pages.continuation_token
+
+    def _delete(self, name: str, **options: Any) -> None:
+        try:
+            self._client.delete_blob(name, **options)
+        except ResourceNotFoundError as error:
+            if _code(error) != "BlobNotFound":
+                raise
+
+    def _remove(self, folder: str) -> bool:
+        """Whether it is gone; not when something is in it."""
+        try:
+            self._delete(folder)
+        except HttpResponseError as error:
+            if error.status_code != CONFLICT:
+                raise
+            return False
+        return True
+
+    def _has_mark_of_folder(self, name: str) -> bool:
+        try:
+            return _is_folder(self._client.get_blob_client(name).get_blob_properties().metadata)
+        except ResourceNotFoundError:
+            return False
+
+
+def _is_folder(metadata: Mapping[str, str] | None) -> bool:
+    """As the blob service tells directories of hierarchical accounts, and as Hadoop marked those of others."""
+    return (metadata or {}).get("hdi_isfolder") == "true"
+
+
+def _names(profile: Profile) -> tuple[str, str]:
+    """Account and container: OneLake is one account, whatever the host."""
+    if isinstance(profile, OneLakeProfile):
+        return "onelake", profile.workspace_id
+    return profile.account_name, profile.filesystem
+
+
+def _blob_service(profile: Profile, account: str) -> str:
+    chosen = settings.ICEKEEPER.storage.azure_endpoint
+    if chosen is not None:
+        return chosen.replace("{account}", account)
+    if isinstance(profile, OneLakeProfile):
+        host = urlsplit(profile.location).hostname or ""
+        return f"https://{host.replace('.dfs.', '.blob.')}"
+    return account_url(profile)
+
+
+def _limits() -> dict[str, Any]:
+    own = settings.ICEKEEPER.storage
+    return {
+        "connection_timeout": own.connect_timeout,
+        "read_timeout": own.request_timeout,
+        "retry_total": 0,  # see `attempted`
+        "connection_verify": True if own.ca_bundle is None else str(own.ca_bundle),
+        "permit_redirects": False,
+    }
+
+
+@contextmanager
+def _refusals(location: str) -> Iterator[None]:
+    try:
+        yield
+    except HttpResponseError as error:
+        raise refusal(error.status_code or 0, _code(error), location) from None
+    except AzureError as error:
+        raise unanswered(type(error).__name__, location) from None
+
+
+def _code(error: HttpResponseError) -> str | None:
+    code = getattr(error, "error_code", None)
+    told = str(getattr(code, "value", code))
+    return told if told.isalpha() and code is not None else None

@@ -1,0 +1,151 @@
+"""A bucket of Google Cloud Storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from urllib.parse import quote
+
+import requests
+from django.conf import settings
+from obstore.store import GCSStore
+from requests.adapters import HTTPAdapter
+
+from icekeeper.kernel.errors import CatalogError
+from storage.credentials.credential import Credential
+from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.identity.google import own_token
+from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.renewal import Renewed
+from storage.io.attempts import attempted, unlimited
+from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
+from storage.io.port import ObjectNotFound, StoreRefused
+from storage.io.refusals import refusal, unanswered
+from storage.profiles.addresses import USUAL_UNIVERSE
+from storage.profiles.gcs import GcsProfile
+from storage.vending.vended import Vended
+
+if TYPE_CHECKING:
+    from obstore.store import GCSConfig, GCSCredential  # not there at run time
+
+LARGEST_CODE: Final = 80
+SUCCESS: Final = range(200, 300)
+
+
+class GcsBucket(Bucket):
+    """`issue` hands out the tokens that it is asked with; `universe` is the domain of that part of Google Cloud."""
+
+    deleted_at_once: ClassVar[int] = 1
+    calls_at_once: ClassVar[int] = 16
+
+    def __init__(self, profile: GcsProfile, issue: Callable[[], Token], *, universe: str = USUAL_UNIVERSE) -> None:
+        service = settings.ICEKEEPER.storage.gcs_endpoint or f"https://storage.{universe}"
+        self._objects_at = f"{service}/storage/v1/b/{profile.bucket}/o"
+        self._location = f"gs://{profile.bucket}"
+        self._tokens = Renewed(issue)
+        self._session = _session(self.calls_at_once)
+        config: GCSConfig = {  # what is left out is taken from this server's environment
+            "bucket": profile.bucket,
+            "base_url": service,
+            "skip_signature": False,
+        }
+        self.objects = GCSStore(
+            config=config,
+            client_options=client_options(service),
+            retry_config=NO_RETRIES,
+            credential_provider=self._lend,
+        )
+
+    @classmethod
+    def of(cls, profile: GcsProfile, credential: Credential | None) -> Self:
+        """The bucket as the catalog itself asks for it. Raises `CredentialNotIssued`."""
+        match credential:
+            case GcsServiceAccount():
+                universe = credential.key.universe_domain.get_secret_value()
+                return cls(profile, lambda: own_token(profile, credential), universe=universe)
+            case GcpSystemIdentity():
+                return cls(profile, lambda: own_token(profile, credential))
+        raise CredentialNotIssued("The warehouse has no credential for its storage")
+
+    @classmethod
+    def lent(cls, profile: GcsProfile, vended: Vended) -> Self:
+        """The bucket as a client asks for it."""
+        token = Token(vended.config["gcs.oauth2.token"], vended.expires_at)
+        return cls(profile, lambda: token)
+
+    def prepare(self) -> None:
+        self._tokens.current()
+
+    def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
+        asked = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
+        while True:
+            try:
+                listed = self._ask("GET", self._objects_at, prefix, asked)
+            except ObjectNotFound:
+                raise StoreRefused(f"The bucket of {self._location}/{prefix} does not exist") from None
+            names = [each["name"] for each in listed.get("items", [])]
+            if names:
+                yield Listed(names)
+            if not (token := listed.get("nextPageToken")):
+                return
+            asked["pageToken"] = token
+
+    def delete_names(self, names: Sequence[str]) -> None:
+        first: CatalogError | None = None
+        for name in names:
+            try:
+                self._ask("DELETE", f"{self._objects_at}/{quote(name, safe='')}", name, {})
+            except ObjectNotFound:
+                continue
+            except CatalogError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def _lend(self) -> GCSCredential:
+        token = self._tokens.current()
+        return {"token": token.value, "expires_at": token.expires_at}
+
+    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> Any:
+        """The JSON of the answer."""
+        limits, location = settings.ICEKEEPER.storage, f"{self._location}/{name}"
+
+        def ask(_tried: int) -> Any:
+            try:
+                answer = self._session.request(
+                    method,
+                    address,
+                    params=parameters,
+                    auth=self._sign,
+                    timeout=(limits.connect_timeout, limits.request_timeout),
+                    allow_redirects=False,
+                    verify=True if limits.ca_bundle is None else str(limits.ca_bundle),
+                )
+                if answer.status_code in SUCCESS:
+                    return answer.json() if answer.content else {}
+            except (requests.RequestException, ValueError) as error:
+                raise unanswered(type(error).__name__, location) from None
+            raise refusal(answer.status_code, _reason(answer), location)
+
+        return attempted(ask, remaining=unlimited)
+
+    def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._tokens.current().value}"
+        return request
+
+
+def _session(connections: int) -> requests.Session:
+    session = requests.Session()
+    adapter = HTTPAdapter(pool_maxsize=connections)
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    return session
+
+
+def _reason(answer: requests.Response) -> str | None:
+    """Google's own word for why it refused."""
+    try:
+        reason = answer.json()["error"]["errors"][0]["reason"]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+    return reason if isinstance(reason, str) and reason.isalpha() and len(reason) <= LARGEST_CODE else None

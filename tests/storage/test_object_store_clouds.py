@@ -1,0 +1,327 @@
+"""Objects of Azure on a real Azurite, of Google Cloud on fake-gcs-server: what holds for MinIO holds for them.
+
+Neither proves rights. Azurite has no hierarchical accounts: their directories are played by blobs with the mark that
+directories are listed with, and what Azure says of a full one by a proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.credentials.kinds import read_credential
+from storage.io.object_store import RemoteStore
+from storage.io.port import (
+    ObjectExists,
+    ObjectNotFound,
+    ObjectTooLarge,
+    StoreAccessDenied,
+    StoreRefused,
+    StoreUnavailable,
+)
+from storage.io.stores import open_store
+from storage.profiles.kinds import read_profile
+from tests.parts.azurite import Azurite
+from tests.parts.certificates import make_authority
+from tests.parts.fake_gcs import FakeGcs
+from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.storage.clouds import Cloud, azure, gcs, put_blob
+from tests.storage.opening import opened, use_storage_settings
+from tests.storage.test_object_store_minio import NAMES
+from tests.storage.vending.fake_service import FakeService
+
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+
+
+@pytest.fixture(params=["azure", "gcs"])
+def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    if request.param == "azure":
+        return azure(request.getfixturevalue("azurite"), monkeypatch)
+    return gcs(request.getfixturevalue("fake_gcs"), request.getfixturevalue("tokens"), monkeypatch)
+
+
+@pytest.fixture
+def store(cloud: Cloud) -> RemoteStore:
+    return cloud.open()
+
+
+@pytest.fixture
+def through(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    """What is asked of the stores that are opened from now on."""
+    with Recorder(cloud.part.relay.port, host=cloud.host) as recorder:
+        asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
+        use_storage_settings(monkeypatch, **{cloud.setting: asked})
+        yield recorder
+
+
+def go_on() -> None:
+    pass
+
+
+def all_count(_: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in {" ", "a\\b"}])
+def test_the_name_is_the_path_of_the_location_byte_by_byte(cloud: Cloud, store: RemoteStore, name: str) -> None:
+    location = f"{cloud.base}/t/{name}"
+    store.put_new(location, b"x")
+    assert cloud.list_names() == [f"wh/t/{name}"]
+    assert store.get(location, limit=1) == b"x"
+    store.require_exists(location)
+    assert not store.is_empty(f"{cloud.base}/t", apart_from=all_count)
+    store.delete(location)
+    assert cloud.list_names() == []
+    cloud.put(f"wh/t/{name}/{name}")
+    store.delete_below(location, go_on)
+    assert cloud.list_names() == []
+
+
+def test_what_is_there_is_not_overwritten(cloud: Cloud, store: RemoteStore) -> None:
+    location = f"{cloud.base}/a"
+    store.put_new(location, b"first")
+    for data in (b"second", b"first"):
+        with pytest.raises(ObjectExists):
+            store.put_new(location, data)
+    assert store.get(location, limit=10) == b"first"
+    with pytest.raises(ObjectTooLarge):
+        store.get(location, limit=4)
+
+
+def test_what_is_not_there(cloud: Cloud, store: RemoteStore) -> None:
+    location = f"{cloud.base}/a"
+    for act in (lambda: store.get(location, limit=1), lambda: store.require_exists(location)):
+        with pytest.raises(ObjectNotFound, match="Failed to open input stream"):
+            act()
+    store.delete(location)
+    store.delete_many([f"{location}/1", f"{location}/2"])
+    store.delete_below(location, go_on)
+    assert store.is_empty(location, apart_from=all_count)
+
+
+@pytest.mark.parametrize("size", [0, 1, 9_000_000])
+def test_sizes(cloud: Cloud, store: RemoteStore, size: int) -> None:
+    store.put_new(f"{cloud.base}/a", b"x" * size)
+    assert store.get(f"{cloud.base}/a", limit=size) == b"x" * size
+
+
+def test_all_below_is_deleted_and_nothing_else(cloud: Cloud, store: RemoteStore) -> None:
+    others = ["wh/t", "wh/t-", "wh/t2/a", "wh/u/t/a", "x"]
+    for name in (
+        *others,
+        "wh/t/a//b",
+        "wh/t//",
+        "wh/t/a/",
+        "wh/t/<&>\"'",
+        "wh/t/%zz",
+        "wh/t/é",
+        "wh/t/a/b/c",
+        "wh/t/?#",
+    ):
+        cloud.put(name)
+    assert len(cloud.list_names()) == len(others) + 8
+    assert not store.is_empty(f"{cloud.base}/t", apart_from=all_count)
+    store.delete_below(f"{cloud.base}/t", go_on)
+    assert cloud.list_names() == others
+    assert store.is_empty(f"{cloud.base}/t", apart_from=all_count)
+    store.delete_many([f"{cloud.base}/t2/a", f"{cloud.base}/u/t/a"])
+    assert cloud.list_names() == ["wh/t", "wh/t-", "x"]
+
+
+def test_many_pages(cloud: Cloud, store: RemoteStore) -> None:
+    for number in range(40):
+        cloud.put(f"wh/t/{number:02}")
+    seen = [name for listed in store.bucket.list_names("wh/t/", page=16) for name in listed.names]
+    assert seen == [f"wh/t/{number:02}" for number in range(40)]
+    assert not store.is_empty(f"{cloud.base}/t", apart_from=lambda name: name != "39")
+
+
+def test_a_put_whose_answer_was_lost(cloud: Cloud, through: Recorder) -> None:
+    lost: list[Reply] = []
+
+    def lose_first(_: Recorded, ask: Callable[[], Reply]) -> Reply | None:
+        reply = ask()
+        if lost:
+            return reply
+        lost.append(reply)
+        return None
+
+    through.answerer = lose_first
+    store = cloud.open()
+    store.put_new(f"{cloud.base}/a", b"mine")
+    assert lost[0].status in {200, 201}
+    assert through.asked == ["PUT", "PUT", "GET"]
+    assert store.get(f"{cloud.base}/a", limit=4) == b"mine"
+
+
+def every_call(store: RemoteStore, location: str) -> list[Callable[[], Any]]:
+    return [
+        lambda: store.put_new(location, b"x"),
+        lambda: store.get(location, limit=10),
+        lambda: store.require_exists(location),
+        lambda: store.delete(location),
+        lambda: store.is_empty(location, apart_from=lambda _: False),
+        lambda: store.delete_below(location, lambda: None),
+        lambda: store.bucket.delete_names([location.partition("://")[2].partition("/")[2]]),
+    ]
+
+
+def test_what_fails_is_tried_again_and_told(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_storage_settings(monkeypatch, retries=1)
+    store = cloud.open()
+    for number, act in enumerate(every_call(store, f"{cloud.base}/a")):
+        if number:
+            cloud.put("wh/a")
+        failures = [Reply(503, {}, b"<html>canary</html>")]
+        through.answerer = lambda _, ask: failures.pop() if failures else ask()  # noqa: B023
+        act()
+        through.requests.clear()
+        through.answerer = lambda *_: Reply(503, {}, b"<html>canary</html>")
+        with pytest.raises(StoreUnavailable) as failure:
+            act()
+        assert "canary" not in failure.value.message
+        assert len(through.requests) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_what_is_refused_is_told_at_once(cloud: Cloud, through: Recorder, status: int) -> None:
+    store = cloud.open()
+    through.answerer = lambda *_: Reply(
+        status, {}, b"<Error><Code>AccessDenied</Code><Message>canary</Message></Error>"
+    )
+    for act in every_call(store, f"{cloud.base}/a"):
+        through.requests.clear()
+        with pytest.raises(StoreAccessDenied) as refusal:
+            act()
+        assert "canary" not in refusal.value.message
+        assert len(through.requests) == 1
+
+
+def test_a_store_that_is_gone(cloud: Cloud, store: RemoteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_storage_settings(monkeypatch, retries=0)
+    store.bucket.prepare()
+    with cloud.part.relay.refusing():
+        for act in every_call(store, f"{cloud.base}/a"):
+            with pytest.raises(StoreUnavailable, match="did not answer"):
+                act()
+    store.put_new(f"{cloud.base}/a", b"x")
+
+
+def test_a_container_that_does_not_exist(cloud: Cloud) -> None:
+    missing = {"adls": {"filesystem": "no-such-container"}, "gcs": {"bucket": "no-such-bucket"}}[cloud.profile["type"]]
+    known = read_credential(cloud.credential)
+    profile = read_profile(cloud.profile | missing, known)
+    store = open_store(profile, known)
+    for act in (
+        lambda: store.put_new(f"{profile.location}/a", b"x"),
+        lambda: store.is_empty(f"{profile.location}/a", apart_from=all_count),
+        lambda: store.delete_below(f"{profile.location}/a", go_on),
+    ):
+        with pytest.raises(StoreRefused, match="does not exist"):
+            act()
+
+
+def test_only_known_authorities_are_trusted_by_all_that_asks(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=0)
+    authority, tls = make_authority(tmp_path)
+    with Recorder(cloud.part.relay.port, tls, host=cloud.host) as recorder:
+        asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
+        use_storage_settings(monkeypatch, **{cloud.setting: asked})
+        for act in every_call(cloud.open(), f"{cloud.base}/a"):
+            with pytest.raises(StoreUnavailable, match="did not answer"):
+                act()
+        assert recorder.requests == []
+        use_storage_settings(monkeypatch, ca_bundle=authority)
+        for act in every_call(cloud.open(), f"{cloud.base}/a"):
+            act()
+
+
+def test_the_environment_of_the_server_says_nothing_about_warehouses(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "AZURE_STORAGE_ACCOUNT_KEY": "b3RoZXI=", "AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:1",
+        "AZURE_STORAGE_TOKEN": "a",
+        "AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=2", "AZURE_SKIP_SIGNATURE": "true", "AZURE_STORAGE_USE_EMULATOR": "true",
+        "AZURE_USE_FABRIC_ENDPOINT": "true", "AZURE_CONTAINER_NAME": "other", "GOOGLE_SKIP_SIGNATURE": "true",
+        "GOOGLE_BASE_URL": "http://127.0.0.1:1", "GOOGLE_BUCKET": "other", "GOOGLE_BEARER_TOKEN": "other",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    use_storage_settings(monkeypatch, retries=0)
+    store = cloud.open()
+    store.put_new(f"{cloud.base}/a", b"x")
+    assert store.get(f"{cloud.base}/a", limit=1) == b"x"
+    assert cloud.list_names() == ["wh/a"]
+
+
+# --- Azure alone -----------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_account_key(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = azure(azurite, monkeypatch)
+    store = opened(cloud.profile, cloud.credential | {"key": "d3JvbmctY2FuYXJ5"})
+    for act in every_call(store, f"{cloud.base}/a"):
+        with pytest.raises(StoreAccessDenied) as refusal:
+            act()
+        assert "d3Jvbm" not in refusal.value.message
+
+
+def test_directories_are_removed_with_what_is_in_them(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = azure(azurite, monkeypatch)
+    store = cloud.open()
+    client = azurite.client().get_container_client(cloud.profile["filesystem"])
+    for folder in ("wh/t", "wh/t/a", "wh/t/a/b", "wh/t/c", "wh/t2"):
+        put_blob(client, folder, hdi_isfolder="true")
+    assert store.is_empty(f"{cloud.base}/t", apart_from=all_count), "directories are nothing"
+    for name in ("wh/t/a/b/x", "wh/t/y"):
+        cloud.put(name)
+    assert not store.is_empty(f"{cloud.base}/t", apart_from=all_count)
+    store.delete_below(f"{cloud.base}/t", go_on)
+    assert cloud.list_names() == ["wh/t2"]
+
+
+def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a hierarchical account: who removes an outer one first is told so."""
+    cloud = azure(azurite, monkeypatch)
+    client = azurite.client().get_container_client(cloud.profile["filesystem"])
+    depth = 14
+    for level in range(1, depth):
+        put_blob(client, "/".join(["wh", "t", *"abcdefghijklmnop"[:level]]), hdi_isfolder="true")
+
+    def hierarchical(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        name = request.target.partition(f"{cloud.profile['filesystem']}/")[2]
+        is_full = any(other.startswith(f"{name}/") for other in cloud.list_names())
+        if request.method == "DELETE" and is_full:
+            return Reply(409, {"x-ms-error-code": "DirectoryIsNotEmpty"}, b"")
+        return ask()
+
+    with Recorder(azurite.relay.port) as recorder:
+        recorder.answerer = hierarchical
+        use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
+        monkeypatch.setattr("storage.io.sweep.MOST_FOLDERS", 3)  # so that inner ones are not seen at first
+        with pytest.raises(StoreUnavailable, match="keeps writing"):
+            cloud.open().delete_below(f"{cloud.base}/t", go_on)
+        monkeypatch.undo()
+        use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
+        cloud.open().delete_below(f"{cloud.base}/t", go_on)
+    assert cloud.list_names() == []
+
+
+# --- Google Cloud alone ----------------------------------------------------------------------------------------------
+
+
+def test_the_token_is_asked_for_once(fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = gcs(fake_gcs, tokens, monkeypatch)
+    with Recorder(fake_gcs.relay.port, host=cloud.host) as recorder:
+        use_storage_settings(monkeypatch, gcs_endpoint=recorder.endpoint.rstrip("/"))
+        store = cloud.open()
+        for act in every_call(store, f"{cloud.base}/a"):
+            act()
+        assert {request.headers["authorization"] for request in recorder.requests} == {"Bearer a-token"}
+    assert [asked.path for asked in tokens.asked] == ["/token"]
+    assert tokens.asked[0].form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
