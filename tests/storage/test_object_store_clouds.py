@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from storage.credentials.kinds import read_credential
+from storage.identity.keys import CredentialNotIssued
 from storage.io.object_store import RemoteStore
 from storage.io.port import (
     ObjectExists,
@@ -31,7 +32,8 @@ from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.clouds import Cloud, azure, gcs, put_blob
 from tests.storage.opening import opened, use_storage_settings
 from tests.storage.test_object_store_minio import NAMES
-from tests.storage.vending.fake_service import FakeService
+from tests.storage.test_profiles_azure import ONELAKE, WORKSPACE
+from tests.storage.vending.fake_service import FakeService, said
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 
@@ -310,6 +312,66 @@ def test_a_directory_that_is_not_empty_yet_is_removed_later(azurite: Azurite, mo
         use_storage_settings(monkeypatch, azure_endpoint=f"{recorder.endpoint}{{account}}")
         cloud.open().delete_below(f"{cloud.base}/t", go_on)
     assert cloud.list_names() == []
+
+
+def test_tokens_of_entra_id_are_sent(azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entra ID and what the store says are fakes: Azurite takes tokens of nobody that could be run here."""
+    authority, tls = make_authority(tmp_path)
+    with FakeService(tmp_path) as entra, Recorder(azurite.relay.port, tls) as recorder:
+        bundle = tmp_path / "both.pem"
+        bundle.write_bytes(authority.read_bytes() + entra.ca_file.read_bytes())
+        endpoint = f"{recorder.endpoint}{{account}}"
+        use_storage_settings(monkeypatch, ca_bundle=bundle, azure_endpoint=endpoint, retries=0)
+        path = "/tenant-1/oauth2/v2.0/token"
+        entra.answers["/tenant-1/v2.0/.well-known/openid-configuration"] = [
+            said({"token_endpoint": f"{entra.address}{path}", "authorization_endpoint": f"{entra.address}/a",
+                  "issuer": f"{entra.address}/tenant-1/v2.0"})
+        ]  # fmt: skip
+        entra.answers[path] = [said({"access_token": "an-entra-token", "expires_in": 3600, "token_type": "Bearer"})]
+        application = {
+            "type": "az", "credential-type": "client-credentials", "client-id": "app", "tenant-id": "tenant-1",
+            "client-secret": "canary",
+        }  # fmt: skip
+        profile = {"type": "adls", "filesystem": "files", "account-name": "acct", "key-prefix": "wh"}
+        store = opened(profile | {"authority-host": entra.address}, application)
+        recorder.answerer = lambda *_: Reply(403, {"x-ms-error-code": "AuthorizationFailure"}, b"")
+        for act in every_call(store, "abfss://files@acct.dfs.core.windows.net/wh/a"):
+            with pytest.raises(StoreAccessDenied):
+                act()
+        assert {request.headers["authorization"] for request in recorder.requests} == {"Bearer an-entra-token"}
+        assert all(request.target.startswith("/acct/files") for request in recorder.requests)
+        assert [asked.path for asked in entra.asked].count(path) == 1
+        entra.answers[path] = [said({"error": "invalid_client", "error_description": "AADSTS7000215: canary"}, 401)]
+        other = opened(profile | {"authority-host": entra.address}, application | {"client-id": "other"})
+        with pytest.raises(CredentialNotIssued, match="AADSTS7000215") as refusal:
+            other.get("abfss://files@acct.dfs.core.windows.net/wh/a", limit=1)
+        assert "canary" not in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("mode", "host"),
+    [
+        ({"type": "default"}, "onelake"),
+        ({"type": "regional", "region": "westus"}, "westus-onelake"),
+        ({"type": "workspace-private-link"}, f"{WORKSPACE.replace('-', '')}.z{WORKSPACE[:2]}"),
+    ],
+)
+def test_where_a_lakehouse_is(mode: dict[str, str], host: str) -> None:
+    application = read_credential(
+        {
+            "type": "az",
+            "credential-type": "client-credentials",
+            "client-id": "a",
+            "tenant-id": "t",
+            "client-secret": "s",
+        }
+    )
+    profile = read_profile(ONELAKE | {"endpoint-mode": mode}, application)
+    store = open_store(profile, application)
+    assert isinstance(store, RemoteStore)
+    config: Any = store.bucket.objects.config
+    assert (config["account_name"], config["container_name"]) == ("onelake", WORKSPACE)
+    assert config["endpoint"] == f"https://{host}.blob.fabric.microsoft.com"
 
 
 # --- Google Cloud alone ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from storage.endpoints import EndpointNotPermitted
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.renewal import Renewed
 from storage.io import s3
-from storage.io.port import StoreAccessDenied, StoreUnavailable
+from storage.io.port import ObjectExists, StoreAccessDenied, StoreUnavailable
 from storage.io.stores import open_vended_store, store_for
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
@@ -30,6 +30,7 @@ from storage.vending.issue import issue
 from storage.vending.rights import Rights
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.parts.seaweedfs import SeaweedFS
 from tests.storage.opening import opened, use_storage_settings
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
@@ -295,3 +296,18 @@ def test_no_store_is_opened_at_an_address_that_the_operator_does_not_want(
     with pytest.raises(EndpointNotPermitted):
         opened(profile, minio.credential)
     assert recorder.requests == []
+
+
+# --- another maker's store -------------------------------------------------------------------------------------------
+
+
+def test_names_that_obstore_refuses_go_with_a_purge(seaweedfs: SeaweedFS) -> None:
+    bucket = seaweedfs.create_bucket(f"odd-{uuid4().hex[:12]}")
+    store = opened(seaweedfs.profile(bucket, "wh"), seaweedfs.credential)
+    for key in ("wh/t/a", "wh/t/\tb", "wh/t/c/", "wh/t/d/e", "wh/t2/a"):
+        seaweedfs.client().put_object(Bucket=bucket, Key=key, Body=b"x")
+    store.put_new(f"s3://{bucket}/wh/t/f", b"x")
+    with pytest.raises(ObjectExists):
+        store.put_new(f"s3://{bucket}/wh/t/f", b"y")
+    store.delete_below(f"s3://{bucket}/wh/t", lambda: None)
+    assert seaweedfs.keys(bucket) == ["wh/t2/a"]
