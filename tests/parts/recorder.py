@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -44,6 +46,7 @@ class Recorder:
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None, *, host: str | None = None) -> None:
         self.requests: list[Recorded] = []
+        self.open: set[socket.socket] = set()
         self.answerer: Answerer = lambda _, ask: ask()
         self._target, self._host = target, host
         self._scheme = "http" if tls is None else "https"
@@ -66,8 +69,12 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Connections that clients keep open end, too, and the threads that wait at them."""
         self._server.shutdown()
         self._server.server_close()
+        for connection in list(self.open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def ask(self, request: Recorded) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", self._target, timeout=SECONDS_TO_ANSWER)
@@ -88,6 +95,14 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     recorder: Recorder
+
+    def setup(self) -> None:
+        super().setup()
+        self.recorder.open.add(self.connection)
+
+    def finish(self) -> None:
+        self.recorder.open.discard(self.connection)
+        super().finish()
 
     def do_GET(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
