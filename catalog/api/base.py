@@ -78,6 +78,10 @@ class IcebergView(APIView):
             raise MethodNotAllowed(f"{request.method} is not allowed here")
         return method
 
+    def admit_change(self, request: HttpRequest) -> None:
+        """For a POST whose body says whether it changes something. Raises what `admit` raises of changes."""
+        admit(request, is_reading=False)
+
     @property
     def warehouse_id(self) -> UUID:
         warehouse_id = parse_id(self.kwargs["prefix"])

@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from catalog.identifiers import Identifier
 from catalog.selectors.storage_access import Access, vended_credentials
 from catalog.selectors.tabular_files import TabularFiles
+from catalog.services.staging_tickets import StagingTicket
 from icekeeper.kernel.base_url import base_url
 from icekeeper.kernel.clock import now
 from storage.vending.client_config import Signer, client_config, credential_config
@@ -47,8 +48,9 @@ def way_to(
     *,
     tabular_id: UUID | None,
     refreshed_as: Identifier | None,
+    staged_as: StagingTicket | None = None,
 ) -> Way:
-    """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet.
+    """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
 
     `refreshed_as` names the table whose route gives newer credentials, for kinds that have one. Raises as `vend`.
     """
@@ -57,9 +59,9 @@ def way_to(
     profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
     vended = vended_credentials(files, access)
     signer = refresh_endpoint = None
-    if access.delegation.signing and tabular_id is not None:
-        path = f"v1/signer/{warehouse_id}/tabular-id/{tabular_id}/v1/aws/s3/sign"
-        signer = Signer(uri=f"{_catalog(request)}/", endpoint=path)
+    if access.delegation.signing and (tabular_id or staged_as):
+        whose = f"tabular-id/{tabular_id}" if staged_as is None else f"staged/{staged_as.written()}"
+        signer = Signer(uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{whose}/v1/aws/s3/sign")
     if vended and refreshed_as is not None:
         refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(refreshed_as)}/credentials"
     agent = request.META.get("HTTP_USER_AGENT", "")

@@ -21,7 +21,9 @@ from catalog.services.creation import create_table
 from catalog.services.drops import unregister_table
 from catalog.services.metrics import report_metrics
 from catalog.services.registration import register_tabular
+from catalog.services.staging_tickets import StagingTicket
 from icekeeper.kernel.errors import BadRequest
+from tenancy.actor import Actor
 
 TABLE = Tabular.Kind.TABLE
 
@@ -50,7 +52,7 @@ class TablesView(IcebergView):
                 once=once,
             ),
         )
-        return _made(request, self.warehouse_id, created, Identifier(self.levels, str(body.get("name"))))
+        return _made(request, self.actor, self.warehouse_id, created, Identifier(self.levels, str(body.get("name"))))
 
 
 class TableView(IcebergView):
@@ -111,7 +113,7 @@ class RegisterTableView(IcebergView):
                 once=once,
             ),
         )
-        return _made(request, self.warehouse_id, registered, Identifier(self.levels, str(body.get("name"))))
+        return _made(request, self.actor, self.warehouse_id, registered, Identifier(self.levels, str(body.get("name"))))
 
 
 class UnregisterTableView(IcebergView):
@@ -166,14 +168,16 @@ class TableIdentifierMismatch(BadRequest):
 
 
 def _made(
-    request: HttpRequest, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
+    request: HttpRequest, actor: Actor, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
 ) -> HttpResponse:
     """LoadTableResult of a table for whoever made it; a staged one has no ETag, as it has no version yet."""
     if isinstance(table, StagedTable):
         files = table.files or files_at(warehouse_id=warehouse_id, location=table.location)
-        way = way_to(
-            request, files, access_of_maker(files, asked_by(request)), tabular_id=None, refreshed_as=identifier
+        ticket = StagingTicket.of(
+            actor=actor, warehouse_id=warehouse_id, levels=identifier.levels, location=files.locations[0]
         )
+        access = access_of_maker(files, asked_by(request))
+        way = way_to(request, files, access, tabular_id=None, refreshed_as=identifier, staged_as=ticket)
         return load_table_result(table, way, etag=None)
     files = table.files or files_of(warehouse_id=warehouse_id, tabular_id=table.id)
     access = access_of_maker(files, asked_by(request))

@@ -8,7 +8,14 @@ from catalog.api import segments
 from catalog.api.config import ConfigView
 from catalog.api.namespaces import NamespacePropertiesView, NamespacesView, NamespaceView
 from catalog.api.oauth_tokens import OAuthTokensView
-from catalog.api.table_access import SignRequestView, TableCredentialsView
+from catalog.api.signing import (
+    SignAnywhereView,
+    SignForStagedView,
+    SignForTableView,
+    SignForTabularView,
+    SignInWarehouseView,
+)
+from catalog.api.table_access import TableCredentialsView
 from catalog.api.tables import (
     RegisterTableView,
     RenameTableView,
@@ -21,6 +28,8 @@ from catalog.api.tables import (
 from catalog.api.views import RegisterViewView, RenameViewView, ViewsView, ViewView
 
 _NAMESPACE = segments.NAMESPACE
+_SIGNER = "v1/signer/<segment:prefix>"
+_SIGN = "v1/aws/s3/sign"
 
 urlpatterns = [
     # The hottest first: patterns are tried in this order.
@@ -31,7 +40,11 @@ urlpatterns = [
     path("v1/config", ConfigView.as_view(), name="config"),
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
     path(f"{_NAMESPACE}/tables/<segment:table>/credentials", TableCredentialsView.as_view(), name="table-credentials"),
-    path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignRequestView.as_view(), name="sign-request"),
+    path(f"{_SIGNER}/tabular-id/<segment:tabular_id>/{_SIGN}", SignForTabularView.as_view(), name="sign-for-tabular"),
+    path(f"{_SIGNER}/staged/<segment:ticket>/{_SIGN}", SignForStagedView.as_view(), name="sign-for-staged"),
+    path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignForTableView.as_view(), name="sign-for-table"),
+    path(f"v1/<segment:prefix>/{_SIGN}", SignInWarehouseView.as_view(), name="sign-in-warehouse"),
+    path(_SIGN, SignAnywhereView.as_view(), name="sign-anywhere"),
     path(f"{_NAMESPACE}/properties", NamespacePropertiesView.as_view(), name="namespace-properties"),
     path(f"{_NAMESPACE}/register", RegisterTableView.as_view(), name="register-table"),
     path(f"{_NAMESPACE}/tables/<segment:table>/unregister", UnregisterTableView.as_view(), name="unregister-table"),

@@ -1,35 +1,141 @@
-"""Requests to an object store, signed for engines that hold no credentials of their own."""
+"""Requests to an object store, signed for engines that hold no credentials of their own.
+
+Nothing is changed. Before the caller's rights are known no answer tells whether there is a table: what is missing, what
+is hidden from the caller and what cannot be signed for (a view) are refused in the same words.
+"""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from dataclasses import dataclass, field
 from uuid import UUID
 
+from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.tabulars import require_tabular_exists
-from icekeeper.kernel.errors import BadRequest
+from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
+from catalog.services.locations import holders_of
+from catalog.services.staging_tickets import StagingTicket
+from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden
+from storage.profiles.location import normalize
+from storage.signing.request import RequestToSign, SignableRequest
+from storage.signing.signer import Signer, signer_of
+from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-
-METHODS = ("PUT", "GET", "HEAD", "POST", "DELETE", "PATCH", "OPTIONS")
-READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-class UnsupportedStorageType(BadRequest):
-    wire_type = "UnsupportedStorageType"
+from tenancy.authz.port import is_allowed, require
+from tenancy.models import Securable
 
 
-def sign_request(*, actor: Actor, warehouse_id: UUID, table: Identifier, method: str) -> NoReturn:
-    """Refuse to sign: files of this machine, which all warehouses are on, are not reached by requests.
+class NoSuchTableLocation(BadRequest):
+    """400, as with the peer: the caller named a place, not a table."""
 
-    Raises what a signature would need first (`NoSuchTable`, `Forbidden`), then `UnsupportedStorageType` (400).
+    wire_type = "NoSuchTableLocationException"
+
+
+class WarehouseRequired(BadRequest):
+    wire_type = "NoPrefixProvided"
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """The headers to send a request with; `may_be_kept` when they serve for another one like it, too."""
+
+    headers: dict[str, list[str]] = field(repr=False)
+    may_be_kept: bool
+
+
+def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: RequestToSign) -> Signed:
+    """Sign a request to files of a table or generic table.
+
+    Clients may come with the id of a table that they saw before: the place then tells whose files these are. Files of a
+    soft-deleted table can be read. Raises `NoSuchWarehouse`, `NoSuchTableLocation`, `Forbidden`, and what
+    `storage.signing` does not sign.
     """
-    require_tabular_exists(
-        actor=actor,
-        warehouse_id=warehouse_id,
-        identifier=table,
-        kind=Tabular.Kind.TABLE,
-        action=Can.READ_DATA if method in READING_METHODS else Can.WRITE_DATA,
+    storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
+    signer, request = _read(actor, storage, given)
+    if found is None or not signer.lies_in(request, found.locations):
+        found = _at_place(storage, signer, request)
+    return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+
+
+def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) -> Signed:
+    """As `sign_by_id`, for a client that names no table."""
+    storage, _ = find_namespace(warehouse_id=warehouse_id)
+    signer, request = _read(actor, storage, given)
+    found = _at_place(storage, signer, request)
+    return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+
+
+def sign_by_name(*, actor: Actor, warehouse_id: UUID, identifier: Identifier, given: RequestToSign) -> Signed:
+    """As `sign_by_id`, for this table and no other. Raises `NoSuchTable` (404) in place of `NoSuchTableLocation`."""
+    storage, found = find_by_name(warehouse_id=warehouse_id, identifier=identifier)
+    signer, request = _read(actor, storage, given)
+    if found is not None and found.kind != Tabular.Kind.TABLE:
+        found = None
+    missing = no_such_tabular(Tabular.Kind.TABLE, identifier)
+    return _signed_for(actor, found, signer, request, given, missing=missing)
+
+
+def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, given: RequestToSign) -> Signed:
+    """Sign a request to files of a table that `actor` staged and has not committed yet; afterwards as `sign_by_id`.
+
+    The place must still be free, and the caller still be one who may create tables in the namespace.
+    """
+    storage, namespace_id = find_namespace(warehouse_id=warehouse_id, path_key=ticket.namespace_key)
+    signer, request = _read(actor, storage, given)
+    found = _at_place(storage, signer, request)
+    location = normalize(ticket.location, base=signer.base)
+    is_held = found is not None or holders_of(warehouse_id=warehouse_id, base=signer.base, location=location)
+    if is_held or not ticket.is_for(actor, warehouse_id):
+        return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
+    if namespace_id is None:
+        raise _no_table_there()
+    require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
+    return _signed(signer, request, given, (location,))
+
+
+def refuse_without_warehouse() -> CatalogError:
+    """Why the route that names no warehouse never signs anything."""
+    return WarehouseRequired(
+        "Requests are signed for one warehouse: clients must use the signer.endpoint that the table's config has"
     )
-    raise UnsupportedStorageType("Requests to the storage of this warehouse cannot be signed")
+
+
+def _read(actor: Actor, storage: Storage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
+    require(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id)
+    signer = signer_of(storage)
+    return signer, signer.read(given)
+
+
+def _at_place(storage: Storage, signer: Signer, request: SignableRequest) -> Signable | None:
+    location = signer.location_of(request.keys[0])
+    return find_by_location(warehouse_id=storage.warehouse_id, base=signer.base, location=location)
+
+
+def _signed_for(
+    actor: Actor,
+    found: Signable | None,
+    signer: Signer,
+    request: SignableRequest,
+    given: RequestToSign,
+    *,
+    missing: CatalogError,
+) -> Signed:
+    is_reading = request.operation.is_reading
+    if found is None or found.kind == Tabular.Kind.VIEW or (found.is_dropped and not is_reading):
+        raise missing
+    securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
+    if not is_allowed(actor, action, securable, found.id):
+        if not is_allowed(actor, Can.GET_METADATA, securable, found.id):
+            raise missing
+        raise Forbidden(f"{actor.name} may not {action} on {securable} {found.id}")
+    return _signed(signer, request, given, found.locations)
+
+
+def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, locations: tuple[str, ...]) -> Signed:
+    headers = signer.sign(request, given, locations=locations)
+    return Signed(headers, may_be_kept=request.may_be_repeated)
+
+
+def _no_table_there() -> NoSuchTableLocation:
+    return NoSuchTableLocation("There is no table at the location of the request, or none whose requests are signed")

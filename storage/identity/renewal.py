@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from threading import Lock
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
@@ -27,9 +27,9 @@ L = TypeVar("L", bound=Lent)
 
 
 class Renewed(Generic[L]):
-    """What `issue` hands out, kept for the most of its life. For threads: one asks, the others wait for it.
+    """What `issue` hands out, kept for the most of its life. For threads: one asks, and only who has nothing waits.
 
-    While it cannot be renewed it is used to its end.
+    While it cannot be renewed it is used to its end. Those who waited in vain all hear why, without asking again.
     """
 
     def __init__(self, issue: Callable[[], L]) -> None:
@@ -37,22 +37,33 @@ class Renewed(Generic[L]):
         self._lock = Lock()
         self._kept: L | None = None
         self._renew_at = 0.0
+        self._failed_at = float("-inf")
+        self._failure: CatalogError | None = None
 
     def current(self) -> L:
         """Raises what `issue` raises when there is nothing that is still good."""
-        kept = self._kept
-        if kept is not None and time.monotonic() < self._renew_at:
+        kept, came_at = self._kept, time.monotonic()
+        if kept is not None and came_at < self._renew_at:
             return kept
-        with self._lock:
+        is_good = kept is not None and _seconds_left(kept) > 0
+        if not self._lock.acquire(blocking=not is_good):
+            return cast("L", kept)
+        try:
+            if self._failure is not None and came_at < self._failed_at:
+                raise self._failure
             if self._kept is None or time.monotonic() >= self._renew_at:
                 self._kept = self._renewed()
             return self._kept
+        finally:
+            self._lock.release()
 
     def _renewed(self) -> L:
+        self._failure = None
         try:
             issued = self._issue()
-        except CatalogError:
+        except CatalogError as failure:
             if self._kept is None or _seconds_left(self._kept) <= 0:
+                self._failed_at, self._failure = time.monotonic(), failure
                 raise
             self._renew_at = time.monotonic() + PAUSE
             return self._kept

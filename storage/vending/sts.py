@@ -50,3 +50,11 @@ def vended_keys(keys: Keys) -> Vended:
         },
         keys.expires_at.astimezone(UTC),
     )
+
+
+def keys_of(vended: Vended) -> Keys:
+    """The other way round, for signatures of this server."""
+    config = vended.config
+    return Keys(
+        config["s3.access-key-id"], config["s3.secret-access-key"], config["s3.session-token"], vended.expires_at
+    )

@@ -47,8 +47,8 @@ def test_an_inactive_warehouse_is_not_there(warehouse: Warehouse) -> None:
 def test_the_endpoints_are_exactly_the_routes() -> None:
     """An advertised operation that does not work breaks clients; so does one that works and is not advertised.
 
-    Signing is there for its refusal, which says why: no storage type can. Clients with a credential ask for tokens
-    before they ask for anything else, this list included, so the specification does not have that route in it.
+    Clients with a credential ask for tokens before they ask for anything else, this list included, so the
+    specification does not have that route in it; nor has it those of signers, which tables tell their clients.
     """
     served = set()
     for pattern in urlpatterns:
@@ -57,7 +57,10 @@ def test_the_endpoints_are_exactly_the_routes() -> None:
         view = pattern.callback.view_class  # type: ignore[attr-defined]
         served |= {f"{method.upper()} {path}" for method in ("get", "head", "post", "delete") if method in vars(view)}
     assert served - set(ENDPOINTS) == {
-        "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/sign",
         "POST /v1/oauth/tokens",
+        "POST /v1/aws/s3/sign",
+        "POST /v1/{prefix}/v1/aws/s3/sign",
+        "POST /v1/signer/{prefix}/tabular-id/{tabular_id}/v1/aws/s3/sign",
+        "POST /v1/signer/{prefix}/staged/{ticket}/v1/aws/s3/sign",
     }
     assert set(ENDPOINTS) <= served

@@ -179,15 +179,6 @@ def reads(story: Story, sales: dict[str, str]) -> None:
     projected = {"projected-field-ids": [1, 2, 3, 4], "projected-field-names": names, "filter": filtered}
     story.tell("reportMetrics", orders, SCAN_REPORT | about | projected, summary="Of a scan")
     story.tell("reportMetrics", orders, COMMIT_REPORT | about | {"sequence-number": 1}, summary="Of a commit")
-    file = "https://analytics-lake.s3.eu-central-1.amazonaws.com/lakehouse/sales/orders/data/00000-0.parquet"
-    request = {
-        "region": "eu-central-1",
-        "uri": file,
-        "method": "GET",
-        "headers": {"host": ["analytics-lake.s3.eu-central-1.amazonaws.com"]},
-        "provider": "s3",
-    }
-    story.tell("signRequest", orders, request, refused=400)
 
 
 def views(story: Story, warehouse: dict[str, str], sales: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.management.asking import keep_secrets, use_settings
-from tests.openapi_examples import catalog_story, generic_table_story, management_story, warehouse_story
+from tests.openapi_examples import catalog_story, generic_table_story, management_story, signing_story, warehouse_story
 from tests.openapi_examples.story import Clock, Story
 from tests.token_fixtures import new_token
 
@@ -32,7 +32,7 @@ def a_warehouse(story: Story) -> None:
 
 
 STORIES: dict[str, list[Callable[[Story], None]]] = {
-    "catalog": [a_warehouse, catalog_story.play],
+    "catalog": [a_warehouse, catalog_story.play, signing_story.play],
     "generic-tables": [a_warehouse, generic_table_story.play],
     "management": [management_story.play, warehouse_story.play],
 }

@@ -24,8 +24,11 @@ _PREFIX = re.compile(r"\bik[ps]_[0-9A-Za-z]{22}")
 _SECRET = re.compile(r"(?<=\bik[ps]_[0-9A-Za-z]{22}_)[0-9A-Za-z]{49}")
 _SESSION_TOKEN = re.compile(r"\bika_[\w.-]+")
 _PAGE_TOKEN = re.compile(r"\bWzEsI[\w-]+")
+_TICKET = re.compile(r"\bWyJ[\w-]+:\w+:[\w-]+")
 A_SECRET = "EXAMPLE" * 7
 A_SESSION_TOKEN = "ika_EXAMPLE.EXAMPLE.EXAMPLE"
+A_TICKET = "WyJleGFtcGxlIl0:EXAMPLE:EXAMPLE"
+"""Of a staged table."""
 A_PAGE_TOKEN = "WzEsImV4YW1wbGUiXQ"
 """`[1,"example"]`, as the server would write it."""
 A_DURATION_MS = 4
@@ -51,6 +54,7 @@ class StandIns:
     def _text(self, text: str, place: str) -> str:
         text = text.replace(self._folder, FOLDER)
         text = _PAGE_TOKEN.sub(A_PAGE_TOKEN, text)
+        text = _TICKET.sub(A_TICKET, text)
         text = _SESSION_TOKEN.sub(A_SESSION_TOKEN, text)
         text = _SECRET.sub(A_SECRET, text)
         text = _PREFIX.sub(self._for_each(place, self._prefix), text)

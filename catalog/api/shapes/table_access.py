@@ -4,8 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from catalog.api.shapes.fields import string_map, text_list
-from catalog.services.signing import METHODS
+from catalog.api.shapes.fields import string_map
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 
 
@@ -16,13 +15,3 @@ class StorageCredential(serializers.Serializer[Any]):
 
 class LoadCredentialsResponse(KebabSerializer):
     storage_credentials = StorageCredential(many=True, help_text="Empty on local files, which need none")
-
-
-class RemoteSignRequest(serializers.Serializer[Any]):
-    region = Text()
-    uri = Text()
-    method = serializers.ChoiceField(METHODS)
-    headers = serializers.DictField(child=text_list())
-    properties = string_map(required=False, allow_null=True)
-    body = Text(required=False, allow_null=True, allow_blank=True)
-    provider = Text(required=False, allow_null=True, help_text="Such as s3")

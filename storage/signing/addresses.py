@@ -1,0 +1,76 @@
+"""At which addresses a bucket is asked for, and where its name stands in each.
+
+A signature covers the host and the path, but not how the store divides them into bucket and key. So the style follows
+from the profile and never from the looks of a URI alone: read as one key by us and as another by the store, a request
+would reach what nobody checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from storage.profiles.s3 import S3Profile
+from storage.profiles.s3_address import is_of_aws
+
+Style = Literal["path", "virtual_host"]
+"""Whether the bucket is the first segment of the path, or the first labels of the host."""
+
+Authority = tuple[str, int]
+"""A host in lower case, IPv6 in brackets, and the port."""
+
+USUAL_PORTS: Final = {"http": 80, "https": 443}
+
+
+def addresses_of(profile: S3Profile) -> dict[Authority, Style]:
+    """Every address of the profile's bucket, all others being somebody else's."""
+    found: dict[Authority, Style] = {}
+    for host, port in _endpoints(profile):
+        for style in _styles(profile, host):
+            found[host if style == "path" else f"{profile.bucket}.{host}", port] = style
+    return found
+
+
+def _endpoints(profile: S3Profile) -> Iterator[Authority]:
+    if profile.endpoint is not None:
+        parts = urlsplit(profile.endpoint)
+        host = parts.hostname or ""
+        yield f"[{host}]" if ":" in host else host, parts.port or USUAL_PORTS[parts.scheme]
+        return
+    for host in _hosts_of_aws(profile.region.lower()):
+        for port in USUAL_PORTS.values():
+            yield host, port
+
+
+def _hosts_of_aws(region: str) -> Iterator[str]:
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    for service in ("s3.", "s3-", "s3.dualstack.", "s3-fips.", "s3-fips.dualstack."):
+        yield f"{service}{region}.{domain}"
+    yield f"s3.{domain}"
+    if region == "us-east-1":
+        yield f"s3-external-1.{domain}"
+
+
+def _styles(profile: S3Profile, host: str) -> list[Style]:
+    """Which styles the store understands at this host, for all that the profile says of it."""
+    if profile.remote_signing_url_style != "auto":
+        return [profile.remote_signing_url_style]
+    if is_of_aws(host):
+        return ["path", "virtual_host"]
+    if host.startswith(f"{profile.bucket}."):
+        return ["virtual_host"]  # where people took the bucket's own address for the store's, a path is the whole key
+    if profile.path_style_access or _is_number(host) or "." in profile.bucket:
+        return ["path"]
+    if profile.path_style_access is None and "." not in host:
+        return ["path"]
+    return ["path", "virtual_host"]  # what the catalog itself asks for goes to the bucket's host, so the store knows it
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

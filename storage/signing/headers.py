@@ -1,0 +1,125 @@
+"""Headers of requests that are to be signed: which are refused, which are signed, what they make the store do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from storage.profiles.s3 import S3Profile
+from storage.signing.errors import InvalidCopySource, UndecodableUri, UnsupportedHeader, UriNotS3
+from storage.signing.uri import Uri, decoded, read_authority, require_plain_key
+
+MOST_HEADERS: Final = 64
+LONGEST_HEADERS: Final = 32_768
+"""Characters of all names and values together; S3 takes 8 KB."""
+
+COPY_SOURCE: Final = "x-amz-copy-source"
+PAYLOAD_HASH: Final = "x-amz-content-sha256"
+CHUNKED_PAYLOAD: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+"""A body in chunks with a checksum behind it, as newer SDKs of AWS send it; no more of it is signed than of others."""
+
+OURS: Final = frozenset({"authorization", "x-amz-date", PAYLOAD_HASH, "x-amz-security-token"})
+"""What a signature consists of: none of it is taken from the client."""
+
+_ALLOWED: Final = frozenset(
+    {
+        "x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type", "x-amz-sdk-checksum-algorithm",
+        "x-amz-decoded-content-length", "x-amz-trailer", "x-amz-expected-bucket-owner", "x-amz-mp-object-size",
+        "x-amz-request-payer", "x-amz-source-expected-bucket-owner", "x-amz-storage-class", "x-amz-te",
+        "x-amz-user-agent", "x-amz-metadata-directive", COPY_SOURCE, "x-amz-copy-source-range",
+    }
+)  # fmt: skip
+_ALLOWED_BEGINNINGS: Final = ("x-amz-meta-", "x-amz-checksum-", "x-amz-copy-source-if-", "x-amz-if-match-")
+_ENCRYPTION: Final = "x-amz-server-side-encryption"
+
+_UNSIGNED: Final = frozenset(
+    {
+        "range", "amz-sdk-invocation-id", "amz-sdk-retry", "amz-sdk-request",
+        "connection", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
+        "proxy-authenticate", "proxy-authorization", "user-agent", "x-amzn-trace-id",
+    }
+)  # fmt: skip
+"""What clients and proxies change between the signature and the store; with the first line the peer's own."""
+
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+
+
+def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The headers by their names in lower case, without those of a signature and those without a value.
+
+    Raises `UnsupportedHeader`.
+    """
+    if len(given) > MOST_HEADERS:
+        raise UnsupportedHeader(f"headers: more than {MOST_HEADERS}")
+    found: dict[str, str] = {}
+    size = 0
+    for spelled, values in given.items():
+        name = spelled.lower()
+        size += len(name) + sum(map(len, values)) + len(values)
+        if _NAME.fullmatch(spelled) is None or size > LONGEST_HEADERS:
+            raise UnsupportedHeader("headers: a name is none that HTTP knows, or together they are too long")
+        if name in found:
+            raise UnsupportedHeader(f"headers: {name} was given twice")
+        if not all(_VALUE.fullmatch(value) for value in values):
+            raise UnsupportedHeader(f"headers.{name}: holds a control character")
+        if values:
+            found[name] = ",".join(" ".join(value.split()) for value in values)
+    payload = found.get(PAYLOAD_HASH, "")
+    if payload.startswith("STREAMING-") and payload != CHUNKED_PAYLOAD:
+        raise UnsupportedHeader(f"headers.{PAYLOAD_HASH}: chunks cannot be signed one by one")
+    return {name: value for name, value in found.items() if name not in OURS or value == CHUNKED_PAYLOAD}
+
+
+def require_allowed(headers: Mapping[str, str], profile: S3Profile) -> None:
+    """Raises `UnsupportedHeader` for a header of S3 that does more than to store and to read.
+
+    AWS refuses `x-amz-` headers that are not signed, so none can be added afterwards; see `Signer` for other stores.
+    """
+    for name, value in headers.items():
+        if not name.startswith("x-amz-") or name in _ALLOWED or name.startswith(_ALLOWED_BEGINNINGS):
+            continue
+        if name.startswith(_ENCRYPTION) and _is_of_profile(name, value, profile):
+            continue
+        if name != PAYLOAD_HASH:
+            raise UnsupportedHeader(f"headers.{name}: requests with it are not signed")
+
+
+def _is_of_profile(name: str, value: str, profile: S3Profile) -> bool:
+    key = profile.aws_kms_key_arn
+    return key is not None and (name, value) in {(_ENCRYPTION, "aws:kms"), (f"{_ENCRYPTION}-aws-kms-key-id", key)}
+
+
+def require_host(headers: Mapping[str, str], uri: Uri) -> None:
+    """Raises `UriNotS3` for a Host header that is not the URI's host."""
+    if "host" in headers and read_authority(headers["host"], uri.usual_port) != uri.authority:
+        raise UriNotS3("headers.host: another host than that of uri")
+
+
+def copied_key(headers: Mapping[str, str], *, bucket: str) -> str | None:
+    """The key of the object that the request copies from, None when it copies nothing.
+
+    Raises `InvalidCopySource` unless it is the newest version of an object in `bucket`.
+    """
+    if COPY_SOURCE not in headers:
+        if any(name.startswith(COPY_SOURCE) for name in headers):
+            raise InvalidCopySource(f"headers.{COPY_SOURCE}: missing, where others say how to copy")
+        return None
+    source = headers[COPY_SOURCE].removeprefix("/")
+    named, slash, raw = source.partition("/")
+    if named != bucket or not slash:
+        raise InvalidCopySource(f"headers.{COPY_SOURCE}: must name an object of the warehouse's bucket")
+    if re.search(r"[?#+,\\ ]", raw):  # versions; and what stores decode in two ways
+        raise InvalidCopySource(f"headers.{COPY_SOURCE}: must be a percent-encoded key and no version")
+    try:
+        key = decoded(raw)
+    except UndecodableUri:
+        raise InvalidCopySource(f"headers.{COPY_SOURCE}: percent-encoded bytes are not UTF-8") from None
+    require_plain_key(key, f"headers.{COPY_SOURCE}")
+    return key
+
+
+def signed_part(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of `read_headers` that a signature covers, besides its own."""
+    return {name: value for name, value in headers.items() if name not in _UNSIGNED and name not in OURS}

@@ -1,0 +1,224 @@
+"""A request to S3 that a client wants signed: what it would do, and to which objects.
+
+Only what Iceberg's clients do with their tables can be signed. Each method has its list of query parameters: what is
+on none of them (`?acl`, `?versionId`, `?restore`, ...) is refused, whatever stores make of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from storage.profiles.s3 import S3Profile
+from storage.signing.addresses import Authority, Style
+from storage.signing.bulk_delete import keys_to_delete
+from storage.signing.errors import (
+    InvalidListPrefix,
+    ListWithoutPrefix,
+    MethodNotSignable,
+    RepeatedListParameter,
+    UnsupportedHeader,
+    UnsupportedListParameter,
+    UnsupportedQueryParameter,
+    UriNotBucket,
+    UriNotS3,
+)
+from storage.signing.headers import COPY_SOURCE, copied_key, read_headers, require_allowed, require_host
+from storage.signing.uri import Parameters, Uri, has_control, key_of, read_uri
+
+READING_METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+class Operation(Enum):
+    READ = "read"
+    LIST = "list"
+    WRITE = "write"
+    DELETE = "delete"
+    BULK_DELETE = "bulk delete"
+
+    @property
+    def is_reading(self) -> bool:
+        return self in {Operation.READ, Operation.LIST}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestToSign:
+    """As a client sent it (RemoteSignRequest of the specification); nothing of it is checked but the JSON types."""
+
+    region: str
+    method: str
+    uri: str
+    headers: Mapping[str, Sequence[str]]
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignableRequest:
+    """What a store will make of the request. `keys` is each object that it reads, writes or deletes; of LIST, what the
+    keys must begin with.
+
+    `path` is decoded and begins with a slash; `headers` are those of `read_headers`.
+    """
+
+    operation: Operation
+    method: str
+    host: str
+    path: str
+    parameters: Parameters
+    headers: dict[str, str]
+    keys: tuple[str, ...]
+    body: str | None = None
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether the signature serves for every read of the same URI: Java's clients keep it by method, region and
+        URI alone, and send it with other headers than it was made for."""
+        return self.operation.is_reading and not any(name.startswith("if-") for name in self.headers)
+
+    def lies_in(self, folders: Sequence[str]) -> bool:
+        """Whether all of it is about what lies below `folders`, keys without a slash at the end; a copy stays in one of
+        them."""
+        if self.operation is Operation.WRITE:
+            return self.folder_of(folders) is not None
+        below = tuple(f"{folder}/" for folder in folders)
+        return bool(below) and all(key.startswith(below) for key in self.keys)
+
+    def folder_of(self, folders: Sequence[str]) -> str | None:
+        """The one of `folders` that all of it lies below."""
+        return next((each for each in folders if all(key.startswith(f"{each}/") for key in self.keys)), None)
+
+
+_UPLOAD: Final = {"uploadId": re.compile(r"[!-~]{1,2048}")}
+_PART: Final = {"partNumber": re.compile(r"[1-9][0-9]{0,4}")}
+_EITHER_METHOD: Final = {"x-id": re.compile(r"[A-Za-z0-9]{0,64}")}
+"""The SDKs' own name of the operation, which S3 passes over."""
+
+_OBJECT_FORMS: Final = {
+    "GET": ({}, _PART),
+    "HEAD": ({}, _PART),
+    "PUT": ({}, {**_PART, **_UPLOAD}),
+    "POST": ({"uploads": re.compile("")}, _UPLOAD),
+    "DELETE": ({}, _UPLOAD),
+}
+"""Per method, each set of query parameters that an object can be asked with, and what their values look like."""
+
+_LIST_PARAMETERS: Final = {
+    "list-type": re.compile("2"),
+    "prefix": re.compile(r".*", re.DOTALL),
+    "continuation-token": re.compile(r".{0,4096}"),
+    "delimiter": re.compile(r".{0,1024}"),
+    "encoding-type": re.compile(r"(url)?"),
+    "fetch-owner": re.compile(r"true|false|"),
+    "max-keys": re.compile(r"[0-9]{0,9}"),
+    "start-after": re.compile(r".{0,1024}"),
+    **_EITHER_METHOD,
+}
+_DELETE_FORM: Final = {"delete": re.compile("")}
+
+
+def read_request(given: RequestToSign, profile: S3Profile, addresses: Mapping[Authority, Style]) -> SignableRequest:
+    """What `given` would do in the bucket of `profile`, which is asked for at `addresses`.
+
+    Raises the members of `storage.signing.errors` that are about the request (400, 405).
+    """
+    uri = read_uri(given.uri)
+    if given.method not in _OBJECT_FORMS:
+        raise MethodNotSignable(f"method: requests with {given.method[:20]} are not signed")
+    style = addresses.get(uri.authority)
+    segments = _below_bucket(uri, style, profile.bucket)
+    headers = read_headers(given.headers)
+    require_host(headers, uri)
+    require_allowed(headers, profile)
+    host = headers.get("host", uri.host)
+    base = f"/{profile.bucket}" if style == "path" else ""
+    if segments in {(), ("",)}:
+        operation, keys = _of_bucket(given, uri)
+        path = base + "/" * len(segments) or "/"
+        body = given.body if operation is Operation.BULK_DELETE else None
+        _require_no_copy(headers)
+        return SignableRequest(operation, given.method, host, path, uri.parameters, headers, keys, body)
+    operation = _of_object(given.method, uri)
+    key = key_of(segments)
+    keys = (key,)
+    if given.method == "PUT":
+        source = copied_key(headers, bucket=profile.bucket)
+        keys = keys if source is None else (key, source)
+    else:
+        _require_no_copy(headers)
+    return SignableRequest(operation, given.method, host, f"{base}/{key}", uri.parameters, headers, keys)
+
+
+def _below_bucket(uri: Uri, style: Style | None, bucket: str) -> tuple[str, ...]:
+    """The raw segments of the key, none or one empty one for the bucket itself. Raises `UriNotS3`.
+
+    Which of host, port and bucket is wrong is not said: that would tell where the warehouse is.
+    """
+    if style == "virtual_host":
+        return uri.segments
+    if style is None or uri.segments[:1] != (bucket,):
+        raise UriNotS3("uri: not an address of this warehouse's bucket")
+    return uri.segments[1:]
+
+
+def _of_bucket(given: RequestToSign, uri: Uri) -> tuple[Operation, tuple[str, ...]]:
+    """What is done with the bucket itself, and the keys of the objects that it is about."""
+    names = {name for name, _ in uri.parameters}
+    if given.method == "GET" and "list-type" in names:
+        return Operation.LIST, (_listed_prefix(uri.parameters),)
+    if given.method == "POST" and "delete" in names:
+        _require_form(uri.parameters, _DELETE_FORM)
+        return Operation.BULK_DELETE, keys_to_delete(given.body)
+    raise UriNotS3("uri: names no object, and of buckets only ListObjectsV2 and DeleteObjects are signed")
+
+
+def _of_object(method: str, uri: Uri) -> Operation:
+    names = {name for name, _ in uri.parameters} - _EITHER_METHOD.keys()
+    if method == "POST" and "delete" in names:
+        raise UriNotBucket("uri: DeleteObjects is asked of the bucket")
+    form = next((form for form in _OBJECT_FORMS[method] if names == form.keys()), None)
+    if form is None:
+        raise UnsupportedQueryParameter(f"uri: {method} of an object is not signed with these query parameters")
+    _require_form(uri.parameters, form)
+    if method in READING_METHODS:
+        return Operation.READ
+    return Operation.DELETE if method == "DELETE" else Operation.WRITE
+
+
+def _require_form(parameters: Parameters, form: Mapping[str, re.Pattern[str]]) -> None:
+    """Raises `UnsupportedQueryParameter` unless each of the form's is there once, with a fitting value, and no more."""
+    expected = {**form, **_EITHER_METHOD}
+    names = [name for name, _ in parameters]
+    if len(set(names)) != len(names) or not form.keys() <= set(names) <= expected.keys():
+        raise UnsupportedQueryParameter("uri: requests with these query parameters are not signed")
+    for name, value in parameters:
+        if expected[name].fullmatch(value) is None:
+            raise UnsupportedQueryParameter(f"uri: the query parameter {name} has a value that is not signed")
+
+
+def _listed_prefix(parameters: Parameters) -> str:
+    """What the listed keys begin with. Raises `BadRequest` of four types."""
+    found: dict[str, str] = {}
+    for name, value in parameters:
+        pattern = _LIST_PARAMETERS.get(name)
+        if pattern is None or pattern.fullmatch(value) is None or has_control(value):
+            if name == "prefix":
+                raise InvalidListPrefix("uri: the prefix holds a control character")
+            raise UnsupportedListParameter(f"uri: lists are not signed with the query parameter {name[:100]} as given")
+        if name in found:
+            raise RepeatedListParameter(f"uri: the query parameter {name} was given twice")
+        found[name] = value
+    prefix = found.get("prefix")
+    if not prefix:
+        raise ListWithoutPrefix("uri: lists are signed with a prefix only")
+    segments = prefix.split("/")
+    if re.search(r"[\\\ufffd]", prefix) or "" in segments[:-1] or not {".", ".."}.isdisjoint(segments):
+        raise InvalidListPrefix("uri: the prefix has empty or dot segments, a backslash, or was not UTF-8")
+    return prefix
+
+
+def _require_no_copy(headers: Mapping[str, str]) -> None:
+    if any(name.startswith(COPY_SOURCE) for name in headers):
+        raise UnsupportedHeader(f"headers.{COPY_SOURCE}: only for PUT of an object")

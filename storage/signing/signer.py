@@ -1,0 +1,131 @@
+"""The signer of a warehouse: reads requests to its bucket, and signs those that its callers found right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from threading import Lock
+from typing import Final
+from urllib.parse import urlsplit
+
+from cachetools import LRUCache, cached
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.documents import read_document
+from storage.identity.keys import Keys
+from storage.identity.renewal import Renewed
+from storage.identity.s3 import own_keys
+from storage.profiles.kinds import TYPES
+from storage.profiles.options import vends_credentials
+from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.profiles.s3_address import is_of_aws
+from storage.secrets.credentials import stored_credential
+from storage.signing.addresses import addresses_of
+from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
+from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_part
+from storage.signing.request import RequestToSign, SignableRequest, read_request
+from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
+from storage.signing.uri import written_path, written_query
+from storage.storage import Storage
+from storage.vending.rights import Rights
+from storage.vending.sts import keys_of
+from storage.vending.vend import vend
+from storage.vending.vended import Vended
+
+MOST_KEPT: Final = 1024
+
+
+class Signer:
+    """Raises `UnsupportedStorageType` (400) and `RemoteSigningDisabled` (403) when it is made.
+
+    Its signatures are as good as what the store makes of them, and only AWS is known to heed all of one. MinIO and
+    SeaweedFS do not compare the body of DeleteObjects with the hash that was signed; and MinIO takes headers that were
+    not, so that whoever holds a signature for PUT can add `x-amz-copy-source`. Both reach all that the signing key may
+    do. So at stores that are not AWS everything is signed with temporary keys that open the table's folder alone, if
+    the warehouse has such keys.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        profile = read_document(TYPES[storage.profile["type"]], storage.profile, "storage-profile")
+        if not isinstance(profile, S3Profile | StackitProfile):
+            raise UnsupportedStorageType(f"Requests to storage of type {profile.type} cannot be signed")
+        self._profile = profile.as_s3()
+        if not self._profile.remote_signing_enabled:
+            raise RemoteSigningDisabled("The warehouse does not allow requests to its storage to be signed")
+        self._storage = storage
+        self._addresses = addresses_of(self._profile)
+        self._bucket = f"s3://{self._profile.bucket}/"
+        self.base = self._profile.location
+        """The location of the warehouse."""
+        endpoint = self._profile.endpoint
+        self._is_aws = endpoint is None or is_of_aws(urlsplit(endpoint).hostname or "")
+        self._own = Renewed(self._own_keys)
+
+    def read(self, given: RequestToSign) -> SignableRequest:
+        """What `given` would do. Raises as `read_request`."""
+        return read_request(given, self._profile, self._addresses)
+
+    def location_of(self, key: str) -> str:
+        return f"{self._bucket}{key}"
+
+    def lies_in(self, request: SignableRequest, locations: Sequence[str]) -> bool:
+        """Whether all that `request` is about lies below `locations`, which are in compared form."""
+        return request.lies_in(self._folders(locations))
+
+    def sign(self, request: SignableRequest, given: RequestToSign, *, locations: Sequence[str]) -> dict[str, list[str]]:
+        """The headers to send `given` with: its own, and those of the signature.
+
+        `read` made `request` of it. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`; and as
+        `own_keys` and `vend` when there are no keys to sign with.
+        """
+        if given.region != self._profile.region:
+            raise RegionMismatch("region: not that of the warehouse's bucket")
+        if not self.lies_in(request, locations):
+            raise RequestUriMismatch(f"The request is not about files below {' and '.join(locations)}")
+        made = signature_headers(
+            method=request.method,
+            path=written_path(request.path),
+            query=written_query(request.parameters),
+            headers={"host": request.host, **signed_part(request.headers)},
+            payload=_payload(request),
+            region=self._profile.region,
+            keys=self._keys(request, locations),
+            at=now(),
+        )
+        kept = {name: list(values) for name, values in given.headers.items() if name.lower() not in OURS}
+        return kept | {name: [value] for name, value in made.items()}
+
+    def _keys(self, request: SignableRequest, locations: Sequence[str]) -> Keys:
+        vended = None if self._is_aws else self._narrowed(request, locations)
+        return self._own.current() if vended is None else keys_of(vended)
+
+    def _narrowed(self, request: SignableRequest, locations: Sequence[str]) -> Vended | None:
+        """None where the warehouse has no temporary keys."""
+        if not vends_credentials(self._storage.profile):
+            return None
+        folder = request.folder_of(self._folders(locations))
+        if folder is None:
+            raise RequestUriMismatch("At this store, a request must be about files in one folder of the table")
+        rights = Rights.READ if request.operation.is_reading else Rights.READ_WRITE
+        return vend(self._storage, location=self.location_of(folder), rights=rights)
+
+    def _own_keys(self) -> Keys:
+        credential = stored_credential(self._storage.secret_id)
+        with waiting_for_others():
+            return own_keys(self._profile, credential)
+
+    def _folders(self, locations: Sequence[str]) -> list[str]:
+        return [each.removeprefix(self._bucket) for each in locations if each.startswith(self._bucket)]
+
+
+def _payload(request: SignableRequest) -> str:
+    if request.body is not None:
+        return sha256(request.body.encode()).hexdigest()
+    return CHUNKED_PAYLOAD if PAYLOAD_HASH in request.headers else UNSIGNED_PAYLOAD
+
+
+@cached(LRUCache(MOST_KEPT), key=lambda storage: storage.key, lock=Lock())
+def signer_of(storage: Storage) -> Signer:
+    """One for each version of a warehouse, so none can be out of date. Raises as `Signer`."""
+    return Signer(storage)

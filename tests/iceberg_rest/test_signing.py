@@ -1,0 +1,509 @@
+"""Who gets requests signed, for which tables, and what is looked at in which order."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings
+
+from catalog.models import Tabular
+from catalog.services import staging_tickets
+from catalog.services.staging_tickets import StagingTicket
+from storage.models import Warehouse
+from tenancy.actor import ANONYMOUS
+from tenancy.authz.actions import Can
+from tenancy.identity import Identity
+from tests.catalog_fixtures import SCHEMA
+from tests.fingerprint import Fingerprint
+from tests.management.asking import keep_secrets, refuse, use_settings
+from tests.named_callers import CallerClient, NamedCallers
+from tests.signing_fixtures import HOST, KEY, add_tabular, make_warehouse, s3_profile, to_sign
+from tests.statement_counts import counting, require_as_recorded
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+BASE = f"http://{HOST}/my-bucket"
+OF_T = f"{BASE}/wh/t/a"
+MISSING = "NoSuchTableLocationException"
+READS_AND_WRITES = ("GET", "PUT")
+
+Sign = Callable[..., Answer]
+
+
+@pytest.fixture
+def make(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True)
+    return lambda **members: make_warehouse(s3_profile(**members), KEY)
+
+
+@pytest.fixture
+def stored(make: Callable[..., Warehouse]) -> Warehouse:
+    return make()
+
+
+@pytest.fixture
+def table(stored: Warehouse) -> Tabular:
+    return add_tabular(stored, "t")
+
+
+def by_id(warehouse: Warehouse, tabular_id: object) -> str:
+    return f"/catalog/v1/signer/{warehouse.pk}/tabular-id/{tabular_id}/v1/aws/s3/sign"
+
+
+def by_place(warehouse: Warehouse) -> str:
+    return f"/catalog/v1/{warehouse.pk}/v1/aws/s3/sign"
+
+
+def by_name(warehouse: Warehouse, name: str = "t") -> str:
+    return f"/catalog/v1/{warehouse.pk}/namespaces/ns/tables/{name}/sign"
+
+
+def ask(target: str, method: str, uri: str, **more: Any) -> Answer:
+    return ApiClient(target).post("", to_sign(method, uri, **more))
+
+
+def ways(warehouse: Warehouse, tabular: Tabular) -> list[str]:
+    return [by_id(warehouse, tabular.pk), by_place(warehouse), by_name(warehouse, tabular.name)]
+
+
+# --- the answer ------------------------------------------------------------------------------------------------------
+
+
+def test_the_answer(stored: Warehouse, table: Tabular) -> None:
+    sent = {"Host": [HOST], "Range": ["bytes=0-1"], "X-Amz-Meta-A": ["b"], "Authorization": ["x"], "x-amz-date": ["y"]}
+    for target in ways(stored, table):
+        answer = ask(target, "GET", OF_T, headers=sent, properties={"a": "b"}, provider="s3", body="")
+        assert answer.status == 200, answer.body
+        told = answer.json()
+        assert set(told) == {"uri", "headers"}
+        assert told["uri"] == OF_T
+        headers = told["headers"]
+        assert set(headers) == {
+            "Host", "Range", "X-Amz-Meta-A", "authorization", "x-amz-date", "x-amz-content-sha256",
+        }  # fmt: skip
+        assert (headers["Range"], headers["x-amz-content-sha256"]) == (["bytes=0-1"], ["UNSIGNED-PAYLOAD"])
+        signed = re.fullmatch(
+            r"AWS4-HMAC-SHA256 Credential=an-id/\d{8}/eu-1/s3/aws4_request, SignedHeaders=(.*), Signature=[0-9a-f]{64}",
+            headers["authorization"][0],
+        )
+        assert signed is not None
+        assert signed[1] == "host;x-amz-content-sha256;x-amz-date;x-amz-meta-a"
+        assert b"canary" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "kept"),
+    [
+        ("GET", "", "private"), ("HEAD", "", "private"), ("PUT", "", "no-cache"), ("DELETE", "", "no-cache"),
+        ("POST", "?uploads", "no-cache"),
+    ],
+)  # fmt: skip
+def test_what_clients_may_keep(stored: Warehouse, table: Tabular, method: str, query: str, kept: str) -> None:
+    for target in ways(stored, table):
+        assert ask(target, method, OF_T + query).headers["Cache-Control"] == kept
+    conditional = ask(by_id(stored, table.pk), method, OF_T + query, headers={"If-Match": ["x"]})
+    assert conditional.headers["Cache-Control"] == "no-cache"
+
+
+def test_nothing_is_changed(stored: Warehouse, table: Tabular, everything: Callable[[], Fingerprint]) -> None:
+    before = everything()
+    for method in ("GET", "PUT", "DELETE"):
+        for target in ways(stored, table):
+            assert ask(target, method, OF_T).status == 200
+    assert everything() == before
+
+
+# --- whose files -----------------------------------------------------------------------------------------------------
+
+
+def test_only_files_below_the_table(stored: Warehouse, table: Tabular) -> None:
+    add_tabular(stored, "t2")
+    deep = add_tabular(stored, "deep", location=f"{stored.location}/x/y/z")
+    for target in ways(stored, table):
+        assert ask(target, "GET", f"{BASE}/wh/t/data/p=1/a").status == 200
+    for path in ("wh/t", "wh/u/a", "wh", "t/a", "other/t/a"):
+        for target in (by_id(stored, table.pk), by_place(stored)):
+            assert ask(target, "GET", f"{BASE}/{path}").refused(400, MISSING), path
+        assert ask(by_name(stored), "GET", f"{BASE}/{path}").refused(400, "RequestUriMismatch")
+    assert ask(by_place(stored), "GET", f"{BASE}/wh/x/y/z/a").status == 200
+    assert ask(by_place(stored), "GET", f"{BASE}/wh/x/y/a").refused(400, MISSING)
+    assert ask(by_id(stored, deep.pk), "GET", f"{BASE}/wh/x/y/z/a").status == 200
+    assert ask(by_name(stored), "GET", f"{BASE}/wh/t2/a").refused(400, "RequestUriMismatch")
+
+
+def test_a_client_may_come_with_the_id_of_another_table(stored: Warehouse, table: Tabular) -> None:
+    """PyIceberg up to 0.9.1 has every request signed where the first table said."""
+    other = add_tabular(stored, "other")
+    for tabular_id in (other.pk, uuid4()):
+        for method in READS_AND_WRITES:
+            assert ask(by_id(stored, tabular_id), method, OF_T).status == 200
+    both = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "other"))
+    for order in (both, both.replace("wh/t/", "wh/x/").replace("other", "t").replace("wh/x/", "wh/other/")):
+        answer = ask(by_id(stored, other.pk), "POST", f"{BASE}?delete", body=f"<Delete>{order}</Delete>")
+        assert answer.refused(400, "RequestUriMismatch")
+
+
+def test_files_where_a_table_was_before_and_where_its_metadata_goes(stored: Warehouse) -> None:
+    claims = (f"{stored.location}/before", f"{stored.location}/meta/data")
+    moved = add_tabular(stored, "t", claims=claims)
+    for target in ways(stored, moved):
+        for folder in ("t", "before", "meta/data"):
+            for method in READS_AND_WRITES:
+                assert ask(target, method, f"{BASE}/wh/{folder}/a").status == 200
+        assert ask(target, "GET", f"{BASE}/wh/meta/a").status == 400
+    keys = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "before"))
+    assert ask(by_place(stored), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>").status == 200
+    copied = {"x-amz-copy-source": ["my-bucket/wh/before/a"]}
+    assert ask(by_place(stored), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
+
+
+def test_what_was_dropped_can_be_read_until_it_is_gone(stored: Warehouse) -> None:
+    dropped = add_tabular(stored, "t", dropped=True)
+    body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
+    for target in (by_id(stored, dropped.pk), by_place(stored), by_id(stored, uuid4())):
+        for method, uri in (("GET", OF_T), ("HEAD", OF_T), ("GET", f"{BASE}?list-type=2&prefix=wh/t/")):
+            assert ask(target, method, uri).status == 200
+        for method, query in (("PUT", ""), ("DELETE", ""), ("POST", "?uploads")):
+            assert ask(target, method, OF_T + query).refused(400, MISSING)
+        assert ask(target, "POST", f"{BASE}?delete", body=body).refused(400, MISSING)
+    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+
+
+def test_views_have_no_files_to_ask_for(stored: Warehouse) -> None:
+    view = add_tabular(stored, "t", kind=Tabular.Kind.VIEW)
+    for target in (by_id(stored, view.pk), by_place(stored)):
+        for method in READS_AND_WRITES:
+            assert ask(target, method, OF_T).refused(400, MISSING)
+    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+
+
+def test_generic_tables_have(stored: Warehouse) -> None:
+    generic = add_tabular(stored, "t", kind=Tabular.Kind.GENERIC_TABLE)
+    for target in (by_id(stored, generic.pk), by_place(stored)):
+        for method in READS_AND_WRITES:
+            assert ask(target, method, OF_T).status == 200
+    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+
+
+def test_tables_of_other_warehouses(make: Callable[..., Warehouse], stored: Warehouse, table: Tabular) -> None:
+    other = make_warehouse(s3_profile(**{"key-prefix": "other"}), KEY, "other")
+    theirs = add_tabular(other, "t")
+    for target in (by_id(stored, theirs.pk), by_place(stored)):
+        assert ask(target, "GET", f"{BASE}/other/t/a").refused(400, MISSING)
+    assert ask(by_id(other, table.pk), "GET", OF_T).refused(400, MISSING)
+    assert ask(by_id(other, theirs.pk), "GET", f"{BASE}/other/t/a").status == 200
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+
+def test_rights_go_by_what_the_request_does(stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = refuse(monkeypatch, Can.USE, Can.READ_DATA, Can.WRITE_DATA).asked
+    body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
+    for method, uri, right in (
+        ("GET", OF_T, Can.READ_DATA), ("HEAD", OF_T, Can.READ_DATA), ("PUT", OF_T, Can.WRITE_DATA),
+        ("DELETE", OF_T, Can.WRITE_DATA), ("POST", f"{OF_T}?uploads", Can.WRITE_DATA),
+        ("GET", f"{BASE}?list-type=2&prefix=wh/t/", Can.READ_DATA), ("POST", f"{BASE}?delete", Can.WRITE_DATA),
+    ):  # fmt: skip
+        for target in ways(stored, table):
+            asked.clear()
+            assert ask(target, method, uri, body=body).status == 200
+            assert asked == [(Can.USE, "warehouse"), (right, "table")]
+
+
+@pytest.mark.parametrize("kind", [Tabular.Kind.TABLE, Tabular.Kind.GENERIC_TABLE])
+def test_what_is_hidden_is_as_what_is_not_there(
+    stored: Warehouse, kind: Tabular.Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = add_tabular(stored, "t", kind=kind)
+    refuse(monkeypatch, Can.USE)
+    for target, wire_type in ((by_id(stored, hidden.pk), MISSING), (by_place(stored), MISSING)):
+        for method in READS_AND_WRITES:
+            there, nowhere = (ask(target, method, f"{BASE}/wh/{name}/a").error for name in ("t", "none"))
+            assert (there["type"], there["code"], there["message"]) == (wire_type, 400, nowhere["message"])
+    named = ask(by_name(stored), "GET", OF_T).error
+    assert (named["code"], named["message"]) == (404, "Table does not exist: ns.t")
+
+
+def test_who_sees_a_table_is_told_what_is_not_allowed(
+    stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
+    for target in ways(stored, table):
+        assert ask(target, "GET", OF_T).status == 200
+        assert ask(target, "PUT", OF_T).refused(403, "ForbiddenException", "write_data")
+    refuse(monkeypatch, Can.READ_DATA, Can.WRITE_DATA)
+    for target in ways(stored, table):
+        assert ask(target, "GET", OF_T).refused(403, "ForbiddenException", "use")
+
+
+def test_a_token_that_may_only_read_gets_signatures_to_read(
+    stored: Warehouse, table: Tabular, callers: NamedCallers
+) -> None:
+    scopes = frozenset({"catalog:read"})
+    callers.add("reader", Identity("oidc~reader", "oidc", "human", "R", "r@example.com", (), scopes=scopes))
+    callers.person("alice")
+    for target in ways(stored, table):
+        reader = CallerClient(target, "reader")
+        assert reader.post("", to_sign("GET", OF_T)).status == 200
+        for method in ("PUT", "DELETE", "PATCH"):
+            assert reader.post("", to_sign(method, OF_T)).refused(403, "InsufficientScope")
+        assert CallerClient(target, "alice").post("", to_sign("PUT", OF_T)).status == 200
+        assert ApiClient(target).post("", to_sign("GET", OF_T)).status == 401
+
+
+def test_in_maintenance_mode_only_reads_are_signed(
+    stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenancy.maintenance.is_read_only", lambda: True)
+    for target in ways(stored, table):
+        assert ask(target, "GET", OF_T).status == 200
+        assert ask(target, "PUT", OF_T).refused(503, "MaintenanceModeError")
+
+
+# --- order of the checks ---------------------------------------------------------------------------------------------
+
+
+def test_the_order_of_the_checks(stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request has all the faults of those before it, but the first."""
+    faults: list[tuple[dict[str, Any], int, str]] = [
+        ({"method": "PUT", "uri": "http://evil/wh/none/a"}, 400, "UriNotS3"),
+        ({"method": "PATCH", "uri": "http://evil/wh/none/a"}, 405, "MethodNotAllowed"),
+        ({"method": "PATCH", "uri": "ftp://evil/wh/none/a"}, 400, "UriSchemeNotSupported"),
+    ]
+    for target in (by_id(stored, table.pk), by_place(stored), by_name(stored)):
+        bad_region = {"region": "eu-2"}
+        assert ask(target, "GET", f"{BASE}/wh/t/a", **bad_region).refused(400, "RegionMismatch")
+        with_list = {**bad_region, "headers": {"x-amz-acl": ["private"]}}
+        assert ask(target, "GET", f"{BASE}/wh/t/a", **with_list).refused(400, "UnsupportedHeader")
+        for fault, status, wire_type in faults:
+            assert ApiClient(target).post("", to_sign("", "", **bad_region) | fault).refused(status, wire_type)
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA)
+    hidden = {"region": "eu-2"}
+    for target in (by_id(stored, table.pk), by_place(stored), by_name(stored)):
+        assert ask(target, "GET", f"{BASE}/wh/t/a", **hidden).refused(403, "ForbiddenException")
+    refuse(monkeypatch)
+    for fault, _, _ in faults:
+        answer = ApiClient(by_place(stored)).post("", to_sign("GET", "") | fault)
+        assert answer.refused(403, "ForbiddenException"), "nothing is read for who may not use the warehouse"
+
+
+def test_regions_come_before_places(stored: Warehouse, table: Tabular) -> None:
+    add_tabular(stored, "u")
+    uri, body = (
+        f"{BASE}?delete",
+        "<Delete><Object><Key>wh/t/a</Key></Object><Object><Key>wh/u/a</Key></Object></Delete>",
+    )
+    assert ask(by_place(stored), "POST", uri, body=body, region="eu-2").refused(400, "RegionMismatch")
+    assert ask(by_place(stored), "POST", uri, body=body).refused(400, "RequestUriMismatch", "below s3://my-bucket/wh/t")
+    assert ask(by_place(stored), "POST", uri).refused(400, "DeleteWithoutBody")
+
+
+def test_a_warehouse_that_signs_nothing(make: Callable[..., Warehouse]) -> None:
+    warehouse = make(**{"remote-signing-enabled": False})
+    table = add_tabular(warehouse, "t")
+    for target in [*ways(warehouse, table), by_id(warehouse, uuid4())]:
+        assert ask(target, "GET", OF_T).refused(403, "RemoteSigningDisabled")
+        assert ask(target, "PATCH", "ftp://evil").refused(403, "RemoteSigningDisabled")
+
+
+def test_a_change_of_the_profile_counts_at_once(stored: Warehouse, table: Tabular) -> None:
+    assert ask(by_id(stored, table.pk), "GET", OF_T).status == 200
+    changed = stored.storage_profile | {"remote-signing-enabled": False}
+    Warehouse.objects.filter(pk=stored.pk).update(storage_profile=changed, version=stored.version + 1)
+    assert ask(by_id(stored, table.pk), "GET", OF_T).refused(403, "RemoteSigningDisabled")
+
+
+def test_local_files_are_not_reached_by_requests(warehouse: Warehouse) -> None:
+    local = add_tabular(warehouse, "t")
+    for target in [*ways(warehouse, local), by_id(warehouse, uuid4()), by_name(warehouse, "none")]:
+        for method in ("GET", "PUT", "PATCH"):
+            assert ask(target, method, OF_T).refused(400, "UnsupportedStorageType", "local")
+
+
+def test_warehouses_that_are_not_there(stored: Warehouse, table: Tabular) -> None:
+    Warehouse.objects.update(status="inactive")
+    for target in ways(stored, table):
+        assert ask(target, "GET", OF_T).refused(404, "NoSuchWarehouseException")
+        missing = target.replace(str(stored.pk), str(uuid4()))
+        assert ask(missing, "GET", OF_T).refused(404, "NoSuchWarehouseException")
+        assert ask(target.replace(str(stored.pk), "wh"), "GET", OF_T).refused(400, "PrefixIsNotWarehouseID")
+    assert ask(by_id(stored, "none"), "GET", OF_T).refused(404, "NoSuchTableException")
+
+
+def test_without_a_warehouse_nothing_is_signed(stored: Warehouse, table: Tabular) -> None:
+    for body in (to_sign("GET", OF_T), {}):
+        answer = ApiClient("/catalog/v1/aws/s3/sign").post("", body)
+        assert answer.refused(400, "NoPrefixProvided", "signer.endpoint")
+
+
+def test_a_warehouse_without_keys(make: Callable[..., Warehouse]) -> None:
+    warehouse = make_warehouse(s3_profile(), None)
+    table = add_tabular(warehouse, "t")
+    assert ask(by_id(warehouse, table.pk), "GET", OF_T).refused(412, "ShortTermCredentialError", "no credential")
+
+
+# --- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def test_counts_are_as_recorded(catalog: ApiClient, stored: Warehouse, table: Tabular) -> None:
+    add_tabular(stored, "moved", claims=(f"{stored.location}/before",))
+    staged, of_staged = stage(catalog, "new")
+    counted: dict[str, dict[str, int]] = {}
+    for name, target, uri in (
+        ("first", by_id(stored, table.pk), OF_T),  # reads the credential, too
+        ("by_id", by_id(stored, table.pk), OF_T),
+        ("by_name", by_name(stored), OF_T),
+        ("by_location", by_place(stored), OF_T),
+        ("by_claim", by_place(stored), f"{BASE}/wh/before/a"),
+        ("by_id_of_another", by_id(stored, uuid4()), OF_T),
+        ("staged", staged, of_staged),
+    ):
+        with counting() as seen:
+            assert ask(target, "PUT", uri).status == 200
+        counted[name] = dict(sorted(seen.items()))
+    require_as_recorded("signing", counted)
+    assert {counted[name]["statements"] for name in ("by_id", "by_name")} == {1}
+
+
+# --- hostile requests ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"region": None}, {"region": 7}, {"uri": None}, {"uri": ["x"]}, {"method": None}, {"method": "TRACE"},
+        {"method": "get"}, {"method": {}}, {"headers": None}, {"headers": []}, {"headers": {"host": HOST}},
+        {"headers": {"host": None}}, {"headers": {"host": [1]}}, {"headers": {"host": [None]}}, {"body": 7},
+        {"properties": {"a": 1}}, {"properties": []}, {"provider": []}, {"provider": "gcs"}, {"provider": ""},
+    ],
+)  # fmt: skip
+def test_a_malformed_request_is_told_so(stored: Warehouse, table: Tabular, change: dict[str, Any]) -> None:
+    for target in ways(stored, table):
+        answer = ApiClient(target).post("", to_sign("GET", OF_T) | change)
+        assert answer.refused(400, "BadRequestException", next(iter(change)))
+
+
+def test_what_may_be_left_out(stored: Warehouse, table: Tabular) -> None:
+    absent = {"properties": None, "body": None, "provider": None, "unknown": 1}
+    assert ApiClient(by_id(stored, table.pk)).post("", to_sign("GET", OF_T) | absent).status == 200
+
+
+def test_large_requests_are_read_and_refused(stored: Warehouse, table: Tabular) -> None:
+    target = by_id(stored, table.pk)
+    assert ask(target, "POST", f"{BASE}?delete", body="x" * 10_000_000).refused(400, "InvalidDeleteBody")
+    assert ask(target, "GET", OF_T + "x" * 1_000_000).refused(400, "UriNotS3")
+    many = {f"a{number}": ["x"] for number in range(10_000)}
+    assert ask(target, "GET", OF_T, headers=many).refused(400, "UnsupportedHeader")
+    assert ask(target, "GET", f"{BASE}/wh" + "/u" * 500).refused(400, MISSING)
+
+
+def test_nothing_secret_is_told(stored: Warehouse, table: Tabular, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        answers = [ask(target, method, OF_T) for target in ways(stored, table) for method in ("GET", "PUT", "PATCH")]
+    assert all(b"canary" not in answer.body for answer in answers)
+    assert "canary" not in caplog.text
+
+
+# --- staged tables ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def catalog(stored: Warehouse) -> ApiClient:
+    client = ApiClient(f"/catalog/v1/{stored.pk}")
+    assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    return client
+
+
+def stage(catalog: ApiClient, name: str = "t") -> tuple[str, str]:
+    """The signer's address and the address of a file of a table that is staged."""
+    answer = catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, "stage-create": True})
+    assert answer.status == 200, answer.body
+    config, location = answer.json()["config"], answer.json()["metadata"]["location"]
+    assert config["signer.endpoint"] == config["s3.signer.endpoint"]
+    return f"/catalog/{config['s3.signer.endpoint']}", f"http://{HOST}/{location.removeprefix('s3://')}/a"
+
+
+def test_a_staged_table_is_written_and_read(catalog: ApiClient, stored: Warehouse) -> None:
+    signer, uri = stage(catalog)
+    for method in READS_AND_WRITES:
+        assert ask(signer, method, uri).status == 200
+        assert ask(signer, method, f"{uri.rpartition('/')[0]}2/a").refused(400, "RequestUriMismatch")
+        assert ask(by_place(stored), method, uri).refused(400, MISSING)
+
+
+def test_once_it_is_there_it_is_a_table_as_others(
+    catalog: ApiClient, stored: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signer, uri = stage(catalog)
+    location = f"s3://{uri.removeprefix(f'http://{HOST}/').rpartition('/')[0]}"
+    made = add_tabular(stored, "t", location=location)
+    assert ask(signer, "PUT", uri).status == 200
+    refuse(monkeypatch, Can.USE, Can.CREATE_TABLE)
+    assert ask(signer, "PUT", uri).refused(400, MISSING)
+    made.delete()
+    assert ask(signer, "PUT", uri).status == 200
+    refuse(monkeypatch, Can.USE)
+    assert ask(signer, "PUT", uri).refused(403, "ForbiddenException", "create_table")
+
+
+@pytest.mark.parametrize("where", ["", "/below"])
+def test_nothing_is_signed_where_others_came_to_be(catalog: ApiClient, stored: Warehouse, where: str) -> None:
+    signer, uri = stage(catalog)
+    location = f"s3://{uri.removeprefix(f'http://{HOST}/').rpartition('/')[0]}"
+    add_tabular(stored, "v", location=f"{location}{where}", kind=Tabular.Kind.VIEW)
+    assert ask(signer, "PUT", uri).refused(400, MISSING)
+
+
+def test_nothing_is_signed_for_a_namespace_that_is_gone(catalog: ApiClient) -> None:
+    signer, uri = stage(catalog)
+    assert catalog.delete("/namespaces/ns").status == 204
+    assert ask(signer, "PUT", uri).refused(400, MISSING)
+
+
+def test_tickets_of_others(catalog: ApiClient, stored: Warehouse, callers: NamedCallers) -> None:
+    location = f"{stored.location}/t"
+    callers.person("alice")
+    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=stored.pk, levels=("ns",), location=location).written()
+    alice = CallerClient(f"/catalog/v1/signer/{stored.pk}/staged/{ticket}/v1/aws/s3/sign", "alice")
+    assert alice.post("", to_sign("PUT", OF_T)).refused(400, MISSING)
+
+
+def test_tickets_of_other_warehouses(catalog: ApiClient, stored: Warehouse) -> None:
+    location = f"{stored.location}/t"
+    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=uuid4(), levels=("ns",), location=location).written()
+    assert ask(f"/catalog/v1/signer/{stored.pk}/staged/{ticket}/v1/aws/s3/sign", "PUT", OF_T).refused(400, MISSING)
+
+
+def test_tickets_that_are_none(catalog: ApiClient, stored: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, uri = stage(catalog)
+    ticket = good.split("/")[6]
+    assert re.fullmatch(r"[A-Za-z0-9_:-]+", ticket)
+    head, _, tail = ticket.partition(":")
+    members = json.loads(base64.urlsafe_b64decode(head + "=="))
+    members[3] = f"{stored.location}/other"
+    forged = base64.urlsafe_b64encode(json.dumps(members).encode()).decode().strip("=") + ":" + tail
+    for bad in ("", "x", ticket[:-1], forged, ticket + "x", "x" * 100_000, ":::"):
+        assert ask(good.replace(ticket, bad), "PUT", uri).refused(400, "InvalidStagingTicket"), bad[:50]
+    monkeypatch.setattr(staging_tickets, "GOOD_FOR", timedelta(seconds=-1))
+    assert ask(good, "PUT", uri).refused(400, "InvalidStagingTicket")
+
+
+def test_who_asks_for_no_signatures_gets_no_ticket(catalog: ApiClient) -> None:
+    answer = ApiClient(catalog.base).post(
+        "/namespaces/ns/tables",
+        {"name": "t", "schema": SCHEMA, "stage-create": True},
+        **{"x-iceberg-access-delegation": "client-managed"},
+    )
+    assert not any("signer" in name for name in answer.json()["config"])
+    assert UUID(answer.json()["metadata"]["table-uuid"])
+    assert settings.SECRET_KEY not in answer.body.decode()

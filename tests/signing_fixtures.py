@@ -1,0 +1,111 @@
+"""Tables in a warehouse on S3 whose files lie nowhere yet, and a client that has no keys of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import requests
+
+from catalog.models import LocationClaim, Namespace, Tabular
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tests.wsgi_client import Answer, ApiClient
+
+REGION = "eu-1"
+HOST = "store.example:9000"
+KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": "an-id", "secret-access-key": "a-secret-canary"}
+
+
+def s3_profile(**members: Any) -> dict[str, Any]:
+    """A store that is asked by path and that nobody has to reach."""
+    return {
+        "type": "s3", "bucket": "my-bucket", "key-prefix": "wh", "region": REGION, "endpoint": f"http://{HOST}/",
+        "flavor": "s3-compat", "path-style-access": True, "sts-enabled": False, **members,
+    }  # fmt: skip
+
+
+def make_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, name: str = "wh") -> Warehouse:
+    return create_warehouse(
+        actor=INTERNAL, project=get_project(None), name=name, storage_profile=profile, storage_credential=credential
+    )
+
+
+def add_tabular(
+    warehouse: Warehouse,
+    name: str,
+    *,
+    kind: Tabular.Kind = Tabular.Kind.TABLE,
+    namespace: str = "ns",
+    location: str | None = None,
+    dropped: bool = False,
+    claims: tuple[str, ...] = (),
+) -> Tabular:
+    """A row as the services write it, without its files."""
+    of, _ = Namespace.objects.get_or_create(warehouse=warehouse, path=namespace, path_key=namespace)
+    table_id = new_id()
+    where = location or f"{warehouse.location}/{name}"
+    made = Tabular.objects.create(
+        id=table_id, uuid=table_id, warehouse=warehouse, namespace=of, kind=kind, name=name, name_key=name,
+        location=where, metadata_location=f"{where}/metadata/0.json", deleted_at=now() if dropped else None,
+    )  # fmt: skip
+    for claim in claims:
+        LocationClaim.objects.create(warehouse=warehouse, tabular=made, location=claim)
+    return made
+
+
+def to_sign(method: str, uri: str, *, region: str = REGION, **more: Any) -> dict[str, Any]:
+    """A RemoteSignRequest."""
+    return {"region": region, "uri": uri, "method": method, "headers": {}, **more}
+
+
+@dataclass(frozen=True)
+class SigningClient:
+    """Sends nothing to the store that the catalog has not signed, as Iceberg's clients do.
+
+    `signer` is a target below `/catalog/v1`.
+    """
+
+    signer: str
+    region: str
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, tabular_id: UUID, region: str) -> SigningClient:
+        return cls(f"/signer/{warehouse.pk}/tabular-id/{tabular_id}/v1/aws/s3/sign", region)
+
+    def sign(
+        self, method: str, uri: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
+    ) -> Answer:
+        many = {name: [value] for name, value in (headers or {}).items()}
+        asked = to_sign(method, uri, region=self.region, headers=many)
+        return ApiClient("/catalog/v1").post(self.signer, asked if body is None else asked | {"body": body})
+
+    def signed(self, method: str, uri: str, **more: Any) -> dict[str, str]:
+        """The headers to send."""
+        answer = self.sign(method, uri, **more)
+        assert answer.status == 200, answer.body
+        assert answer.json()["uri"] == uri
+        return {name: ",".join(values) for name, values in answer.json()["headers"].items()}
+
+    def send(
+        self, method: str, uri: str, data: bytes | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> requests.Response:
+        """DeleteObjects are signed with their body and its digest, all others without, as Java's client does it."""
+        body = None
+        if method == "POST" and uri.endswith("?delete") and data is not None:
+            body, headers = data.decode(), {"Content-MD5": digest(data)}
+        signed = self.signed(method, uri, headers=headers, body=body)
+        return requests.request(method, uri, data=data, headers=signed, timeout=30)
+
+
+def digest(data: bytes) -> str:
+    """The value of Content-MD5."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

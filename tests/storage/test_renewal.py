@@ -1,0 +1,92 @@
+"""Keys that end, when many threads want them at once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+
+from icekeeper.kernel.clock import now
+from storage.identity.renewal import Renewed
+from storage.io.port import StoreUnavailable
+
+SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Token:
+    number: int
+    expires_at: datetime | None
+
+
+class SlowIssuer:
+    """Asked once it says so (`asked`), it answers when it is told to (`go_on`), from then on at once."""
+
+    def __init__(self, *lives: float | None) -> None:
+        self._lives = list(lives)
+        self.asked, self.go_on = threading.Event(), threading.Event()
+        self.calls = 0
+
+    def __call__(self) -> Token:
+        self.calls += 1
+        self.asked.set()
+        assert self.go_on.wait(SECONDS)
+        life = self._lives.pop(0)
+        if life is None:
+            raise StoreUnavailable(f"attempt {self.calls}")
+        return Token(self.calls, now() + timedelta(seconds=life))
+
+
+def waiting(pool: ThreadPoolExecutor, renewed: Renewed[Token], threads: int) -> list[Future[Token]]:
+    """Threads that have begun to ask; the lock that they wait for cannot be looked into."""
+    begun = threading.Barrier(threads + 1)
+
+    def ask() -> Token:
+        begun.wait(SECONDS)
+        return renewed.current()
+
+    asking = [pool.submit(ask) for _ in range(threads)]
+    begun.wait(SECONDS)
+    threading.Event().wait(0.1)
+    return asking
+
+
+def test_one_asks_and_all_get_it() -> None:
+    issuer = SlowIssuer(3600.0)
+    with ThreadPoolExecutor(8) as pool:
+        asking = waiting(pool, Renewed(issuer), 8)
+        issuer.go_on.set()
+        assert {each.result(SECONDS).number for each in asking} == {1}
+
+
+def test_nobody_waits_for_a_renewal_while_the_old_one_is_good() -> None:
+    issuer = SlowIssuer(2.0, 3600.0)
+    issuer.go_on.set()
+    renewed = Renewed(issuer)
+    assert renewed.current().number == 1
+    issuer.go_on.clear()
+    issuer.asked.clear()
+    threading.Event().wait(1.65)  # 0.8 of its life
+    with ThreadPoolExecutor(1) as pool:
+        renewing = pool.submit(renewed.current)
+        assert issuer.asked.wait(SECONDS)
+        assert renewed.current().number == 1
+        issuer.go_on.set()
+        assert renewing.result(SECONDS).number == 2
+    assert (renewed.current().number, issuer.calls) == (2, 2)
+
+
+def test_who_waited_in_vain_does_not_ask_again() -> None:
+    issuer = SlowIssuer(None, 3600.0)
+    renewed = Renewed(issuer)
+    with ThreadPoolExecutor(8) as pool:
+        asking = waiting(pool, renewed, 8)
+        issuer.go_on.set()
+        for each in asking:
+            with pytest.raises(StoreUnavailable, match="attempt 1"):
+                each.result(SECONDS)
+    assert issuer.calls == 1
+    assert renewed.current().number == 2
