@@ -22,6 +22,7 @@ from tests.wsgi_client import Answer, ApiClient
 
 REGION = "eu-1"
 HOST = "store.example:9000"
+BASE = f"http://{HOST}/my-bucket"
 KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": "an-id", "secret-access-key": "a-secret-canary"}
 
 
@@ -65,6 +66,26 @@ def add_tabular(
 def to_sign(method: str, uri: str, *, region: str = REGION, **more: Any) -> dict[str, Any]:
     """A RemoteSignRequest."""
     return {"region": region, "uri": uri, "method": method, "headers": {}, **more}
+
+
+def by_id(warehouse: Warehouse, tabular_id: object) -> str:
+    return f"/catalog/v1/signer/{warehouse.pk}/tabular-id/{tabular_id}/v1/aws/s3/sign"
+
+
+def by_place(warehouse: Warehouse) -> str:
+    return f"/catalog/v1/{warehouse.pk}/v1/aws/s3/sign"
+
+
+def by_name(warehouse: Warehouse, name: str = "t") -> str:
+    return f"/catalog/v1/{warehouse.pk}/namespaces/ns/tables/{name}/sign"
+
+
+def ask(target: str, method: str, uri: str, **more: Any) -> Answer:
+    return ApiClient(target).post("", to_sign(method, uri, **more))
+
+
+def by_ticket(warehouse: Warehouse, ticket: str) -> str:
+    return f"/catalog/v1/signer/{warehouse.pk}/staged/{ticket}/v1/aws/s3/sign"
 
 
 @dataclass(frozen=True)
