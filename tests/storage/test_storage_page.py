@@ -1,0 +1,74 @@
+"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, and the catalog's own is enough."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.credentials.kinds import read_credential
+from storage.identity.keys import Keys
+from storage.io.stores import open_vended_store
+from storage.profiles.kinds import read_profile
+from storage.profiles.s3 import S3Profile
+from storage.vending.gcs_boundary import access_boundary
+from storage.vending.rights import Rights
+from storage.vending.s3_policy import s3_policy
+from storage.vending.sts import vended_keys
+from tests.parts.minio import Minio
+
+PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
+BLOCKS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)]
+STORAGES = [block for block in BLOCKS if "storage-profile" in block]
+OWN, _TRUST, CLIENTS = (block for block in BLOCKS if "Statement" in block)
+
+
+@pytest.mark.parametrize("storage", STORAGES, ids=lambda storage: storage["storage-credential"]["credential-type"])
+def test_each_profile_and_its_credential_can_be_read(storage: dict[str, Any]) -> None:
+    credential = read_credential(storage["storage-credential"])
+    profile = read_profile(storage["storage-profile"], credential)
+    assert profile.type == storage["storage-profile"]["type"]
+
+
+def test_every_type_and_every_kind_of_credential_has_one_but_the_servers_own() -> None:
+    assert {storage["storage-profile"]["type"] for storage in STORAGES} == {"s3", "stackit", "adls", "onelake", "gcs"}
+    assert {storage["storage-credential"]["credential-type"] for storage in STORAGES} == {
+        "access-key", "cloudflare-r2", "aliyun-oss", "client-credentials", "shared-access-key", "service-account-key",
+    }  # fmt: skip
+
+
+def test_the_policy_of_clients_is_the_one_that_is_sent() -> None:
+    storage = STORAGES[0]
+    profile = read_profile(storage["storage-profile"], read_credential(storage["storage-credential"]))
+    assert isinstance(profile, S3Profile)
+    folder = CLIENTS["Statement"][0]["Resource"].removeprefix("arn:aws:s3:::lake/").removesuffix("/*")
+    assert json.loads(s3_policy(profile, folder, Rights.READ_WRITE)) == CLIENTS
+
+
+def test_the_boundary_of_google_is_the_one_that_is_sent() -> None:
+    [shown] = [block for block in BLOCKS if "availableResource" in block]
+    sent = access_boundary("lake", "warehouse/t1", Rights.READ_WRITE).to_json()
+    assert sent["accessBoundary"]["accessBoundaryRules"] == [shown]
+
+
+@pytest.mark.django_db
+def test_the_catalogs_policy_is_enough_for_the_catalog(minio: Minio, bucket: str) -> None:
+    """As the policy of a session, since it takes another API than S3 to make a user of MinIO."""
+    policy = json.dumps(OWN).replace(":::lake", f":::{bucket}")
+    lent = minio.client("sts").assume_role(RoleSessionName="catalog", DurationSeconds=3600, Policy=policy)[
+        "Credentials"
+    ]
+    keys = Keys(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], lent["Expiration"])
+    profile = read_profile(minio.profile(bucket, "warehouse"), read_credential(minio.credential))
+    store = open_vended_store(profile, vended_keys(keys))
+    places = [f"{profile.location}/t/metadata/{number}" for number in range(3)]
+    for place in places:
+        store.put_new(place, b"content")
+    assert store.get(places[0], limit=7) == b"content"
+    store.delete(places[0])
+    assert not store.is_empty(f"{profile.location}/t", apart_from=lambda _: False)
+    store.delete_below(f"{profile.location}/t", lambda: None)
+    assert minio.keys(bucket) == []
