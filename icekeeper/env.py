@@ -28,7 +28,14 @@ from icekeeper.authentication_settings import (
     check_providers,
 )
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
-from icekeeper.setting_groups import CacheSettings, IdempotencySettings, RoleSettings, ServerSettings, StorageSettings
+from icekeeper.setting_groups import (
+    CacheSettings,
+    IdempotencySettings,
+    MetricsSettings,
+    RoleSettings,
+    ServerSettings,
+    StorageSettings,
+)
 from icekeeper.setting_values import (
     DAY,
     BoundedDuration,
@@ -61,6 +68,7 @@ class Settings(BaseModel):
     )
     listen_port: Annotated[int, Field(ge=1, le=65535)] = Field(8181, description="Port of the main listener")
     bind_ip: str = Field("0.0.0.0", description="Address of the main listener")  # noqa: S104
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Numbers for Prometheus")
     serve_swagger_ui: bool = Field(
         default=True, description="Serve /swagger-ui and the OpenAPI documents under /api-docs"
     )
@@ -344,6 +352,9 @@ OWN_FIELDS = frozenset(
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
+OTHER_NAMES = {"metrics_port": "metrics__port"}
+"""Second names of the peer's, without prefix; the first ones win."""
+
 GUARDS = re.compile(
     r"(OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA__|TRUSTED_ENGINES__"
     r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
@@ -382,7 +393,8 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
         if prefix is None:
             continue
-        path = variable.upper().removeprefix(prefix).lower().split("__")
+        name = variable.upper().removeprefix(prefix).lower()
+        path = OTHER_NAMES.get(name, name).split("__")
         own = prefix == OWN
         if (path[0] in OWN_FIELDS) == own and _place(values, path, text, Settings):
             continue

@@ -1,4 +1,4 @@
-"""Settings that share a prefix of their own: the HTTP server, repeated requests, roles, object stores."""
+"""Settings that share a prefix of their own: the HTTP server, metrics, repeated requests, roles, object stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from icekeeper.endpoint_patterns import EndpointList
-from icekeeper.setting_values import BoundedDuration, Duration, ShortDuration
+from icekeeper.setting_values import BoundedDuration, Duration, OptionalPort, ShortDuration
 
 
 class ServerSettings(BaseModel):
@@ -36,6 +36,16 @@ class ServerSettings(BaseModel):
     )
     read_timeout: Duration = Field(
         20.0, description="A client that sends nothing for so long in mid-request is cut off (408)"
+    )
+
+
+class MetricsSettings(BaseModel):
+    """`LAKEKEEPER__METRICS__*`: numbers for Prometheus."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    port: OptionalPort = Field(
+        9000, description="Port of `/metrics`, at the address of the main listener; `off` or 0, there are none"
     )
 
 

@@ -89,11 +89,17 @@ def _signing_key(value: SecretStr) -> SecretStr:
     return value
 
 
+def _port_or_off(value: object) -> object:
+    return 0 if isinstance(value, str) and value.strip().lower() == "off" else value
+
+
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
 """At most a hundred years: one that a clock can wait for and dates can be counted back by."""
 Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
+OptionalPort = Annotated[int, BeforeValidator(_port_or_off), Field(ge=0, le=65535)]
+"""0 where there is to be none."""
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
 """Of a second to a day."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]

@@ -99,6 +99,13 @@ SERVER_ATTENDANTS = [
     "management.statistics.flusher.start_flushing",
     "tenancy.authn.token_uses.start_recording",
 ]
+# Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.
+SERVER_METERS = [
+    "icekeeper.http.request_meter.request_meter",
+    "storage.vending.meter.credential_cache_meter",
+    "icekeeper.server.pool_meter.pool_meter",
+    "icekeeper.server.process_meter.process_meter",
+]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

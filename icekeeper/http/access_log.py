@@ -14,6 +14,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from icekeeper.http.request_meter import count_answer
 from icekeeper.kernel.error_answers import ErrorAnswer
 
 logger = logging.getLogger("icekeeper.access")
@@ -59,7 +60,8 @@ def without_tokens(text: str) -> str:
 
 
 def write_line(fields: dict[str, Any], *, level: int = logging.INFO) -> None:
-    """Write one line of the access log."""
+    """Write one line of the access log, if lines of this level are written, and count the request in any case."""
+    count_answer(fields["status"], fields["duration_ms"])
     if logger.isEnabledFor(level):
         # Built by hand: Logger.info() would first walk the stack for a source line that nobody prints.
         logger.handle(logger.makeRecord(logger.name, level, "", 0, "request", (), None, extra=fields))

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from time import monotonic, sleep
@@ -27,20 +28,21 @@ logger = logging.getLogger("icekeeper.server")
 
 
 class Companion:
-    """`run` is called in the child with the id of its parent; the process ends when it returns.
+    """`run` is called in the child with the id of its parent; the process ends when it returns. Of the server's sockets
+    it keeps `listens_on` open.
 
     The arbiter reaps every child it finds dead, so this one may be gone before we look: then we know that, and not how
     it ended.
     """
 
-    def __init__(self, name: str, run: Callable[[int], None]) -> None:
-        self.name, self.run = name, run
+    def __init__(self, name: str, run: Callable[[int], None], *, listens_on: socket.socket | None = None) -> None:
+        self.name, self.run, self.listens_on = name, run, listens_on
         self.pid: int | None = None
         self._started = self._next_start = 0.0
         self._pause = FIRST_PAUSE
 
     def tend(self, listeners: Iterable[Any]) -> None:
-        """Start it when it does not run and its pause is over. `listeners` are sockets that it must not keep open."""
+        """Start it when it does not run and its pause is over. `listeners` are the server's sockets."""
         self.reap()
         if self.pid is None and monotonic() >= self._next_start:
             self._start(listeners)
@@ -115,7 +117,8 @@ class Companion:
             if sys.platform == "linux":
                 ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
             for listener in listeners:
-                listener.close()
+                if listener is not self.listens_on:
+                    listener.close()
             if os.getppid() == parent:
                 self.run(parent)
             status = 0

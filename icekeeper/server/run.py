@@ -22,16 +22,24 @@ from icekeeper.env import Settings
 from icekeeper.kernel.node_leases import share_leases
 from icekeeper.server.companion import Companion
 from icekeeper.server.load_board import LoadBoard
+from icekeeper.server.metrics import Metrics
+from icekeeper.server.ports import CannotListen, listen, listening_on
 from icekeeper.server.worker import RequestWorker
 from icekeeper.setting_groups import ServerSettings
 
 BACKLOG = 2048
+METRICS_BACKLOG = 32
 MOST_FIELDS = 100
 LARGEST_FIELD = 32_768
 """Bytes of one header field; tokens with many groups are long."""
 
 WORKER_TIMEOUT = 60
 """Seconds without a sign of life from a worker's event loop (which never runs requests) until it is replaced."""
+
+WhenBound = Callable[[int | None], None]
+"""Takes the port of the metrics, None when there are none."""
+
+logger = logging.getLogger("icekeeper.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
 class GracefulArbiter(Arbiter):  # type: ignore[misc]
     """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else.
 
-    Beside its workers it tends to the companion of the server, if there is one.
+    Beside its workers it tends to the companions of the server.
     """
 
     def start(self) -> None:
@@ -78,38 +86,41 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 
     def manage_workers(self) -> None:
         super().manage_workers()
-        if self.app.companion is not None:
-            self.app.companion.tend(self.LISTENERS)
+        for companion in self.app.companions:
+            companion.tend([*self.LISTENERS, *self.app.other_sockets])
 
     def reap_workers(self) -> None:
-        if self.app.companion is not None and self.LISTENERS:  # they are closed first when the server stops
-            self.app.companion.reap()
+        if self.LISTENERS:  # they are closed first when the server stops
+            for companion in self.app.companions:
+                companion.reap()
         super().reap_workers()
 
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
         until = monotonic() + self.cfg.graceful_timeout
-        if self.app.companion is not None:
-            self.app.companion.ask_to_stop()
+        for companion in self.app.companions:
+            companion.ask_to_stop()
+        for other in self.app.other_sockets:
+            other.close()
         super().stop(graceful)
-        if self.app.companion is not None:
-            self.app.companion.wait(until)
+        for companion in self.app.companions:
+            companion.wait(until)
 
 
 class Server(BaseApplication):  # type: ignore[misc]
-    """gunicorn's settings from ours. Raises OSError from the constructor when the port cannot be bound.
+    """gunicorn's settings from ours. Raises `CannotListen` from the constructor when a port cannot be bound.
 
-    `companion` is a process that lives as long as the server; `attendants` are names of functions that each process
+    `companions` are processes that live as long as the server; `attendants` are names of functions that each process
     calls when it begins to serve; what they return is called at its end.
     """
 
     def __init__(
         self,
         conf: Settings,
-        when_bound: Callable[[], None],
-        companion: Companion | None = None,
+        when_bound: WhenBound,
+        companions: Sequence[Companion] = (),
         attendants: Sequence[str] = (),
     ) -> None:
-        self.conf, self.when_bound, self.companion, self.attendants = conf, when_bound, companion, attendants
+        self.conf, self.when_bound, self.attendants = conf, when_bound, attendants
         server = conf.server
         self.limits = Limits(
             queue_timeout=server.queue_timeout,
@@ -123,7 +134,13 @@ class Server(BaseApplication):  # type: ignore[misc]
         super().__init__()
         address = (conf.bind_ip, conf.listen_port)
         kind = TCP6Socket if ":" in conf.bind_ip else TCPSocket
-        self.listener = kind(address, self.cfg, logging.getLogger("gunicorn.error"))
+        with listening_on(*address, setting="LAKEKEEPER__LISTEN_PORT"):
+            self.listener = kind(address, self.cfg, logging.getLogger("gunicorn.error"))
+        self.metrics = _metrics(conf)
+        self.companions, self.other_sockets = list(companions), []
+        if self.metrics is not None:
+            self.companions.append(self.metrics.companion)
+            self.other_sockets.append(self.metrics.listening)
 
     def load_config(self) -> None:
         for name, value in _gunicorn_settings(self.conf.server).items():
@@ -137,7 +154,8 @@ class Server(BaseApplication):  # type: ignore[misc]
         connections.close_all()
 
     def run(self) -> None:
-        self.cfg.set("when_ready", lambda _arbiter: self.when_bound())
+        metrics_port = None if self.metrics is None else self.metrics.port
+        self.cfg.set("when_ready", lambda _arbiter: self.when_bound(metrics_port))
         GracefulArbiter(self).run()
 
 
@@ -157,7 +175,7 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         # pools belong to the process that made them.
         "preload_app": True,
         "pre_fork": _before_fork,
-        "child_exit": lambda arbiter, worker: arbiter.app.board.release(worker.slot),
+        "child_exit": _after_death,
         "post_worker_init": _start_attendants,
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
@@ -177,13 +195,29 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
 
 
 def _before_fork(arbiter: Any, worker: Any) -> None:
-    worker.slot = arbiter.app.board.claim()
+    app = arbiter.app
+    worker.slot = app.board.claim()
+    if app.metrics is not None:
+        worker.metrics_place = app.metrics.board.claim()
+        if worker.metrics_place is None:  # somebody has asked the running server for more (SIGTTIN)
+            logger.warning("there are more server processes than were set: the metrics lack what one of them counts")
     gc.freeze()  # what lives now is shared; the collector would write to it in every worker
+
+
+def _after_death(arbiter: Any, worker: Any) -> None:
+    arbiter.app.board.release(worker.slot)
+    if worker.metrics_place is not None:
+        arbiter.app.metrics.board.release(worker.metrics_place)
 
 
 def _start_attendants(worker: Any) -> None:
     """After the fork: a thread lives in the process that started it only."""
-    worker.attendants = [import_string(path)() for path in worker.app.attendants]
+    app = worker.app
+    for other in app.other_sockets:
+        other.close()  # its process has it
+    worker.attendants = [import_string(path)() for path in app.attendants]
+    if worker.metrics_place is not None:
+        worker.attendants.append(app.metrics.start_writing(worker.metrics_place))
 
 
 def _end_process(_arbiter: Any, worker: Any) -> None:
@@ -192,13 +226,29 @@ def _end_process(_arbiter: Any, worker: Any) -> None:
     _close_databases()
 
 
-def run_server(conf: Settings, when_bound: Callable[[], None], companion: Companion | None = None) -> None:
+def _metrics(conf: Settings) -> Metrics | None:
+    """None where they are turned off, or where nobody chose their port and somebody else has the usual one."""
+    if not conf.metrics.port:
+        return None
+    try:
+        listening = listen(
+            conf.bind_ip, conf.metrics.port, setting="LAKEKEEPER__METRICS__PORT", backlog=METRICS_BACKLOG
+        )
+    except CannotListen as refusal:
+        if "port" in conf.metrics.model_fields_set:
+            raise
+        logger.warning("there are no metrics: %s, or set it to off", refusal)
+        return None
+    return Metrics(listening, [import_string(path)() for path in settings.SERVER_METERS], workers=conf.server.workers)
+
+
+def run_server(conf: Settings, when_bound: WhenBound, companions: Sequence[Companion] = ()) -> None:
     """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
 
-    `when_bound` is called once when connections can be made; `companion` lives as long as the server does. Raises
-    OSError when the port cannot be bound.
+    `when_bound` is called once when connections can be made; `companions` live as long as the server does. Raises
+    `CannotListen` when a port cannot be bound.
     """
-    server = Server(conf, when_bound, companion, settings.SERVER_ATTENDANTS)
+    server = Server(conf, when_bound, companions, settings.SERVER_ATTENDANTS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()
@@ -212,7 +262,7 @@ def _allow_open_files(connections_wanted: int) -> None:
         granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
         if granted < wanted:
-            logging.getLogger("icekeeper.server").warning(
+            logger.warning(
                 "only %d files may be open (ulimit -n), %d connections need %d", granted, connections_wanted, wanted
             )
 

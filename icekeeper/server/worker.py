@@ -63,6 +63,9 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     slot: int
     """This worker's place on the load board, given by the arbiter before the fork."""
 
+    metrics_place: int | None = None
+    """That on the board of metrics; None where there are none."""
+
     attendants: Sequence[Callable[[], None]] = ()
     """What ends the threads that live beside the requests, once they were started (icekeeper.server.run)."""
 

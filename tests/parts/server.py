@@ -52,6 +52,7 @@ class CatalogServer:
             "ICEKEEPER__SERVER__WORKERS": str(workers),
             "ICEKEEPER__SERVER__THREADS": str(threads),
             "LAKEKEEPER__BIND_IP": "127.0.0.1",
+            "LAKEKEEPER__METRICS__PORT": "off",
         }
         if database_url is not None:
             self._settings["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = database_url

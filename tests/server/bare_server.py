@@ -35,6 +35,7 @@ class BareServer:
             "ICEKEEPER__SERVER__WORKERS": "1",
             "ICEKEEPER__SERVER__THREADS": "4",
             "LAKEKEEPER__BIND_IP": "127.0.0.1",
+            "LAKEKEEPER__METRICS__PORT": "off",
             "LAKEKEEPER__LISTEN_PORT": str(self.port),
             **settings,
         }

@@ -12,4 +12,4 @@ from django.conf import settings  # noqa: E402 - after the set-up
 
 from icekeeper.server.run import run_server  # noqa: E402
 
-run_server(settings.ICEKEEPER, lambda: print("bound", flush=True))
+run_server(settings.ICEKEEPER, lambda _metrics: print("bound", flush=True))

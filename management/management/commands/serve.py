@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +11,7 @@ from django.utils.module_loading import import_string
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
@@ -23,8 +22,9 @@ logger = logging.getLogger("icekeeper.server")
 class Command(BaseCommand):
     help = (
         "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
-        "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT; processes, threads and limits: "
-        "ICEKEEPER__SERVER__*. Refuses to start on a database that cannot be reached or is not migrated to exactly "
+        "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT, and LAKEKEEPER__METRICS__PORT for "
+        "/metrics; processes, threads and limits: ICEKEEPER__SERVER__*. "
+        "Refuses to start on a database that cannot be reached or is not migrated to exactly "
         "this version (manage.py migrate), without accepted terms of use, without the identity providers it needs, and "
         "when it cannot read the credentials of warehouses. "
         "Log lines are JSON on stderr, one a request. On SQLite it also runs and supervises a worker (manage.py worker "
@@ -62,13 +62,9 @@ class Command(BaseCommand):
             logger.warning("maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: nothing changes, no worker")
             has_worker = False
         try:
-            run_server(conf, self._announce, Companion("the worker", _work) if has_worker else None)
-        except OSError as error:
-            reason = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
-            raise CommandError(
-                f"cannot listen on {conf.bind_ip}:{conf.listen_port}: {reason}. "
-                "Free it, or choose another with LAKEKEEPER__LISTEN_PORT and LAKEKEEPER__BIND_IP"
-            ) from error
+            run_server(conf, self._announce, [Companion("the worker", _work)] if has_worker else [])
+        except CannotListen as refusal:
+            raise CommandError(str(refusal)) from refusal
 
     def _connect_providers(self) -> None:
         if not authenticators():
@@ -80,7 +76,7 @@ class Command(BaseCommand):
             raise CommandError(f"nobody could be let in: {refusal}") from refusal
         logger.info("authentication is on: %s", ", ".join(each.name for each in authenticators()))
 
-    def _announce(self) -> None:
+    def _announce(self, metrics_port: int | None) -> None:
         conf = settings.ICEKEEPER
         base = (
             str(conf.base_uri).rstrip("/") if conf.base_uri else f"http://{_reachable(conf.bind_ip)}:{conf.listen_port}"
@@ -91,6 +87,11 @@ class Command(BaseCommand):
             f"  management API        {base}/management",
             *([f"  Swagger UI            {base}/swagger-ui"] if conf.serve_swagger_ui else []),
             f"  health                {base}/health",
+            *(
+                [f"  metrics               http://{_reachable(conf.bind_ip)}:{metrics_port}/metrics"]
+                if metrics_port
+                else []
+            ),
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
