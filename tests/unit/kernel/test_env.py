@@ -65,6 +65,30 @@ def test_the_newer_prefix_wins_over_the_old_one() -> None:
     assert read_settings(dict(reversed(both.items())))[0].listen_port == 1111
 
 
+@pytest.mark.parametrize(
+    ("variables", "port"),
+    [
+        ({}, 9000),
+        ({"LAKEKEEPER__METRICS__PORT": "9100"}, 9100),
+        ({"LAKEKEEPER__METRICS_PORT": "9200"}, 9200),
+        ({"LAKEKEEPER__METRICS_PORT": "9200", "LAKEKEEPER__METRICS__PORT": "9100"}, 9100),
+        ({"LAKEKEEPER__METRICS__PORT": "off"}, 0),
+        ({"LAKEKEEPER__METRICS__PORT": " Off "}, 0),
+        ({"LAKEKEEPER__METRICS__PORT": "0"}, 0),
+    ],
+)
+def test_the_port_of_metrics(variables: dict[str, str], port: int) -> None:
+    settings, unread = read_settings(variables)
+    assert (settings.metrics.port, unread) == (port, [])
+    assert ("port" in settings.metrics.model_fields_set) == bool(variables), "the usual one may be missing, no other"
+
+
+@pytest.mark.parametrize("text", ["65536", "-1", "on", "none", "", "9000.5"])
+def test_what_is_no_port_of_metrics(text: str) -> None:
+    with pytest.raises(SettingsError, match="LAKEKEEPER__METRICS__PORT got"):
+        read_settings({"LAKEKEEPER__METRICS__PORT": text})
+
+
 def test_every_wrong_value_is_named_at_once() -> None:
     with pytest.raises(SettingsError) as refusal:
         read_settings({"LAKEKEEPER__LISTEN_PORT": "x", "ICEKEEPER__SERVER__THREADS": "0", "LAKEKEEPER__BASE_URI": "::"})

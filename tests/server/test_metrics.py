@@ -1,0 +1,310 @@
+"""`/metrics` of a real server: sums over its processes, which outlive them, and callers who mean no good."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from icekeeper.server.metrics_listener import LONGEST_HEAD, MOST_CLIENTS, PATIENCE
+from tests.parts import process
+from tests.server.bare_server import ROOT, BareServer
+from tests.server.raw_client import RawAnswer, RawClient
+
+ANSWERED = 'icekeeper_http_requests_total{status="2xx"}'
+
+
+class MeasuredServer(BareServer):
+    """Two workers, and metrics."""
+
+    def __init__(self, home: Path) -> None:
+        self.metrics_port = process.free_port()
+        super().__init__(home, ICEKEEPER__SERVER__WORKERS="2", LAKEKEEPER__METRICS__PORT=str(self.metrics_port))
+
+    def scrape(self) -> RawAnswer:
+        with RawClient(self.metrics_port, timeout=30) as client:
+            return client.get("/metrics")
+
+    def numbers(self) -> dict[str, float]:
+        lines = self.scrape().body.decode().splitlines()
+        return {name: float(number) for name, number in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+    def workers(self) -> list[psutil.Process]:
+        """Those that take requests: they, unlike the process of the metrics, listen on the main port."""
+        assert self.process is not None
+        return [child for child in psutil.Process(self.process.pid).children() if _listens_on(child, self.port)]
+
+    def listener(self) -> psutil.Process:
+        assert self.process is not None
+        children = psutil.Process(self.process.pid).children()
+        [found] = [child for child in children if _listens_on(child, self.metrics_port)]
+        return found
+
+
+def _listens_on(child: psutil.Process, port: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return port in {each.laddr.port for each in child.net_connections("tcp") if each.status == "LISTEN"}
+    return False
+
+
+def _wait_until(comes: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 30
+    while not comes():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Iterator[MeasuredServer]:
+    with MeasuredServer(tmp_path / "home") as server:
+        assert isinstance(server, MeasuredServer)
+        _wait_until(lambda: len(server.workers()) == 2)
+        yield server
+
+
+def _call_both_workers(server: MeasuredServer, calls: int) -> set[int]:
+    """`calls` requests on each of four connections, which two processes hold; their ids."""
+    with server.clients(4) as clients:
+        return {client.get("/catalog/v1/echo").json["process"] for client in clients for _ in range(calls)}
+
+
+def test_a_scrape_has_the_sum_over_all_processes(measured: MeasuredServer) -> None:
+    before = measured.numbers()
+    assert before["icekeeper_workers"] == 2
+    assert len(_call_both_workers(measured, 10)) == 2
+    with measured.client() as client:
+        assert client.get("/catalog/v1/no-such").status == 404
+    with measured.client() as client:
+        assert client.send(b"nonsense\r\n\r\n").answer().status == 400, "no view sees this one"
+    _wait_until(lambda: measured.numbers()[ANSWERED] >= 41)  # one more was the test whether the server is there
+    after = measured.numbers()
+    assert after[ANSWERED] == 41
+    assert after['icekeeper_http_requests_total{status="4xx"}'] == 2
+    assert after['icekeeper_http_requests_total{status="5xx"}'] == 0
+    assert 0 < after['icekeeper_http_request_seconds_total{status="2xx"}'] < 60
+    assert after["process_resident_memory_bytes"] > 20_000_000
+    assert after["process_open_fds"] > 10
+    assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
+    assert abs(after["process_start_time_seconds"] - time.time()) < 300
+
+
+def test_the_answer_is_of_the_text_format(measured: MeasuredServer) -> None:
+    answer = measured.scrape()
+    assert (answer.status, answer.closes) == (200, True)
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    sample = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? [0-9.e+-]+')
+    text = answer.body.decode()
+    assert text.endswith("\n")
+    family, seen = "", set()
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in seen
+            seen.add(family)
+        elif line.startswith("# TYPE "):
+            assert line.split(" ")[2:] in ([family, "counter"], [family, "gauge"])
+        else:
+            found = sample.fullmatch(line)
+            assert found is not None, line
+            assert found[1] == family
+
+
+def test_what_dead_processes_counted_stays(measured: MeasuredServer) -> None:
+    _call_both_workers(measured, 5)
+    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+    former = measured.workers()
+    lowest = 21.0
+    for victim in former:
+        victim.kill()
+
+    def both_are_replaced() -> bool:
+        nonlocal lowest
+        seen = measured.numbers()
+        lowest = min(lowest, seen[ANSWERED])
+        now = measured.workers()
+        return len(now) == 2 and not {each.pid for each in now} & {each.pid for each in former}
+
+    _wait_until(both_are_replaced)
+    _wait_until(lambda: measured.numbers()["icekeeper_workers"] == 2)
+    assert lowest == 21
+    assert len(_call_both_workers(measured, 5)) == 2
+    _wait_until(lambda: measured.numbers()[ANSWERED] == 41)
+
+
+def test_a_worker_that_ends_by_itself_writes_its_last_numbers(measured: MeasuredServer) -> None:
+    _call_both_workers(measured, 5)
+    for each in measured.workers():
+        each.send_signal(signal.SIGTERM)
+    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+
+
+def test_the_listener_is_started_again_and_knows_everything(measured: MeasuredServer) -> None:
+    _call_both_workers(measured, 5)
+    _wait_until(lambda: measured.numbers()[ANSWERED] == 21)
+    measured.listener().kill()
+
+    def answers() -> bool:
+        with suppress(OSError, EOFError):
+            return measured.numbers()[ANSWERED] == 21
+        return False
+
+    time.sleep(0.2)
+    _wait_until(answers)
+    assert any("the metrics listener died" in line["message"] for line in measured.lines("icekeeper.server"))
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /metrics?name[]=up HTTP/1.1\r\nHost: x\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.0\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /metrics/ HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /%6Detrics HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /catalog/v1/config HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", 405),
+        (b"GET /metrics\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"GET /" + b"x" * 2 * LONGEST_HEAD + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 50_000, 431),
+    ],
+)
+def test_requests_of_all_kinds(measured_once: MeasuredServer, head: bytes, status: int) -> None:
+    with RawClient(measured_once.metrics_port, timeout=30) as client:
+        answer = client.send(head).answer()
+        assert (answer.status, answer.closes) == (status, True)
+        assert bool(answer.body) == (status == 200)
+        assert client.is_closed()
+
+
+def test_head_has_no_body(measured_once: MeasuredServer) -> None:
+    with RawClient(measured_once.metrics_port, timeout=30) as client:
+        answer = client.get("/metrics", method="HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+    assert int(answer.headers["Content-Length"]) > 500
+
+
+def test_slow_callers_hold_up_nobody_and_are_cut_off(measured_once: MeasuredServer) -> None:
+    began = time.monotonic()
+    with ExitStack() as stack:
+        slow = [stack.enter_context(RawClient(measured_once.metrics_port, timeout=30)) for _ in range(MOST_CLIENTS - 1)]
+        for client in slow:
+            client.send(b"GET /metrics HTTP/1.1\r\n")
+        assert measured_once.scrape().status == 200
+        assert time.monotonic() - began < PATIENCE, "it did not wait for them"
+        with measured_once.client() as client:
+            assert client.get("/catalog/v1/echo").status == 200
+        slow[0].trickle(b"x" * 1000, pause=0.05)
+        assert all(client.is_closed() for client in slow)
+        assert time.monotonic() - began < PATIENCE + 20
+    assert measured_once.scrape().status == 200
+
+
+def test_too_many_callers_at_once_are_turned_away(measured_once: MeasuredServer) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_CLIENTS):
+            stack.enter_context(RawClient(measured_once.metrics_port, timeout=30))
+        with pytest.raises((EOFError, OSError)):
+            measured_once.scrape()
+        with measured_once.client() as client:
+            assert client.get("/catalog/v1/echo").status == 200
+    _wait_until(lambda: measured_once.scrape().status == 200)
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredServer]:
+    with MeasuredServer(tmp_path_factory.mktemp("metrics") / "home") as server:
+        assert isinstance(server, MeasuredServer)
+        yield server
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_the_server(measured: MeasuredServer, number: signal.Signals) -> None:
+    assert measured.process is not None
+    everyone = [*measured.workers(), measured.listener()]
+    os.killpg(measured.process.pid, number)  # as Ctrl-C
+    assert measured.wait() == 0
+    assert not [each for each in everyone if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert not [line for line in measured.lines("icekeeper.server") if "started again" in line["message"]]
+
+
+def test_it_ends_when_the_server_is_killed(measured: MeasuredServer) -> None:
+    assert measured.process is not None
+    everyone = [*measured.workers(), measured.listener()]
+    measured.process.kill()
+    measured.wait()
+    gone, left = psutil.wait_procs(everyone, timeout=30)
+    assert (len(gone), left) == (3, [])
+
+
+def test_off(tmp_path: Path) -> None:
+    with BareServer(tmp_path / "home", LAKEKEEPER__METRICS__PORT="off") as server:
+        assert server.process is not None
+        arbiter = psutil.Process(server.process.pid)
+        assert {each.laddr.port for each in arbiter.net_connections("tcp")} == {server.port}
+        time.sleep(1.5)  # a companion would have been started by now
+        assert len(arbiter.children()) == 1
+
+
+def test_a_chosen_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        port = squatter.getsockname()[1]
+        bare = BareServer(tmp_path / "home", LAKEKEEPER__METRICS_PORT=str(port))
+        del bare.environment["LAKEKEEPER__METRICS__PORT"]
+        bare.environment["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
+        _manage(bare, "migrate", "--verbosity", "0")
+        done = _manage(bare, "serve", "--without-worker")
+    assert done.returncode == 1
+    assert (
+        f"CommandError: cannot listen on 127.0.0.1:{port}: it is in use. "
+        "Free it, or choose another with LAKEKEEPER__METRICS__PORT and LAKEKEEPER__BIND_IP\n"
+    ) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Icekeeper serves" not in done.stdout
+
+
+def test_the_usual_port_that_is_taken_is_done_without(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # somebody has it already
+            stack.enter_context(socket.create_server(("127.0.0.1", 9000)))
+        bare = BareServer(tmp_path / "home")
+        del bare.environment["LAKEKEEPER__METRICS__PORT"]
+        with bare, bare.client() as client:
+            assert client.get("/catalog/v1/echo").status == 200
+            [warning] = [line for line in bare.lines("icekeeper.server") if line["level"] == "WARNING"]
+    assert warning["message"] == (
+        "there are no metrics: cannot listen on 127.0.0.1:9000: it is in use. "
+        "Free it, or choose another with LAKEKEEPER__METRICS__PORT and LAKEKEEPER__BIND_IP, or set it to off"
+    )
+
+
+def test_the_start_says_where_they_are(tmp_path: Path) -> None:
+    port = process.free_port()
+    bare = BareServer(tmp_path / "home", LAKEKEEPER__METRICS__PORT=str(port))
+    bare.environment["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
+    _manage(bare, "migrate", "--verbosity", "0")
+    command = [sys.executable, "manage.py", "serve", "--without-worker"]
+    running = process.start(command, log=bare.log, env=bare.environment, cwd=ROOT)
+    try:
+        process.wait_until_ready(lambda: "Icekeeper serves" in bare.log.read_text(), running, log=bare.log, seconds=60)
+        assert f"  metrics               http://127.0.0.1:{port}/metrics\n" in bare.log.read_text()
+    finally:
+        process.stop(running, gently=signal.SIGTERM)
+
+
+def _manage(server: BareServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=server.environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip

@@ -1,0 +1,86 @@
+"""`/metrics` of the whole product with a warehouse on a real object store: what its caches and pools tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.catalog_fixtures import SCHEMA
+from tests.parts import process
+from tests.parts.minio import Minio
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+
+CACHES = ("lakekeeper_cache_size", "lakekeeper_cache_hits_total", "lakekeeper_cache_misses_total")
+POOL = "lakekeeper_catalog_pg_pool"
+
+
+class MeasuredCatalog(CatalogServer):
+    def __init__(self, home: Path, database_url: str | None) -> None:
+        self.metrics_port = process.free_port()
+        settings = {"LAKEKEEPER__METRICS__PORT": str(self.metrics_port), "LAKEKEEPER__PG_ENCRYPTION_KEY": "k" * 40}
+        super().__init__(home, database_url=database_url, workers=2, threads=4, settings=settings)
+
+    def page(self) -> str:
+        time.sleep(1.5)  # processes write every second
+        return requests.get(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30).text
+
+    def numbers(self) -> dict[str, float]:
+        lines = self.page().splitlines()
+        return {name: float(number) for name, number in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[MeasuredCatalog]:
+    postgres = run_environment.postgres
+    url = None if postgres is None else postgres.create_database("metrics")
+    with MeasuredCatalog(tmp_path_factory.mktemp("metrics").resolve() / "home", url) as catalog:
+        assert isinstance(catalog, MeasuredCatalog)
+        yield catalog
+
+
+def _credential(session: requests.Session, at: str) -> str:
+    asked = {"X-Iceberg-Access-Delegation": "vended-credentials"}
+    answer = session.get(f"{at}/ns/tables/secret_plans", headers=asked, timeout=30)
+    assert answer.status_code == 200
+    key: str = answer.json()["config"]["s3.access-key-id"]
+    return key
+
+
+def test_lent_credentials_are_counted_by_cloud(catalog: MeasuredCatalog, minio: Minio, bucket: str) -> None:
+    storage = {"storage-profile": minio.profile(bucket, "wh"), "storage-credential": minio.credential}
+    prefix = catalog.create_warehouse_on("tenant_of_mine", storage)
+    at = f"{catalog.uri}/v1/{prefix}/namespaces"
+    assert requests.post(at, json={"namespace": ["ns"]}, timeout=30).status_code == 200
+    new = {"name": "secret_plans", "schema": SCHEMA}
+    assert requests.post(f"{at}/ns/tables", json=new, timeout=60).status_code == 200
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(requests.Session()) for _ in range(4)]  # connections that two processes hold
+        keys = {_credential(session, at) for _ in range(2) for session in sessions}
+    assert len(keys) == 2, "each process has a memory of its own"
+    page = catalog.page()  # who creates a table is lent a credential, too
+    for cloud, expected in {"s3": (2, 7, 2), "azure": (0, 0, 0), "gcs": (0, 0, 0)}.items():
+        for name, number in zip(CACHES, expected, strict=True):
+            assert f'{name}{{cache_type="stc",cloud="{cloud}"}} {number}\n' in page
+    for secret in ("tenant_of_mine", "secret_plans", prefix, bucket, *keys, *minio.credential.values()):
+        assert secret not in page.replace('cloud="s3"', "")
+
+
+def test_pools_of_postgresql(catalog: MeasuredCatalog, run_environment: RunEnvironment) -> None:
+    assert requests.get(f"{catalog.base_url}/management/v1/info", timeout=30).status_code == 200
+    told = {name: number for name, number in catalog.numbers().items() if name.startswith(POOL)}
+    if run_environment.postgres is None:
+        assert told == {}
+        return
+    assert told[f'{POOL}_max_connections{{pool="write"}}'] == 2 * 5
+    assert told[f'{POOL}_max_connections{{pool="read"}}'] == 2 * 10
+    assert told[f'{POOL}_acquire_timeouts_total{{pool="read"}}'] == 0
+    connected = told[f'{POOL}_connections{{pool="read",state="idle"}}']
+    connected += told[f'{POOL}_connections{{pool="read",state="active"}}']
+    assert 1 <= connected <= 20
+    assert len(told) == 8
