@@ -1,4 +1,4 @@
-"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, and the catalog's own is enough."""
+"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, the catalog's own is enough."""
 
 from __future__ import annotations
 
