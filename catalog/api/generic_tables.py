@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from rest_framework.request import Request
 
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import generic_tables as operations
 from catalog.api.render import load_generic_table_response
-from catalog.api.storage_access import asked_by, way_to
+from catalog.api.storage_access import asked_by, way_to, way_to_written
 from catalog.models import Tabular
-from catalog.selectors.generic_tables import LoadedGenericTable, list_generic_tables_for, load_generic_table_for
-from catalog.selectors.storage_access import Access, access_for, access_of_maker
-from catalog.selectors.tabular_files import TabularFiles, files_of
+from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
+from catalog.selectors.storage_access import access_for, access_of_maker
+from catalog.selectors.tabular_files import files_of
 from catalog.services.generic_tables import create_generic_table
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
@@ -53,7 +53,8 @@ class GenericTablesView(IcebergView):
         )
         files = created.files or files_of(warehouse_id=self.warehouse_id, tabular_id=created.id)
         access = access_of_maker(files, asked_by(request))
-        return _answer(request, created, files, access)
+        way = way_to_written(request, files, access, tabular_id=created.id, refreshed_as=None)
+        return load_generic_table_response(created, way)
 
 
 class GenericTableView(IcebergView):
@@ -64,7 +65,8 @@ class GenericTableView(IcebergView):
         access = access_for(
             actor=self.actor, kind=GENERIC_TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request)
         )
-        return _answer(request, loaded, files, access)
+        way = way_to(request, files, access, tabular_id=loaded.id, refreshed_as=None)
+        return load_generic_table_response(loaded, way)
 
     @operations.drop_generic_table
     def delete(self, request: Request, **_: Any) -> HttpResponse:
@@ -81,10 +83,3 @@ class RenameGenericTableView(IcebergView):
     @operations.rename_generic_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
         return self.renaming(request, GENERIC_TABLE)
-
-
-def _answer(
-    request: HttpRequest, table: LoadedGenericTable, files: TabularFiles, access: Access | None
-) -> HttpResponse:
-    way = way_to(request, files, access, tabular_id=table.id, refreshed_as=None)
-    return load_generic_table_response(table, way)

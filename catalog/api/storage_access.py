@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -17,9 +18,12 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.services.staging_tickets import StagingTicket
 from icekeeper.kernel.base_url import base_url
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
 from storage.vending.client_config import Signer, client_config, credential_config
 from storage.vending.delegation import Asked, asked_in
 from storage.vending.vended import Vended
+
+logger = logging.getLogger("icekeeper.storage")
 
 LONGEST_UNASKED: Final = timedelta(hours=1)
 """A client that has a credential comes back for another one after this at the latest."""
@@ -80,6 +84,24 @@ def way_to(
         for place, each in vended
     ]
     return Way(config, credentials, _holds_until([each for _, each in vended]))
+
+
+def way_to_written(
+    request: HttpRequest,
+    files: TabularFiles,
+    access: Access | None,
+    *,
+    tabular_id: UUID,
+    refreshed_as: Identifier | None,
+) -> Way:
+    """As `way_to`, in the answer to a write that is done: what cannot be lent now is left out, and told by a load."""
+    try:
+        return way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
+    except CatalogError as error:
+        logger.warning("nothing is lent for what was written: %s", error.message, extra={"tabular": str(tabular_id)})
+    if access is not None:
+        access = replace(access, delegation=replace(access.delegation, vended=False))
+    return way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
 
 
 def _catalog(request: HttpRequest) -> str:

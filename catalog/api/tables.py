@@ -9,7 +9,7 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import flag, listed, require_shallow_references
 from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
-from catalog.api.storage_access import asked_by, way_to
+from catalog.api.storage_access import asked_by, way_to, way_to_written
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
@@ -182,7 +182,7 @@ def _made(
     files = table.files or files_of(warehouse_id=warehouse_id, tabular_id=table.id)
     access = access_of_maker(files, asked_by(request))
     etag = etag_of(table.metadata_location, storage=files.storage, access=access)
-    way = way_to(request, files, access, tabular_id=table.id, refreshed_as=identifier)
+    way = way_to_written(request, files, access, tabular_id=table.id, refreshed_as=identifier)
     return load_table_result(table, way, etag=etag)
 
 

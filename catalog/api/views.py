@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -8,7 +9,7 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import listed, require_shallow_references
 from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
-from catalog.api.storage_access import asked_by, way_to
+from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
 from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for
 from catalog.selectors.tabular_files import files_of
@@ -22,10 +23,16 @@ VIEW = Tabular.Kind.VIEW
 class _OneView(IcebergView):
     """Answers with one view."""
 
-    def answer(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+    def found(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+        return self._answer(request, view, way_to)
+
+    def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+        return self._answer(request, view, way_to_written)
+
+    def _answer(self, request: HttpRequest, view: Loaded, way: Callable[..., Way]) -> HttpResponse:
         files = view.files or files_of(warehouse_id=self.warehouse_id, tabular_id=view.id)
         access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=files, asked=asked_by(request))
-        return load_view_result(view, way_to(request, files, access, tabular_id=view.id, refreshed_as=None))
+        return load_view_result(view, way(request, files, access, tabular_id=view.id, refreshed_as=None))
 
 
 class ViewsView(_OneView):
@@ -50,7 +57,7 @@ class ViewsView(_OneView):
                 once=once,
             ),
         )
-        return self.answer(request, created)
+        return self.written(request, created)
 
 
 class ViewView(_OneView):
@@ -62,7 +69,7 @@ class ViewView(_OneView):
         loaded = load_tabular_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )
-        return self.answer(request, loaded)
+        return self.found(request, loaded)
 
     @operations.view_exists
     def head(self, request: HttpRequest, **_: Any) -> HttpResponse:
@@ -83,7 +90,7 @@ class ViewView(_OneView):
                 once=once,
             ),
         )
-        return self.answer(request, replaced)
+        return self.written(request, replaced)
 
     @operations.drop_view
     def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
@@ -106,7 +113,7 @@ class RegisterViewView(_OneView):
                 once=once,
             ),
         )
-        return self.answer(request, registered)
+        return self.written(request, registered)
 
 
 class RenameViewView(IcebergView):
