@@ -34,13 +34,13 @@ _SIGN = "v1/aws/s3/sign"
 urlpatterns = [
     # The hottest first: patterns are tried in this order.
     path(f"{_NAMESPACE}/tables/<segment:table>", TableView.as_view(), name="table"),
+    path(f"{_SIGNER}/tabular-id/<segment:tabular_id>/{_SIGN}", SignForTabularView.as_view(), name="sign-for-tabular"),
     path(f"{_NAMESPACE}/tables", TablesView.as_view(), name="tables"),
     path(f"{_NAMESPACE}", NamespaceView.as_view(), name="namespace"),
     path("v1/<segment:prefix>/namespaces", NamespacesView.as_view(), name="namespaces"),
     path("v1/config", ConfigView.as_view(), name="config"),
     path(f"{_NAMESPACE}/tables/<segment:table>/metrics", TableMetricsView.as_view(), name="table-metrics"),
     path(f"{_NAMESPACE}/tables/<segment:table>/credentials", TableCredentialsView.as_view(), name="table-credentials"),
-    path(f"{_SIGNER}/tabular-id/<segment:tabular_id>/{_SIGN}", SignForTabularView.as_view(), name="sign-for-tabular"),
     path(f"{_SIGNER}/staged/<segment:ticket>/{_SIGN}", SignForStagedView.as_view(), name="sign-for-staged"),
     path(f"{_NAMESPACE}/tables/<segment:table>/sign", SignForTableView.as_view(), name="sign-for-table"),
     path(f"v1/<segment:prefix>/{_SIGN}", SignInWarehouseView.as_view(), name="sign-in-warehouse"),
