@@ -22,7 +22,15 @@ CHUNKED_PAYLOAD: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 OURS: Final = frozenset({"authorization", "x-amz-date", PAYLOAD_HASH, "x-amz-security-token"})
 """What a signature consists of: none of it is taken from the client."""
 
-_ALLOWED: Final = frozenset(
+_OF_HTTP: Final = frozenset(
+    {
+        "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-disposition",
+        "content-encoding", "content-language", "content-length", "content-md5", "content-type", "date", "expires",
+        "host", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "origin", "pragma",
+        "referer", "baggage", "traceparent", "tracestate",
+    }
+)  # fmt: skip
+_OF_S3: Final = frozenset(
     {
         "x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type", "x-amz-sdk-checksum-algorithm",
         "x-amz-decoded-content-length", "x-amz-trailer", "x-amz-expected-bucket-owner", "x-amz-mp-object-size",
@@ -30,7 +38,10 @@ _ALLOWED: Final = frozenset(
         "x-amz-user-agent", "x-amz-metadata-directive", COPY_SOURCE, "x-amz-copy-source-range",
     }
 )  # fmt: skip
-_ALLOWED_BEGINNINGS: Final = ("x-amz-meta-", "x-amz-checksum-", "x-amz-copy-source-if-", "x-amz-if-match-")
+_BEGINNINGS: Final = ("x-amz-meta-", "x-amz-checksum-", "x-amz-copy-source-if-", "x-amz-if-match-")
+_ORDERS: Final = ("x-amz-meta-snowball", "x-amz-meta-minio-", "x-amz-meta-x-minio-")
+"""Names of metadata that MinIO takes for orders: to unpack an archive, into whatever folder another one names."""
+
 _ENCRYPTION: Final = "x-amz-server-side-encryption"
 
 _UNSIGNED: Final = frozenset(
@@ -42,7 +53,9 @@ _UNSIGNED: Final = frozenset(
 )  # fmt: skip
 """What clients and proxies change between the signature and the store; with the first line the peer's own."""
 
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,256}")
+"""Without the underscore: some servers and proxies take it for a hyphen."""
+
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
@@ -73,16 +86,17 @@ def read_headers(given: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def require_allowed(headers: Mapping[str, str], profile: S3Profile) -> None:
-    """Raises `UnsupportedHeader` for a header of S3 that does more than to store and to read.
+    """Raises `UnsupportedHeader` unless each header is one that clients store and read with.
 
-    AWS refuses `x-amz-` headers that are not signed, so none can be added afterwards; see `Signer` for other stores.
+    What is not known is refused, as stores have orders of their own: `x-minio-extract`, `x-goog-copy-source`, ... AWS
+    refuses `x-amz-` headers that are not signed, so none can be added afterwards; see `Signer` for other stores.
     """
     for name, value in headers.items():
-        if not name.startswith("x-amz-") or name in _ALLOWED or name.startswith(_ALLOWED_BEGINNINGS):
+        if name in _OF_HTTP or name in _OF_S3 or name in _UNSIGNED or name == PAYLOAD_HASH:
             continue
-        if name.startswith(_ENCRYPTION) and _is_of_profile(name, value, profile):
+        if name.startswith(_BEGINNINGS) and not name.startswith(_ORDERS):
             continue
-        if name != PAYLOAD_HASH:
+        if not _is_of_profile(name, value, profile):
             raise UnsupportedHeader(f"headers.{name}: requests with it are not signed")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tarfile
 from collections.abc import Callable
+from io import BytesIO
 from itertools import count
 from typing import Any
 from urllib.parse import quote
@@ -138,6 +140,26 @@ def test_an_object_is_copied_within_the_table(client: SigningClient, store: S3Se
     assert store.client().get_object(Bucket=bucket, Key="wh/t/copy")["Body"].read() == b"content"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-Amz-Meta-Snowball-Auto-Extract", "true"),
+        ("x-amz-meta-minio-snowball-prefix", "evil"),
+        ("x-minio-extract", "true"),
+        ("x-minio-force-delete", "true"),
+        ("x-goog-copy-source", "/{bucket}/wh/t2/secret"),
+        ("x-oss-copy-source", "/{bucket}/wh/t2/secret"),
+        ("x_amz_copy_source", "/{bucket}/wh/t2/secret"),
+    ],
+)
+def test_no_archive_is_unpacked_and_nothing_copied_in_a_stores_own_way(
+    client: SigningClient, base: str, bucket: str, name: str, value: str
+) -> None:
+    """MinIO unpacked an archive into the whole bucket where such metadata was signed."""
+    answer = client.sign("PUT", f"{base}/t/a.tar", headers={name: value.format(bucket=bucket)})
+    assert answer.refused(400, "UnsupportedHeader")
+
+
 def test_nothing_is_signed_for_files_of_others(
     client: SigningClient, warehouse: Warehouse, base: str, bucket: str
 ) -> None:
@@ -207,6 +229,21 @@ def test_a_header_that_was_not_signed_copies_nothing_from_outside_the_table(
         answer = requests.put(f"{base}/t/stolen", headers=signed | {"x-amz-copy-source": source}, timeout=30)
         assert answer.status_code == 403, answer.text
     assert store.keys(bucket, "wh/t/") == []
+
+
+def test_an_archive_is_not_unpacked_outside_the_table(
+    fenced: SigningClient, store: S3Server, bucket: str, base: str
+) -> None:
+    """MinIO heeds these orders, too, where they were added to a signed request."""
+    archive = BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("victim.txt")
+        member.size = 5
+        tar.addfile(member, BytesIO(b"pwned"))
+    orders = {"x-amz-meta-snowball-auto-extract": "true", "x-amz-meta-minio-snowball-prefix": "wh/t2"}
+    headers = fenced.signed("PUT", f"{base}/t/a.tar") | orders
+    requests.put(f"{base}/t/a.tar", data=archive.getvalue(), headers=headers, timeout=30)
+    assert [key for key in store.keys(bucket) if not key.startswith("wh/t/")] == []
 
 
 def test_another_list_of_deletions_than_the_signed_one_deletes_nothing_outside_the_table(
