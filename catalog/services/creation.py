@@ -14,7 +14,7 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import is_foreseeable, spelled_location
+from catalog.services.locations import is_foreseeable, require_own_folder, spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
@@ -23,6 +23,7 @@ from icekeeper.kernel.errors import CommitFailed
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.names import require_name
+from storage.profiles.options import vends_credentials
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -45,7 +46,9 @@ def create_table(
 ) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
-    A location that the client chooses, or that the layout makes of the name alone, must be empty. Raises
+    A location that the client chooses, or that the layout makes of the name alone, must be empty. One that is staged
+    there, where credentials are lent, must also be in its namespace's own folder: nothing holds the place before the
+    commit, and the credentials stay good when somebody else makes something there by then. Raises
     `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files
     of a dropped table are deleted there.
     """
@@ -66,6 +69,8 @@ def create_table(
         now_ms=now_ms(),
     )
     if is_foreseeable(metadata["location"], table_uuid):
+        if stage and vends_credentials(target.storage.profile):
+            require_own_folder(target, metadata["location"])
         require_vacant(target, metadata["location"], once)
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)

@@ -15,6 +15,7 @@ from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
+from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
 from storage.profiles.default_locations import tabular_location
@@ -40,6 +41,12 @@ _AT_OR_ABOVE = """
 SELECT 1 FROM catalog_locationclaim WHERE warehouse_id = %s AND location = ANY(%s)
 UNION ALL
 SELECT 1 FROM catalog_tabular WHERE warehouse_id = %s AND location = ANY(%s) LIMIT 1
+"""
+
+_NAMESPACES = """
+SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location = ANY(%s)
+UNION ALL
+SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
 """
 
 _OTHERS = f"""
@@ -103,6 +110,24 @@ def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
     return str(fresh_uuid) not in location.rpartition("/")[2]
 
 
+def require_own_folder(target: Target, location: str) -> None:
+    """Raises `InvalidLocation` when what others make by default could come to be in a new table's location.
+
+    That is so at or above the folder of any namespace, and in the folder of another namespace than the table's.
+    """
+    base = target.warehouse_location
+    compared = location_inside(location, base=base)
+    rows = fetch_all("default", _NAMESPACES, _at_above_below(target.warehouse_id, base, compared))
+    folders = {folder for (folder,) in rows}
+    own = target.namespace_location or base
+    nearest = max((base, *(each for each in folders if compared.startswith(f"{each}/"))), key=len)
+    if nearest != own or any(f"{each}/".startswith(f"{compared}/") for each in folders):
+        raise InvalidLocation(
+            f"Location {location!r} is not free to be staged at: it must be in the folder of the table's own namespace "
+            f"({own}), and not at, above or in the folder of another one"
+        )
+
+
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when a tabular could not be put into `location`."""
     around = [warehouse.pk, [location, *parents(location, base=warehouse.location)]]
@@ -156,10 +181,14 @@ def _others_hold(around: list[Any], owner: UUID) -> bool:
 
 
 def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
-    """The parameters of `_HOLDERS`. What lies below begins with a slash, and "0" is the character after that."""
+    """The parameters of `_HOLDERS`."""
+    return _at_above_below(warehouse_id, base, location) * 2
+
+
+def _at_above_below(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+    """What lies below begins with a slash, and "0" is the character after that."""
     at_or_above = [warehouse_id, [location, *parents(location, base=base)]]
-    below = [warehouse_id, f"{location}/", f"{location}0"]
-    return [*at_or_above, *below, *at_or_above, *below]
+    return [*at_or_above, warehouse_id, f"{location}/", f"{location}0"]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:

@@ -350,3 +350,47 @@ def test_what_was_made_is_answered_though_nothing_can_be_lent(lake: ApiClient, m
     assert "storage-credentials" not in generic.post("/namespaces/ns/generic-tables", lance).json()
     staged = {"name": "s", "schema": SCHEMA, "stage-create": True, "location": f"{prefix}/s*"}
     assert lake.post("/namespaces/ns/tables", staged).refused(412, "ShortTermCredentialError")
+
+
+# --- staged where others may come to be ------------------------------------------------------------------------------
+
+
+def stage_at(lake: ApiClient, namespace: str, location: str) -> Answer:
+    body = {"name": "mine", "schema": SCHEMA, "stage-create": True, "location": location}
+    return lake.post(f"/namespaces/{namespace}/tables", body)
+
+
+@pytest.mark.parametrize("where", ["sales", "", "sales/eu", "sales/eu/x", "sales/orders"])
+def test_nothing_is_lent_for_a_staged_table_in_the_way_of_a_namespace(
+    lake: ApiClient, minio: Minio, bucket: str, where: str
+) -> None:
+    base = f"s3://{bucket}/wh/shared"
+    for namespace, folder in (("sales", "sales"), ("eu", "sales/eu")):
+        body = {"namespace": [namespace], "properties": {"location": f"{base}/{folder}"}}
+        assert lake.post("/namespaces", body).status == 200
+    assert stage_at(lake, "ns", f"{base}/{where}".rstrip("/")).refused(
+        400, "InvalidLocation", "is not free to be staged"
+    )
+    assert not minio.keys(bucket)
+
+
+@pytest.mark.parametrize(("namespace", "where"), [("ns", "other"), ("ns", "salesman"), ("sales", "sales/orders")])
+def test_a_table_is_staged_at_a_place_of_its_namespace(
+    lake: ApiClient, bucket: str, namespace: str, where: str
+) -> None:
+    location = f"s3://{bucket}/wh/sales"
+    assert lake.post("/namespaces", {"namespace": ["sales"], "properties": {"location": location}}).status == 200
+    location = f"s3://{bucket}/wh/{where}"
+    assert may_write(stage_at(lake, namespace, location).json()["config"], location)
+    assert stage_at(lake, namespace, location).refused(400, "InvalidLocation", "empty")
+
+
+@pytest.mark.parametrize("members", [{"sts-enabled": False}, {"remote-signing-enabled": False, "sts-enabled": False}])
+def test_where_nothing_is_lent_a_table_is_staged_anywhere_that_is_free(
+    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, members: dict[str, bool]
+) -> None:
+    keep_secrets(monkeypatch)
+    lake = new_lake(minio, bucket, **members)
+    location = f"s3://{bucket}/wh/sales"
+    assert lake.post("/namespaces", {"namespace": ["sales"], "properties": {"location": location}}).status == 200
+    assert stage_at(lake, "ns", location).status == 200
