@@ -134,8 +134,7 @@ class AzureContainer(Bucket):
         token: str | None = None
         while True:
             listed, token = self._ask(prefix, self._list, prefix, page, token)
-            if listed.names or listed.folders:
-                yield listed
+            yield listed
             if not token:
                 return
 

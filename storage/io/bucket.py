@@ -47,8 +47,9 @@ class Bucket(ABC):
 
     @abstractmethod
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
-        """What begins with `prefix`, in pages of at most `page`, each when it is asked for; no page is empty.
+        """What begins with `prefix`, in pages of at most `page`, each when it is asked for.
 
+        A page may be empty, also one that others follow: so whoever asks for the next can look at the clock.
         Raises `StoreUnavailable`, `StoreRefused`.
         """
 

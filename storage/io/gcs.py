@@ -83,9 +83,7 @@ class GcsBucket(Bucket):
                 listed = self._ask("GET", self._objects_at, prefix, asked)
             except ObjectNotFound:
                 raise StoreRefused(f"The bucket of {self._location}/{prefix} does not exist") from None
-            names = [each["name"] for each in listed.get("items", [])]
-            if names:
-                yield Listed(names)
+            yield Listed([each["name"] for each in listed.get("items", [])])
             if not (token := listed.get("nextPageToken")):
                 return
             asked["pageToken"] = token

@@ -26,6 +26,9 @@ class LocalStore(ObjectStore):
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def require_ready(self) -> None:
+        """There are no keys."""
+
     def put_new(self, location: str, data: bytes) -> None:
         deadline.remaining()
         *folders, name = self._names(location)

@@ -36,6 +36,10 @@ class RemoteStore(ObjectStore):
         self._start = len("/".join(base.split("/", 3)[:3])) + 1
         self._knows_conditions = True
 
+    def require_ready(self) -> None:
+        deadline.remaining()
+        self.bucket.prepare()
+
     def put_new(self, location: str, data: bytes) -> None:
         """An object that is met by a put whose first answer was lost is no conflict when it holds just these bytes.
 
@@ -98,6 +102,13 @@ class RemoteStore(ObjectStore):
                     return False
                 deadline.remaining()
         return True
+
+    def list_from_the_root(self) -> None:
+        """Ask for any one name of the bucket, also outside the warehouse. Raises as the store refuses it."""
+        deadline.remaining()
+        self.bucket.prepare()
+        with waiting_for_others():
+            next(self.bucket.list_names("", page=1), None)
 
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
         sweep(self.bucket, f"{self._name(location)}/", keep_going)

@@ -49,6 +49,13 @@ class ObjectStore(ABC):
     """
 
     @abstractmethod
+    def require_ready(self) -> None:
+        """Get what the store is asked with, keys or a token, when there is no good one at hand; it is asked nothing.
+
+        Raises what whoever issues them says.
+        """
+
+    @abstractmethod
     def put_new(self, location: str, data: bytes) -> None:
         """Write an object that is not there yet; on return it survives a power cut. Raises `ObjectExists`.
 

@@ -106,9 +106,7 @@ class S3Bucket(Bucket):
         while True:
             with _refusals(f"{self._location}/{prefix}"):
                 listed = self._client().list_objects_v2(**asked)
-            names = [each["Key"] for each in listed.get("Contents", [])]
-            if names:
-                yield Listed(names)
+            yield Listed([each["Key"] for each in listed.get("Contents", [])])
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return

@@ -69,7 +69,7 @@ def open_store(profile: Profile, credential: Credential | None) -> ObjectStore:
     return RemoteStore(_own_bucket(profile, credential), profile.location)
 
 
-def open_vended_store(profile: Profile, vended: Vended) -> ObjectStore:
+def open_vended_store(profile: Profile, vended: Vended) -> RemoteStore:
     """The store as a client sees it that was given `vended`. Raises as `open_store`."""
     require_permitted_addresses(profile, None)
     return RemoteStore(_lent_bucket(profile, vended), profile.location)

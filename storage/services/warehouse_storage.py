@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
@@ -148,15 +149,17 @@ def validate_storage(
 def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[Check]:
     """Whether the storage of a warehouse still does what it must, as the warehouse is."""
     warehouse = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
-    return access_checks(warehouse)
+    return access_checks(warehouse, examine_store)
 
 
-def access_checks(warehouse: Warehouse) -> list[Check]:
-    """As `validate_access`, for who has the warehouse in hand."""
+def access_checks(
+    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], None]
+) -> list[Check]:
+    """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
     report = Report()
     credential = stored_credential(warehouse.secret_id)
     profile = report.check(Claim.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
-    examine_store(report, profile, credential)
+    examine(report, profile, credential)
     return report.checks()
 
 

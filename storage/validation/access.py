@@ -1,18 +1,23 @@
 """Whether a store does what the catalog and its clients will ask of it, and refuses clients what it must.
 
-Everything is tried in a folder of its own below the base of the warehouse, which is gone afterwards.
+Everything is tried in a folder of its own below the base of the warehouse, which is gone afterwards. What the store
+answers is believed of nothing but itself: the trial is bounded in time and deletes only what it wrote, by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from django.conf import settings
 
+from icekeeper.kernel import deadline
 from icekeeper.kernel.ids import new_id
 from storage.credentials.credential import Credential
+from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectStore, StoreAccessDenied, StoreRefused
 from storage.io.stores import open_store, open_vended_store
 from storage.profiles.options import vends_credentials
@@ -25,6 +30,10 @@ from storage.vending.vended import Vended
 T = TypeVar("T")
 
 CONTENT: Final = b"written to try out this storage; may be deleted\n"
+LONGEST: Final = 60.0
+"""Seconds for all of a trial but its end, when the request leaves it that much; then no more requests are sent."""
+LONGEST_END: Final = 15.0
+"""Seconds to clean up in, also when nothing is left of the request's time."""
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
 NOT_ASKED: Final = "The server is told not to try out storage (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
 
@@ -47,58 +56,91 @@ def examine_store(examination: Examination, profile: Profile | None, credential:
         examine_access(examination, profile, credential)
 
 
-def examine_access(examination: Examination, profile: Profile, credential: Credential | None) -> None:
+def examine_access(examination: Examination, profile: Profile | None, credential: Credential | None) -> None:
     """As `examine_store`, also where the server is told not to."""
-    store = examination.check(
-        Claim.STORAGE_CLIENT_INITIALIZED, lambda: open_store(profile, credential), needs=(Claim.PROFILE_WELL_FORMED,)
-    )
-    trial = None if store is None else _Trial(store, f"{profile.location}/{new_id()}")
+    if profile is None:
+        for claim in OF_THE_STORE:
+            examination.skip(claim, NOT_ATTEMPTED)
+        return
+    with _seconds(LONGEST):
+        store = examination.check(
+            Claim.STORAGE_CLIENT_INITIALIZED, lambda: _ready(profile, credential), needs=(Claim.PROFILE_WELL_FORMED,)
+        )
+        if store is None:
+            _examine(examination, profile, credential, None)
+            examination.check(Claim.CLEANUP, lambda: None, needs=(Claim.STORAGE_CLIENT_INITIALIZED,))
+            return
+        trial = _Trial(store, f"{profile.location}/{new_id()}")
+        try:
+            _examine(examination, profile, credential, trial)
+        finally:  # also when a check ended in something that nobody foresaw
+            examination.check_always(Claim.CLEANUP, trial.clean_up)
+
+
+@contextmanager
+def _seconds(longest: float) -> Iterator[None]:
+    """The time for what is inside, no more than the request has left. Raises `RequestTimeout`."""
+    left = deadline.remaining()
+    with deadline.deadline(time.monotonic() + (longest if left is None else min(longest, left))):
+        yield
+
+
+def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
+    store = open_store(profile, credential)
+    store.require_ready()
+    return store
+
+
+def _examine(examination: Examination, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
     client = (Claim.STORAGE_CLIENT_INITIALIZED,)
     examination.check(Claim.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
         _examine_vending(examination, profile, credential, trial)
-    else:
-        for claim in (
-            Claim.VENDED_CREDENTIALS_ISSUED,
-            Claim.VENDED_CREDENTIALS_READ_WRITE,
-            Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED,
-        ):
-            examination.skip(claim, NO_VENDING)
-    if trial is None:
-        examination.check(Claim.CLEANUP, lambda: None, needs=client)
-    else:
-        examination.check_always(Claim.CLEANUP, trial.clean_up)
+        return
+    for claim in (
+        Claim.VENDED_CREDENTIALS_ISSUED,
+        Claim.VENDED_CREDENTIALS_READ_WRITE,
+        Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED,
+    ):
+        examination.skip(claim, NO_VENDING)
 
 
 def _examine_vending(
     examination: Examination, profile: Profile, credential: Credential | None, trial: _Trial | None
 ) -> None:
-    def ask() -> Vended:
-        vended = issue(profile, credential, location=_require(trial).table, rights=Rights.READ_WRITE)
+    def ask(rights: Rights) -> Vended:
+        vended = issue(profile, credential, location=_require(trial).table, rights=rights)
         if vended is None:
             raise StoreRefused("Nothing was issued")
         return vended
 
-    vended = examination.check(Claim.VENDED_CREDENTIALS_ISSUED, ask, needs=(Claim.STORAGE_CLIENT_INITIALIZED,))
+    vended = examination.check(
+        Claim.VENDED_CREDENTIALS_ISSUED,
+        lambda: ask(Rights.READ_WRITE),
+        needs=(Claim.STORAGE_CLIENT_INITIALIZED,),
+    )
 
-    def lent() -> ObjectStore:
+    def lent() -> RemoteStore:
         return open_vended_store(profile, _require(vended))
+
+    def require_closed() -> None:
+        _require(trial).require_closed_outside(lent())
+        _require(trial).require_read_only(open_vended_store(profile, ask(Rights.READ)))
 
     issued = (Claim.VENDED_CREDENTIALS_ISSUED,)
     examination.check(Claim.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
     examination.check(
-        Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED,
-        lambda: _require(trial).require_closed_outside(lent()),
-        needs=(*issued, Claim.LAKEKEEPER_READ_WRITE),
+        Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED, require_closed, needs=(*issued, Claim.LAKEKEEPER_READ_WRITE)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is tried in `folder`, which the catalog reaches through `store`."""
+    """What is tried in `folder`, which the catalog reaches through `store`; `written` is what may be there by now."""
 
     store: ObjectStore
     folder: str
+    written: list[str] = field(default_factory=list)
 
     @property
     def table(self) -> str:
@@ -107,49 +149,78 @@ class _Trial:
 
     def read_and_write(self) -> None:
         """Write, read, list and delete with the catalog's own identity."""
-        _use(self.store, self.folder)
+        self._use(self.store, self.folder)
 
     def use_inside(self, lent: ObjectStore) -> None:
-        _use(lent, self.table)
+        self._use(lent, self.table)
 
-    def require_closed_outside(self, lent: ObjectStore) -> None:
+    def require_closed_outside(self, lent: RemoteStore) -> None:
         """What lies beside the table can neither be written, read, listed nor deleted with its credentials.
 
         Only a refusal proves it: raises what else the store answers, `ScopeNotEnforced` when it obeys.
         """
         beside = f"{self.folder}/metadata/not-for-clients"
-        self.store.put_new(beside, CONTENT)
+        self._put(self.store, beside)
         attempts: dict[str, Callable[[], object]] = {
-            "write access to parent location": lambda: lent.put_new(f"{self.folder}/metadata/forbidden", CONTENT),
-            "write access to a location whose name begins alike": lambda: lent.put_new(f"{self.table}2/x", CONTENT),
+            "write access to parent location": lambda: self._put(lent, f"{self.folder}/metadata/forbidden"),
+            "write access to a location whose name begins alike": lambda: self._put(lent, f"{self.table}2/x"),
             "read access to parent location": lambda: lent.get(beside, limit=len(CONTENT)),
             "listing of parent location": lambda: lent.is_empty(self.folder, apart_from=lambda _: False),
+            "listing of the whole bucket": lent.list_from_the_root,
             "deletion in parent location": lambda: lent.delete(beside),
         }
-        for what, attempt in attempts.items():
-            try:
-                attempt()
-            except StoreAccessDenied:
-                continue
-            raise ScopeNotEnforced(f"Downscoped credentials allow {what}.")
+        _require_refused("Downscoped credentials", attempts)
         self.store.require_exists(beside)
 
+    def require_read_only(self, lent: RemoteStore) -> None:
+        """Credentials for who may only read change nothing in the table itself. Raises as `require_closed_outside`."""
+        inside = f"{self.table}/metadata/not-for-readers"
+        self._put(self.store, inside)
+        if lent.get(inside, limit=len(CONTENT)) != CONTENT:
+            raise StoreRefused("The object holds something else than was written")
+        attempts: dict[str, Callable[[], object]] = {
+            "write access": lambda: self._put(lent, f"{self.table}/metadata/forbidden"),
+            "deletion": lambda: lent.delete(inside),
+        }
+        _require_refused("Credentials for reading", attempts)
+        self.store.require_exists(inside)
+
     def clean_up(self) -> None:
-        self.store.delete_below(self.folder, lambda: None)
-        if not self.store.is_empty(self.folder, apart_from=lambda _: False):
-            raise StoreRefused(f"What was written to {self.folder} is still there")
+        """Delete what was written; folders, where the store has them, go once nothing is in them."""
+        with deadline.deadline(time.monotonic() + LONGEST_END):
+            if self.written:
+                self.store.delete_many(self.written)
+            if not self.store.is_empty(self.folder, apart_from=lambda _: False):
+                raise StoreRefused(f"What was written to {self.folder} is still there")
+            self.store.delete_below(self.folder, deadline.remaining)
+
+    def _put(self, store: ObjectStore, place: str) -> None:
+        self.written.append(place)
+        try:
+            store.put_new(place, CONTENT)
+        except StoreAccessDenied:
+            self.written.remove(place)
+            raise
+
+    def _use(self, store: ObjectStore, folder: str) -> None:
+        place = f"{folder}/metadata/test"
+        self._put(store, place)
+        if store.get(place, limit=len(CONTENT)) != CONTENT:
+            raise StoreRefused("The object holds something else than was written")
+        if store.is_empty(folder, apart_from=lambda _: False):
+            raise StoreRefused("The object is not listed")
+        store.delete(place)
+        if not store.is_empty(folder, apart_from=lambda _: False):  # AWS tells 403 of what is missing, in place of 404
+            raise StoreRefused("The object is still there after it was deleted")
 
 
-def _use(store: ObjectStore, folder: str) -> None:
-    place = f"{folder}/metadata/test"
-    store.put_new(place, CONTENT)
-    if store.get(place, limit=len(CONTENT)) != CONTENT:
-        raise StoreRefused("The object holds something else than was written")
-    if store.is_empty(folder, apart_from=lambda _: False):
-        raise StoreRefused("The object is not listed")
-    store.delete(place)
-    if not store.is_empty(folder, apart_from=lambda _: False):  # AWS tells 403 of what is missing, in place of 404
-        raise StoreRefused("The object is still there after it was deleted")
+def _require_refused(whose: str, attempts: dict[str, Callable[[], object]]) -> None:
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except StoreAccessDenied:
+            continue
+        raise ScopeNotEnforced(f"{whose} allow {what}.")
 
 
 def _require(found: T | None) -> T:

@@ -7,11 +7,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import write_json
 from storage.models import Warehouse
-from storage.profiles.kinds import read_profile
-from storage.secrets.credentials import stored_credential
 from storage.selectors.warehouses import get_warehouse_named_for
+from storage.services.warehouse_storage import access_checks
 from storage.validation.access import examine_access
-from storage.validation.examination import OF_THE_STORE, Check, Claim, Report, Status
+from storage.validation.examination import OF_THE_STORE, Check, Status
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 
@@ -50,12 +49,9 @@ class Command(BaseCommand):
 
 
 def _checks(warehouse: Warehouse) -> list[Check]:
-    report = Report()
-    credential = stored_credential(warehouse.secret_id)
-    profile = read_profile(warehouse.storage_profile, credential)
-    report.check(Claim.PROFILE_WELL_FORMED, lambda: profile)
-    examine_access(report, profile, credential)
-    return [check for check in report.checks() if check.claim in OF_THE_STORE]
+    """Those of the store, and what else failed."""
+    checks = access_checks(warehouse, examine_access)
+    return [check for check in checks if check.claim in OF_THE_STORE or check.status == Status.FAILED]
 
 
 def _json(check: Check) -> dict[str, Any]:

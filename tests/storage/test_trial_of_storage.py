@@ -1,0 +1,163 @@
+"""The trial of a store that means harm, fails in the middle, or lends more than it should."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from icekeeper.kernel.errors import CatalogError
+from storage.credentials.kinds import read_credential
+from storage.profiles.kinds import read_profile
+from storage.validation import access
+from storage.validation.access import examine_access
+from storage.validation.examination import NOT_ATTEMPTED, Check, Claim, Report, Status
+from tests.parts.minio import Minio
+from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.storage.opening import use_storage_settings
+
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+
+
+def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[Claim, Check]:
+    known = read_credential(credential)
+    report = Report()
+    read = report.check(Claim.PROFILE_WELL_FORMED, lambda: read_profile(profile, known))
+    examine_access(report, read, known)
+    return {check.claim: check for check in report.checks()}
+
+
+def problem(check: Check) -> str:
+    assert check.status == Status.FAILED
+    assert check.error is not None
+    return check.error.message
+
+
+@pytest.mark.parametrize(
+    "holds", ["", "<Contents><Key>wh/x/%d</Key></Contents>", "<Contents><Key>wh/x/</Key></Contents>"]
+)
+def test_a_list_without_end_ends(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, holds: str
+) -> None:
+    monkeypatch.setattr(access, "LONGEST", 1.0)
+    monkeypatch.setattr(access, "LONGEST_END", 1.0)
+    numbers = count()
+
+    def endless(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if "list-type" not in request.target:
+            return ask()
+        number = next(numbers)
+        found = holds % number if "%" in holds else holds
+        token = f"<NextContinuationToken>{number}</NextContinuationToken>"
+        body = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}{found}</ListBucketResult>"
+        return Reply(200, {"Content-Type": "application/xml"}, body.encode())
+
+    recorder.answerer = endless
+    profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"sts-enabled": False}
+    began = time.monotonic()
+    found = tried(profile, minio.credential)
+    assert time.monotonic() - began < 5
+    assert found[Claim.CLEANUP].status == Status.FAILED
+    assert "POST" not in recorder.asked, "nothing is deleted because a list says that it is there"
+    assert minio.keys(bucket) == []
+
+
+def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Recorder) -> None:
+    class Fault(Exception):
+        pass
+
+    class Failing(Report):
+        def check(self, claim: Claim, look: Callable[[], Any], **more: Any) -> Any:
+            def then_fail() -> None:
+                with suppress(CatalogError):  # the store does not delete: something is left
+                    look()
+                assert minio.keys(bucket)
+                raise Fault
+
+            return super().check(claim, then_fail if claim == Claim.LAKEKEEPER_READ_WRITE else look, **more)
+
+    def keep_on_delete(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        return Reply(204, {}, b"") if request.method == "DELETE" and recorder.asked.count("DELETE") == 1 else ask()
+
+    recorder.answerer = keep_on_delete
+    credential = read_credential(minio.credential)
+    profile = read_profile(minio.profile(bucket, "wh", endpoint=recorder.endpoint), credential)
+    report = Failing()
+    report.check(Claim.PROFILE_WELL_FORMED, lambda: profile)
+    with pytest.raises(Fault):
+        examine_access(report, profile, credential)
+    assert report.has_passed(Claim.CLEANUP)
+    assert minio.keys(bucket) == []
+
+
+def test_a_role_that_cannot_be_had_is_told_at_once(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=0)
+    role = {"assume-role-arn": "arn:aws:iam::123456789012:role/no"}
+    profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | role
+    found = tried(profile, minio.credential | {"secret-access-key": "wrong"})
+    assert "refused temporary credentials" in problem(found[Claim.STORAGE_CLIENT_INITIALIZED])
+    later = tuple(Claim)[tuple(Claim).index(Claim.LAKEKEEPER_READ_WRITE) :]
+    assert {found[claim].reason for claim in later} == {NOT_ATTEMPTED}
+    assert recorder.asked == ["POST"]
+
+
+def issued_by(minio: Minio, policy: dict[str, Any]) -> Reply:
+    keys = minio.client("sts").assume_role(
+        RoleArn="arn:aws:iam::123456789012:role/x", RoleSessionName="s", Policy=json.dumps(policy)
+    )["Credentials"]
+    told = "".join(f"<{name}>{keys[name]}</{name}>" for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
+    ends = f"<Expiration>{keys['Expiration']:%Y-%m-%dT%H:%M:%SZ}</Expiration>"
+    result = f"<AssumeRoleResult><Credentials>{told}{ends}</Credentials></AssumeRoleResult>"
+    body = f'<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{result}</AssumeRoleResponse>'
+    return Reply(200, {"Content-Type": "text/xml"}, body.encode())
+
+
+def lists_the_root(policies: list[dict[str, Any]], bucket: str) -> dict[str, Any]:
+    more = {
+        "Effect": "Allow",
+        "Action": "s3:ListBucket",
+        "Resource": f"arn:aws:s3:::{bucket}",
+        "Condition": {"StringEquals": {"s3:prefix": ""}},
+    }
+    return policies[-1] | {"Statement": [*policies[-1]["Statement"], more]}
+
+
+def lets_readers_write(policies: list[dict[str, Any]], _bucket: str) -> dict[str, Any]:
+    return policies[0]
+
+
+@pytest.mark.parametrize(
+    ("lends", "told"),
+    [
+        (lists_the_root, "Downscoped credentials allow listing of the whole bucket."),
+        (lets_readers_write, "Credentials for reading allow write access."),
+    ],
+)
+def test_what_opens_too_much_is_found(
+    minio: Minio,
+    bucket: str,
+    recorder: Recorder,
+    lends: Callable[[list[dict[str, Any]], str], dict[str, Any]],
+    told: str,
+) -> None:
+    policies: list[dict[str, Any]] = []
+
+    def lending(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if b"Action=AssumeRole" not in request.body:
+            return ask()
+        policies.append(json.loads(parse_qs(request.body.decode())["Policy"][0]))
+        return issued_by(minio, lends(policies, bucket))
+
+    recorder.answerer = lending
+    found = tried(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
+    assert problem(found[Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED]) == told
+    assert found[Claim.CLEANUP].status == Status.PASSED
+    assert minio.keys(bucket) == []
