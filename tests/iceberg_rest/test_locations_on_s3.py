@@ -225,7 +225,11 @@ def test_expired_files_that_cannot_be_deleted_do_not_fail_the_commit(lake: Any, 
     assert made.set(n="1").status == 200
 
     def deny(request: Recorded, ask: Callable[[], Reply]) -> Reply:
-        return ask() if request.method not in {"POST", "DELETE"} else Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+        return (
+            ask()
+            if request.method not in {"POST", "DELETE"}
+            else Reply(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
+        )
 
     recorder.answerer = deny
     assert made.set(n="2").status == 200
