@@ -11,8 +11,7 @@ from catalog.api.render import load_generic_table_response
 from catalog.api.storage_access import asked_by, way_to, way_to_written
 from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
-from catalog.selectors.storage_access import access_for, access_of_maker
-from catalog.selectors.tabular_files import files_of
+from catalog.selectors.storage_access import access_for, access_to_written
 from catalog.services.generic_tables import create_generic_table
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
@@ -51,8 +50,14 @@ class GenericTablesView(IcebergView):
                 once=once,
             ),
         )
-        files = created.files or files_of(warehouse_id=self.warehouse_id, tabular_id=created.id)
-        access = access_of_maker(files, asked_by(request))
+        files, access = access_to_written(
+            actor=self.actor,
+            kind=GENERIC_TABLE,
+            tabular_id=created.id,
+            files=created.files,
+            asked=asked_by(request),
+            warehouse_id=self.warehouse_id,
+        )
         way = way_to_written(request, files, access, tabular_id=created.id, refreshed_as=None)
         return load_generic_table_response(created, way)
 
@@ -61,7 +66,7 @@ class GenericTableView(IcebergView):
     @operations.load_generic_table
     def get(self, request: Request, **_: Any) -> HttpResponse:
         loaded = load_generic_table_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
-        files = loaded.files or files_of(warehouse_id=self.warehouse_id, tabular_id=loaded.id)
+        files = loaded.files
         access = access_for(
             actor=self.actor, kind=GENERIC_TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request)
         )

@@ -47,7 +47,7 @@ def asked_by(request: HttpRequest) -> Asked:
 
 def way_to(
     request: HttpRequest,
-    files: TabularFiles,
+    files: TabularFiles | None,
     access: Access | None,
     *,
     tabular_id: UUID | None,
@@ -56,9 +56,10 @@ def way_to(
 ) -> Way:
     """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
 
-    `refreshed_as` names the table whose route gives newer credentials, for kinds that have one. Raises as `vend`.
+    There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer
+    credentials, for kinds that have one. Raises as `vend`.
     """
-    if access is None:
+    if files is None or access is None:
         return Way()
     profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
     vended = vended_credentials(files, access)
@@ -88,7 +89,7 @@ def way_to(
 
 def way_to_written(
     request: HttpRequest,
-    files: TabularFiles,
+    files: TabularFiles | None,
     access: Access | None,
     *,
     tabular_id: UUID,

@@ -9,15 +9,14 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import flag, listed, require_shallow_references
 from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
-from catalog.api.storage_access import asked_by, way_to, way_to_written
+from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
-from catalog.selectors.storage_access import access_for, access_of_maker
-from catalog.selectors.tabular_files import files_at, files_of
+from catalog.selectors.storage_access import access_for, access_of_maker, access_to_written
 from catalog.selectors.tabulars import Loaded, StagedTable, load_tabular_for, require_tabular_exists
 from catalog.services.commits import TableChanges, commit_table, commit_transaction
-from catalog.services.creation import create_table
+from catalog.services.creation import create_table, files_to_write
 from catalog.services.drops import unregister_table
 from catalog.services.metrics import report_metrics
 from catalog.services.registration import register_tabular
@@ -61,11 +60,11 @@ class TableView(IcebergView):
         require_shallow_references(request)
         table = self.identifier
         loaded = load_tabular_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
-        files = loaded.files or files_of(warehouse_id=self.warehouse_id, tabular_id=loaded.id)
+        files = loaded.files
         access = access_for(actor=self.actor, kind=TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request))
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
-        etag = etag_of(loaded.metadata_location, snapshots, storage=files.storage, access=access)
+        etag = etag_of(loaded.metadata_location, snapshots, storage=files.storage if files else None, access=access)
         given = request.META.get("HTTP_IF_NONE_MATCH")
         if given is not None:
             known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
@@ -171,17 +170,21 @@ def _made(
     request: HttpRequest, actor: Actor, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
 ) -> HttpResponse:
     """LoadTableResult of a table for whoever made it; a staged one has no ETag, as it has no version yet."""
+    asked = asked_by(request)
     if isinstance(table, StagedTable):
-        files = table.files or files_at(warehouse_id=warehouse_id, location=table.location)
+        files = files_to_write(actor=actor, warehouse_id=warehouse_id, identifier=identifier, staged=table)
+        if files is None:
+            return load_table_result(table, Way(), etag=None)
         ticket = StagingTicket.of(
             actor=actor, warehouse_id=warehouse_id, levels=identifier.levels, location=files.locations[0]
         )
-        access = access_of_maker(files, asked_by(request))
+        access = access_of_maker(files, asked)
         way = way_to(request, files, access, tabular_id=None, refreshed_as=identifier, staged_as=ticket)
         return load_table_result(table, way, etag=None)
-    files = table.files or files_of(warehouse_id=warehouse_id, tabular_id=table.id)
-    access = access_of_maker(files, asked_by(request))
-    etag = etag_of(table.metadata_location, storage=files.storage, access=access)
+    files, access = access_to_written(
+        actor=actor, kind=TABLE, tabular_id=table.id, files=table.files, asked=asked, warehouse_id=warehouse_id
+    )
+    etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
     way = way_to_written(request, files, access, tabular_id=table.id, refreshed_as=identifier)
     return load_table_result(table, way, etag=etag)
 

@@ -31,7 +31,8 @@ class _OneView(IcebergView):
 
     def _answer(self, request: HttpRequest, view: Loaded, way: Callable[..., Way]) -> HttpResponse:
         files = view.files or files_of(warehouse_id=self.warehouse_id, tabular_id=view.id)
-        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=files, asked=asked_by(request))
+        asked = asked_by(request)
+        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=files, asked=asked)
         return load_view_result(view, way(request, files, access, tabular_id=view.id, refreshed_as=None))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog.models import Tabular
-from catalog.selectors.tabular_files import TabularFiles
+from catalog.selectors.tabular_files import TabularFiles, files_of
 from storage.vending.delegation import Asked, Delegation, choose_delegation
 from storage.vending.rights import Rights
 from storage.vending.vend import vend
@@ -26,14 +26,13 @@ class Access:
 
 
 def access_for(
-    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles, asked: Asked
+    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles | None, asked: Asked
 ) -> Access | None:
-    """None for who may see the metadata alone, and where files are reached without this server's help.
+    """None for who may see the metadata alone, for files that are gone (None), and where no help is needed with them.
 
     Nobody writes to the folder of a view, and requests to it are not signed.
     """
-    profile = files.storage.profile
-    if profile["type"] == "local":
+    if files is None or files.storage.profile["type"] == "local":
         return None
     securable = Securable.Type(kind.value)
     if kind != Tabular.Kind.VIEW and is_allowed(actor, Can.WRITE_DATA, securable, tabular_id):
@@ -43,6 +42,20 @@ def access_for(
     else:
         return None
     return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW)
+
+
+def access_to_written(
+    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles | None, asked: Asked, warehouse_id: UUID
+) -> tuple[TabularFiles | None, Access | None]:
+    """The files of a table in the answer to who made it, and how he gets at them.
+
+    `files` are those of a table that was made just now. Without them the answer is told again: what may be done then
+    goes by the rights that the caller has now, and nothing may be with files of a dropped table.
+    """
+    if files is not None:
+        return files, access_of_maker(files, asked)
+    files = files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
+    return files, access_for(actor=actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
 
 
 def access_of_maker(files: TabularFiles, asked: Asked) -> Access | None:

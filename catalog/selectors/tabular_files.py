@@ -31,10 +31,8 @@ _OF_TABULAR = f"""
 SELECT {STORAGE}, {PLACES}
   FROM storage_warehouse w
   JOIN catalog_tabular t ON t.warehouse_id = w.id
- WHERE w.id = %s AND t.id = %s
+ WHERE w.id = %s AND t.id = %s AND t.deleted_at IS NULL
 """  # noqa: S608 - constants
-
-_OF_WAREHOUSE = f"SELECT {STORAGE} FROM storage_warehouse w WHERE w.id = %s"  # noqa: S608
 
 _NAMED = f"""
 SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES}
@@ -75,20 +73,10 @@ def spelled_as(places: tuple[str, ...], metadata_location: str) -> tuple[str, ..
     return tuple(f"{scheme}:{place.partition(':')[2]}" for place in places)
 
 
-def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles:
-    """Of a tabular that was written just now. Raises `NoSuchWarehouse` when both are gone already."""
+def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
+    """Of a tabular that was written before, read where writes go; None when it was dropped, restorable or not."""
     row = fetch_one("default", _OF_TABULAR, [warehouse_id, tabular_id])
-    if row is None:
-        raise no_such_warehouse(warehouse_id)
-    return TabularFiles(read_storage(warehouse_id, *row[:3]), read_places(*row[3:]))
-
-
-def files_at(*, warehouse_id: UUID, location: str) -> TabularFiles:
-    """Of a table that is to lie at `location`, which has no slash at its end."""
-    row = fetch_one("default", _OF_WAREHOUSE, [warehouse_id])
-    if row is None:
-        raise no_such_warehouse(warehouse_id)
-    return TabularFiles(read_storage(warehouse_id, *row), (location,))
+    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:3]), read_places(*row[3:]))
 
 
 def find_files_for(

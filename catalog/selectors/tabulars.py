@@ -15,7 +15,6 @@ from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
-from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
@@ -82,7 +81,8 @@ LISTING_ACTIONS = {
 class Loaded:
     """A table or view as it is answered: where its metadata lies and the exact bytes of it.
 
-    `files` says where its files are, None when what found it did not tell: then `files_of` does.
+    `files` says where its files are; None in an answer to a write that is told again, as much may have happened since:
+    then `files_of` tells.
     """
 
     id: UUID
@@ -95,16 +95,11 @@ class Loaded:
 class StagedTable:
     """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create.
 
-    `files` is as of `Loaded`; `files_at` tells it of `location`.
+    `files` is as of `Loaded`; when it is None, `catalog.services.creation.files_to_write` tells.
     """
 
     document: bytes
     files: TabularFiles | None = None
-
-    @property
-    def location(self) -> str:
-        """Where it is to lie, as it is spelled."""
-        return str(read_stored_json(self.document)["location"]).rstrip("/")
 
 
 class ListedTabular(NamedTuple):

@@ -14,18 +14,21 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import is_foreseeable, require_own_folder, spelled_location
+from catalog.services.locations import holders_of, is_foreseeable, is_in_own_folder, spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import CommitFailed
+from icekeeper.kernel.errors import CommitFailed, InvalidLocation
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
+from storage.profiles.location import location_inside
 from storage.profiles.options import vends_credentials
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed
+from tenancy.models import Securable
 
 FALLBACK_FORMAT_VERSION = 2
 
@@ -68,9 +71,9 @@ def create_table(
         format_version=_format_version(target, requested_format_version(properties)),
         now_ms=now_ms(),
     )
+    if stage:
+        _require_out_of_the_way(target, metadata)
     if is_foreseeable(metadata["location"], table_uuid):
-        if stage and vends_credentials(target.storage.profile):
-            require_own_folder(target, metadata["location"])
         require_vacant(target, metadata["location"], once)
     if not stage:
         return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
@@ -78,6 +81,28 @@ def create_table(
     staged = StagedTable(write_json(metadata), files)
     keep_unchanged(once, staged)
     return staged
+
+
+def files_to_write(
+    *, actor: Actor, warehouse_id: UUID, identifier: Identifier, staged: StagedTable
+) -> TabularFiles | None:
+    """The files of a table that `actor` staged now, or before by an equal request.
+
+    Then None when anybody came to be there or has the name, or when `actor` may not make it any more.
+    """
+    if staged.files is not None:
+        return staged.files
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    namespace_id = target.namespace_id
+    if namespace_id is None or target.current is not None:
+        return None
+    if not is_allowed(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id):
+        return None
+    metadata = read_stored_json(staged.document)
+    location, base = metadata["location"].rstrip("/"), target.warehouse_location
+    if holders_of(warehouse_id=warehouse_id, base=base, location=location_inside(location, base=base)):
+        return None
+    return TabularFiles(target.storage, (location,)) if _is_out_of_the_way(target, metadata) else None
 
 
 def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], once: RequestKey | None) -> Loaded:
@@ -108,6 +133,23 @@ def require_format_version(target: Target, version: int) -> None:
     if version not in target.allowed_format_versions:
         allowed = ", ".join(str(each) for each in target.allowed_format_versions)
         raise FormatVersionNotAllowed(f"Format version {version} is not allowed in this warehouse; allowed: {allowed}")
+
+
+def _require_out_of_the_way(target: Target, metadata: dict[str, Any]) -> None:
+    if not _is_out_of_the_way(target, metadata):
+        raise InvalidLocation(
+            f"Location {metadata['location']!r} is not free to be staged at: it must be in the folder of the table's "
+            f"own namespace ({target.namespace_location or target.warehouse_location}), and not at, above or in the "
+            "folder of another one"
+        )
+
+
+def _is_out_of_the_way(target: Target, metadata: dict[str, Any]) -> bool:
+    """Whether credentials may be lent for a place that nothing holds."""
+    if not vends_credentials(target.storage.profile):
+        return True
+    location = metadata["location"]
+    return not is_foreseeable(location, UUID(metadata["table-uuid"])) or is_in_own_folder(target, location)
 
 
 def _format_version(target: Target, requested: int | None) -> int:

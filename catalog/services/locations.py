@@ -15,7 +15,6 @@ from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
-from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
 from storage.profiles.default_locations import tabular_location
@@ -110,10 +109,10 @@ def is_foreseeable(location: str, fresh_uuid: UUID) -> bool:
     return str(fresh_uuid) not in location.rpartition("/")[2]
 
 
-def require_own_folder(target: Target, location: str) -> None:
-    """Raises `InvalidLocation` when what others make by default could come to be in a new table's location.
+def is_in_own_folder(target: Target, location: str) -> bool:
+    """Whether nothing that others make by default could come to be in a new table's location.
 
-    That is so at or above the folder of any namespace, and in the folder of another namespace than the table's.
+    It could at or above the folder of any namespace, and in the folder of another namespace than the table's.
     """
     base = target.warehouse_location
     compared = location_inside(location, base=base)
@@ -121,11 +120,7 @@ def require_own_folder(target: Target, location: str) -> None:
     folders = {folder for (folder,) in rows}
     own = target.namespace_location or base
     nearest = max((base, *(each for each in folders if compared.startswith(f"{each}/"))), key=len)
-    if nearest != own or any(f"{each}/".startswith(f"{compared}/") for each in folders):
-        raise InvalidLocation(
-            f"Location {location!r} is not free to be staged at: it must be in the folder of the table's own namespace "
-            f"({own}), and not at, above or in the folder of another one"
-        )
+    return nearest == own and not any(f"{each}/".startswith(f"{compared}/") for each in folders)
 
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
