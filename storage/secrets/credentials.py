@@ -8,12 +8,19 @@ from uuid import UUID
 
 from cachetools import LRUCache, cached
 
+from icekeeper.kernel.errors import Busy
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
+from storage.models import Warehouse
 from storage.secrets.keeping import read_secret
+from storage.secrets.port import SecretMissing
 
 MOST_KEPT: Final = 1024
 """Credentials in memory. None can be out of date: a secret is never changed, and one that is gone is not asked for."""
+
+
+class CredentialChanged(Busy):
+    """The row of the warehouse that the caller read names a secret that is deleted meanwhile."""
 
 
 @cached(LRUCache(MOST_KEPT), lock=Lock())
@@ -22,5 +29,12 @@ def _kept(secret_id: UUID) -> Credential:
 
 
 def stored_credential(secret_id: UUID | None) -> Credential | None:
-    """None for a warehouse without one. Raises as `read_secret`."""
-    return None if secret_id is None else _kept(secret_id)
+    """None for a warehouse without one. Raises as `read_secret`, and `CredentialChanged` (503)."""
+    if secret_id is None:
+        return None
+    try:
+        return _kept(secret_id)
+    except SecretMissing:
+        if Warehouse.objects.using("default").filter(secret_id=secret_id).exists():
+            raise  # it is lost
+        raise CredentialChanged("The credential of the warehouse was changed just now: try again") from None

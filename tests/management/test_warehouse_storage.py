@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ from django.apps import apps
 from django.db import connection
 
 from icekeeper.logs import JsonFormatter
+from storage.io.stores import store_for
 from storage.models import Secret, Warehouse
+from storage.secrets.credentials import CredentialChanged, stored_credential
+from storage.secrets.port import SecretMissing
 from storage.secrets.stores import secret_store
+from storage.storage import Storage
+from storage.vending.rights import Rights
+from storage.vending.vend import vend
 from tests.fingerprint import Fingerprint
 from tests.management.asking import KEY, S3, at_once, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL
@@ -145,6 +152,42 @@ def test_azure_and_google_keep_a_credential(bootstrapped: None, monkeypatch: pyt
         own = ApiClient(f"/management/v1/warehouse/{made['id']}")
         assert own.post("/storage-credential", {}).refused(400, "MissingCredentialError")
         assert credential_type(own) == made["storage-credential-type"]
+
+
+ASKING: dict[str, Callable[[Storage], object]] = {
+    "store": store_for,
+    "vend": lambda storage: vend(
+        replace(storage, profile=storage.profile | {"sts-enabled": True}),
+        location="s3://my-bucket/wh/t",
+        rights=Rights.READ,
+    ),
+    "credential": lambda storage: stored_credential(storage.secret_id),
+}
+
+
+@pytest.mark.parametrize("change", ["other", "none", "deleted"])
+@pytest.mark.parametrize("asking", ASKING)
+def test_who_read_the_warehouse_before_its_credential_changed_is_told_to_come_again(
+    own: ApiClient, asking: str, change: str
+) -> None:
+    before = Warehouse.objects.get().storage
+    if change == "deleted":
+        assert own.delete().status == 204
+    else:
+        body = {"new-storage-credential": NEW_KEY} if change == "other" else {}
+        assert own.post("/storage-credential", body).status == 200
+    with pytest.raises(CredentialChanged) as refused:
+        ASKING[asking](before)
+    assert (refused.value.status, refused.value.retry_after) == (503, 2)
+    assert str(before.secret_id) not in refused.value.message
+    if change == "other":
+        assert stored_credential(Warehouse.objects.get().secret_id)
+
+
+def test_a_credential_that_is_lost_is_no_change(own: ApiClient) -> None:
+    Secret.objects.all().delete()
+    with pytest.raises(SecretMissing):
+        stored_credential(Warehouse.objects.get().secret_id)
 
 
 def test_the_secret_goes_with_the_warehouse(own: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,11 @@ from icekeeper.env import read_settings
 from icekeeper.kernel.errors import CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from storage.models import Secret, Warehouse
-from storage.secrets.credentials import stored_credential
+from storage.secrets.credentials import CredentialChanged, stored_credential
 from storage.secrets.keeping import new_secret, read_secret
-from storage.secrets.port import SecretStoreNotConfigured, SecretUnreadable
+from storage.secrets.port import SecretMissing, SecretStoreNotConfigured, SecretUnreadable
 from storage.secrets.start import require_readable_secrets
+from storage.secrets.stores import secret_store
 from tests.fingerprint import Fingerprint
 from tests.management.asking import KEY, S3, at_once, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
@@ -351,3 +352,21 @@ def test_a_real_server(server: CatalogServer, fake_vault: FakeVault) -> None:
     server.stop()
     assert "canary" not in server.log_path.read_text() + refused.stderr + answer.text
     assert PASSWORD not in server.log_path.read_text()
+
+
+def test_who_read_the_warehouse_before_its_credential_changed_is_told_to_come_again(in_fake: FakeVault) -> None:
+    own = make()
+    before = Warehouse.objects.get().secret_id
+    assert own.post("/storage-credential", {"new-storage-credential": NEW_KEY}).status == 200
+    with pytest.raises(CredentialChanged):
+        stored_credential(before)
+    assert stored_credential(Warehouse.objects.get().secret_id)
+
+
+def test_a_credential_that_is_lost_in_vault_is_no_change(in_fake: FakeVault) -> None:
+    make()
+    secret_id = Warehouse.objects.get().secret_id
+    assert secret_id is not None
+    secret_store().delete(secret_id)
+    with pytest.raises(SecretMissing):
+        stored_credential(secret_id)
