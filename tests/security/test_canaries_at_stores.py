@@ -1,0 +1,163 @@
+"""Secrets of warehouses that are worked in: nothing of them comes out when their stores take them, refuse them, or are
+not there."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import requests
+from django.conf import settings
+
+from storage.models import Warehouse
+from tests.catalog_fixtures import SCHEMA
+from tests.parts.minio import Minio
+from tests.parts.s3 import REGION
+from tests.security.canaries import CANARY, leaks, planted
+from tests.security.test_canaries import SECRET_SETTINGS, at_debug, choose, run
+from tests.signing_fixtures import make_warehouse, to_sign
+from tests.storage.clouds import private_key
+from tests.storage.opening import use_storage_settings
+from tests.storage.vending.fake_service import FakeService, said
+from tests.wsgi_client import Answer, ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+NOBODY, NOBODY_BY_TLS = "http://127.0.0.1:1", "https://127.0.0.1:1"
+
+
+class PlantedMinio(Minio):
+    """Its secret key is a canary; the id of it is none, which stands in each signature."""
+
+    password = f"secret-{CANARY}"
+
+
+@pytest.fixture(scope="module")
+def planted_minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlantedMinio]:
+    with PlantedMinio(tmp_path_factory.mktemp("planted") / "minio") as server:
+        server.create_bucket("planted")
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_the_server(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose(monkeypatch, SECRET_SETTINGS)
+    monkeypatch.setattr(settings, "SECRET_KEY", f"signing-{CANARY}-{CANARY}")
+
+
+def text_of(*answers: Answer) -> bytes:
+    return b"\n".join(answer.body + repr(answer.headers).encode() for answer in answers)
+
+
+def get(target: str, delegation: str) -> Answer:
+    return call("GET", target, headers={"X-Iceberg-Access-Delegation": delegation})
+
+
+_numbers = count(1)
+
+
+def change(catalog: ApiClient, name: str = "t") -> Answer:
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": str(next(_numbers))}}]}
+    return catalog.post(f"/namespaces/ns/tables/{name}", body)
+
+
+def create(catalog: ApiClient, name: str = "t") -> Answer:
+    return catalog.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA})
+
+
+def catalog_of(warehouse: Warehouse) -> ApiClient:
+    catalog = ApiClient(f"/catalog/v1/{warehouse.pk}")
+    assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    return catalog
+
+
+@pytest.mark.part("minio")
+@pytest.mark.parametrize("lends", [True, False], ids=["lends keys", "own keys"])
+def test_a_table_at_work_on_s3(planted_minio: PlantedMinio, lends: bool) -> None:
+    """It is made, loaded, changed and signed for; then the store is gone; then it does not take the key any more."""
+    minio, prefix = planted_minio, f"lends-{lends}"
+    assert leaks(minio.credential["secret-access-key"].encode())
+    warehouse = make_warehouse(minio.profile("planted", prefix, **{"sts-enabled": lends}), minio.credential)
+    catalog = catalog_of(warehouse)
+    at = f"{catalog.base}/namespaces/ns/tables/t"
+    with at_debug() as log:
+        made = create(catalog)
+        location = made.json()["metadata"]["location"]
+        uri = f"{minio.endpoint}{location.removeprefix('s3://')}/data/a"
+        sign = f"{at}/sign"
+        signature = ApiClient(sign).post("", to_sign("PUT", uri, region=REGION))
+        lent, signing = get(at, "vended-credentials"), get(at, "remote-signing")
+        well = [made, signature, lent, signing, change(catalog), get(f"{at}/credentials", "vended-credentials")]
+        assert [answer.status for answer in well[:5]] == [200] * 5
+        headers = {name: ",".join(values) for name, values in signature.json()["headers"].items()}
+        assert requests.put(uri, headers=headers, timeout=30).status_code == 200
+        with minio.relay.refusing():
+            gone = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
+            assert (gone[0].status, gone[1].status) == (503, 503)
+            told = run("check_storage", "wh")
+        other = minio.credential | {"secret-access-key": f"other-{CANARY}"}
+        own = ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+        assert own.post("/storage-credential", {"new-storage-credential": other}).status == 200
+        refused = [change(catalog), create(catalog, "other"), get(at, "vended-credentials")]
+        assert [answer.status for answer in refused[:2]] == [412, 412]
+        told += run("check_storage", "wh")
+    answers = text_of(*well, *gone, *refused)
+    config = lent.json()["config"]
+    assert ("s3.session-token" in config) == lends
+    written = "\n".join(log.written).encode()
+    assert written.count(b"did not answer") >= 2, "errors were logged with their stacks"
+    assert leaks(answers + told) == []
+    assert leaks(written) == []
+    for name in ("s3.secret-access-key", "s3.session-token") if lends else ():
+        assert config[name].encode() not in written + told
+
+
+APPLICATION = planted({
+    "type": "az", "credential-type": "client-credentials", "client-id": "c", "tenant-id": "t", "client-secret": "s",
+}) | {"tenant-id": "a-tenant"}  # fmt: skip
+ACCOUNT_KEY = {
+    "type": "az", "credential-type": "shared-access-key",
+    "key": base64.b64encode(f"of-an-account-{CANARY}".encode()).decode(),
+}  # fmt: skip
+ADLS = {"type": "adls", "filesystem": "files", "account-name": "acct", "key-prefix": "wh"}
+
+
+def service_account(token_uri: str) -> dict[str, Any]:
+    """Its key is a real one, which signs; what else it has is planted."""
+    names = ("project_id", "private_key_id", "client_id", "auth_provider_x509_cert_url", "client_x509_cert_url")
+    key = {name: f"{name}-{CANARY}" for name in names} | {
+        "type": "service_account", "private_key": private_key(), "client_email": f"{CANARY}@p.iam.gserviceaccount.com",
+        "universe_domain": "googleapis.com", "auth_uri": f"{NOBODY}/auth", "token_uri": token_uri,
+    }  # fmt: skip
+    return {"type": "gcs", "credential-type": "service-account-key", "key": key}
+
+
+@pytest.mark.parametrize("case", ["account key", "application", "service account", "service account with a token"])
+def test_a_store_of_a_cloud_that_is_not_there(case: str, tokens: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the store answers nor, but in the last case, who gives tokens for it."""
+    use_storage_settings(
+        monkeypatch, azure_endpoint=f"{NOBODY_BY_TLS}/{{account}}", gcs_endpoint=f"{NOBODY}/", retries=0
+    )
+    tokens.answers["/token"] = [said({"access_token": f"token-{CANARY}", "expires_in": 3600, "token_type": "Bearer"})]
+    bucket = {"type": "gcs", "bucket": "bucket", "key-prefix": "wh"}
+    profile, credential = {
+        "account key": (ADLS, ACCOUNT_KEY),
+        "application": (ADLS | {"authority-host": NOBODY_BY_TLS}, APPLICATION),
+        "service account": (bucket, service_account(f"{NOBODY}/token")),
+        "service account with a token": (bucket, service_account(f"{tokens.address}/token")),
+    }[case]
+    with at_debug() as log:
+        warehouse = make_warehouse(profile, credential)
+        catalog = catalog_of(warehouse)
+        answers = [create(catalog), create(catalog), catalog.get("/namespaces/ns")]
+        assert [answer.status for answer in answers] == [503, 503, 200], answers
+        told = run("check_storage", "wh")
+    written = "\n".join(log.written).encode()
+    assert bool(tokens.asked) == case.endswith("token")
+    assert written.count(b"did not answer") >= 2, "errors were logged with their stacks"
+    out = text_of(*answers) + told + written
+    assert leaks(out) == []
+    assert not [line for line in private_key().splitlines()[1:-1] if line.encode() in out]
