@@ -75,6 +75,12 @@ TWO_PLACES: Final = checks.Warning(
     hint="Set LAKEKEEPER__SECRET_BACKEND=kv2, or run manage.py move_secrets and unset LAKEKEEPER__KV2__*.",
     id="icekeeper.W013",
 )
+WIDE_SIGNATURES: Final = checks.Warning(
+    "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is on: where a store does not heed all of a signature, as "
+    "MinIO, who may write one table reaches all that the warehouse's keys reach.",
+    hint="Set sts-enabled in the storage profiles of warehouses whose store has STS, and unset it.",
+    id="icekeeper.W014",
+)
 
 
 @checks.register(checks.Tags.security, deploy=True)
@@ -89,6 +95,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
         (_is_plain(conf.kv2.url), PLAIN_VAULT),
         (conf.kv2.url is not None and conf.secret_backend != "kv2", TWO_PLACES),  # noqa: S105 - the name of one
+        (conf.storage.sign_writes_with_warehouse_keys, WIDE_SIGNATURES),
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),

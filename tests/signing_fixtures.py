@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import pytest
 import requests
+from django.conf import settings
 
 from catalog.models import LocationClaim, Namespace, Tabular
 from icekeeper.kernel.clock import now
@@ -18,6 +20,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
+from tests.management.asking import use_settings
 from tests.wsgi_client import Answer, ApiClient
 
 REGION = "eu-1"
@@ -38,6 +41,12 @@ def make_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, n
     return create_warehouse(
         actor=INTERNAL, project=get_project(None), name=name, storage_profile=profile, storage_credential=credential
     )
+
+
+def sign_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with a warehouse's own keys, also at stores that are not AWS."""
+    changed = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": True})
+    use_settings(monkeypatch, storage=changed)
 
 
 def add_tabular(

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from cachetools import LRUCache, cached
+from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.thread_lending import waiting_for_others
@@ -24,7 +25,7 @@ from storage.secrets.credentials import stored_credential
 from storage.signing.addresses import addresses_of
 from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
 from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_part
-from storage.signing.request import RequestToSign, SignableRequest, read_request
+from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import written_path, written_query
 from storage.storage import Storage
@@ -41,9 +42,10 @@ class Signer:
 
     Its signatures are as good as what the store makes of them, and only AWS is known to heed all of one. MinIO and
     SeaweedFS do not compare the body of DeleteObjects with the hash that was signed; and MinIO takes headers that were
-    not, so that whoever holds a signature for PUT can add `x-amz-copy-source`. Both reach all that the signing key may
-    do. So at stores that are not AWS everything is signed with temporary keys that open the table's folder alone, if
-    the warehouse has such keys.
+    not, so that whoever holds a signature for PUT can add `x-amz-copy-source`, or unpack an archive into the bucket.
+    Both reach all that the signing key may do. So at stores that are not AWS everything is signed with temporary keys
+    that open the table's folder alone; where the warehouse has no such keys, reads are, and other requests only if the
+    operator says so (`sign_writes_with_warehouse_keys`), DeleteObjects never.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -77,7 +79,7 @@ class Signer:
         """The headers to send `given` with: its own, and those of the signature.
 
         `read` made `request` of it. Raises `RegionMismatch`, `RequestUriMismatch` unless it lies in `locations`; and as
-        `own_keys` and `vend` when there are no keys to sign with.
+        `own_keys` and `vend` when there are no keys to sign with, `RemoteSigningDisabled` when those open too much.
         """
         if given.region != self._profile.region:
             raise RegionMismatch("region: not that of the warehouse's bucket")
@@ -97,8 +99,13 @@ class Signer:
         return kept | {name: [value] for name, value in made.items()}
 
     def _keys(self, request: SignableRequest, locations: Sequence[str]) -> Keys:
-        vended = None if self._is_aws else self._narrowed(request, locations)
-        return self._own.current() if vended is None else keys_of(vended)
+        if self._is_aws:
+            return self._own.current()
+        vended = self._narrowed(request, locations)
+        if vended is not None:
+            return keys_of(vended)
+        _require_harmless(request.operation)
+        return self._own.current()
 
     def _narrowed(self, request: SignableRequest, locations: Sequence[str]) -> Vended | None:
         """None where the warehouse has no temporary keys."""
@@ -117,6 +124,20 @@ class Signer:
 
     def _folders(self, locations: Sequence[str]) -> list[str]:
         return [each.removeprefix(self._bucket) for each in locations if each.startswith(self._bucket)]
+
+
+def _require_harmless(operation: Operation) -> None:
+    """Raises `RemoteSigningDisabled` for what might be done elsewhere with a signature by the warehouse's own keys."""
+    if operation is Operation.BULK_DELETE:
+        raise RemoteSigningDisabled(
+            "DeleteObjects is not signed with a warehouse's own keys at a store that is not AWS: set sts-enabled in "
+            "its storage profile, or delete objects one by one"
+        )
+    if not (operation.is_reading or settings.ICEKEEPER.storage.sign_writes_with_warehouse_keys):
+        raise RemoteSigningDisabled(
+            "Only reads are signed with a warehouse's own keys at a store that is not AWS: set sts-enabled in its "
+            "storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server"
+        )
 
 
 def _payload(request: SignableRequest) -> str:

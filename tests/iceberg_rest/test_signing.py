@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings
 
 from catalog.models import Tabular
 from catalog.services.staging_tickets import StagingTicket
@@ -30,6 +31,7 @@ from tests.signing_fixtures import (
     by_ticket,
     make_warehouse,
     s3_profile,
+    sign_writes,
     to_sign,
 )
 from tests.statement_counts import counting, require_as_recorded
@@ -48,6 +50,7 @@ Sign = Callable[..., Answer]
 def make(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
+    sign_writes(monkeypatch)
     return lambda **members: make_warehouse(s3_profile(**members), KEY)
 
 
@@ -151,7 +154,8 @@ def test_files_where_a_table_was_before_and_where_its_metadata_goes(stored: Ware
                 assert ask(target, method, f"{BASE}/wh/{folder}/a").status == 200
         assert ask(target, "GET", f"{BASE}/wh/meta/a").status == 400
     keys = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "before"))
-    assert ask(by_place(stored), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>").status == 200
+    deletion = ask(by_place(stored), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
+    assert deletion.refused(403, "RemoteSigningDisabled"), "for its keys' sake alone"
     copied = {"x-amz-copy-source": ["my-bucket/wh/before/a"]}
     assert ask(by_place(stored), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
 
@@ -193,6 +197,22 @@ def test_tables_of_other_warehouses(make: Callable[..., Warehouse], stored: Ware
     assert ask(by_id(other, theirs.pk), "GET", f"{BASE}/other/t/a").status == 200
 
 
+def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
+    make: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS heeds all of a signature."""
+    warehouse = make(endpoint=None, flavor="aws")
+    storage = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": False})
+    use_settings(monkeypatch, storage=storage)
+    add_tabular(warehouse, "t")
+    at, body = "https://s3.eu-1.amazonaws.com/my-bucket", "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
+    for method, uri in (
+        ("GET", f"{at}/wh/t/a"), ("PUT", f"{at}/wh/t/a"), ("DELETE", f"{at}/wh/t/a"), ("POST", f"{at}/wh/t/a?uploads"),
+        ("POST", f"{at}?delete"),
+    ):  # fmt: skip
+        assert ask(by_place(warehouse), method, uri, body=body).status == 200, (method, uri)
+
+
 # --- rights ----------------------------------------------------------------------------------------------------------
 
 
@@ -206,7 +226,7 @@ def test_rights_go_by_what_the_request_does(stored: Warehouse, table: Tabular, m
     ):  # fmt: skip
         for target in ways(stored, table):
             asked.clear()
-            assert ask(target, method, uri, body=body).status == 200
+            assert ask(target, method, uri, body=body).status == (403 if "?delete" in uri else 200)
             assert asked == [(Can.USE, "warehouse"), (right, "table")]
 
 

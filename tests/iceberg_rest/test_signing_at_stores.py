@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import keep_secrets
 from tests.parts.s3 import REGION, S3Server
-from tests.signing_fixtures import SigningClient, add_tabular, digest, make_warehouse
+from tests.signing_fixtures import SigningClient, add_tabular, digest, make_warehouse, sign_writes
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +47,10 @@ def make(bootstrapped: None, store: S3Server, bucket: str, monkeypatch: pytest.M
 
 
 @pytest.fixture(params=[True, False], ids=["narrowed keys", "own keys"])
-def warehouse(request: pytest.FixtureRequest, make: Callable[..., Warehouse]) -> Warehouse:
+def warehouse(
+    request: pytest.FixtureRequest, make: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
+) -> Warehouse:
+    sign_writes(monkeypatch)
     return make(**{"sts-enabled": request.param})
 
 
@@ -119,7 +122,9 @@ def test_an_object_is_uploaded_in_parts(client: SigningClient, store: S3Server, 
     assert "Uploads" not in store.client().list_multipart_uploads(Bucket=bucket)
 
 
-def test_many_are_listed_and_deleted(client: SigningClient, store: S3Server, bucket: str, base: str) -> None:
+def test_many_are_listed_and_deleted(
+    client: SigningClient, warehouse: Warehouse, store: S3Server, bucket: str, base: str
+) -> None:
     for name in ("t/a", "t/b", "t/c d", "t2/other"):
         store.client().put_object(Bucket=bucket, Key=f"wh/{name}", Body=b"")
     at = base.removesuffix("/wh")
@@ -129,7 +134,12 @@ def test_many_are_listed_and_deleted(client: SigningClient, store: S3Server, buc
     more = client.send("GET", f"{at}/?list-type=2&prefix=wh/t/&max-keys=2&continuation-token={token}")
     assert listed(more) == ["wh/t/c d"]
     assert listed(client.send("GET", f"{at}?list-type=2&prefix=wh/t/c+d&delimiter=/")) == ["wh/t/c d"]
-    assert client.send("POST", f"{at}?delete", deletion("wh/t/a", "wh/t/c d")).status_code == 200
+    wanted = deletion("wh/t/a", "wh/t/c d")
+    if not warehouse.storage_profile["sts-enabled"]:
+        refused = client.sign("POST", f"{at}?delete", body=wanted.decode())
+        assert refused.refused(403, "RemoteSigningDisabled", "sts-enabled")
+        return
+    assert client.send("POST", f"{at}?delete", wanted).status_code == 200
     assert store.keys(bucket) == ["wh/t/b", "wh/t2/other"]
 
 
@@ -210,6 +220,25 @@ def test_a_signature_is_good_for_its_own_request_alone(
     assert requests.get(f"{base}/t/a", headers=read, timeout=30).content == b"content"
 
 
+def test_reads_alone_are_signed_with_the_warehouses_own_keys(
+    make: Callable[..., Warehouse], store: S3Server, bucket: str, base: str
+) -> None:
+    warehouse = make(**{"sts-enabled": False})
+    client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
+    store.client().put_object(Bucket=bucket, Key="wh/t/a", Body=b"content")
+    uri, at = f"{base}/t/a", base.removesuffix("/wh")
+    assert client.send("GET", uri).content == b"content"
+    assert client.send("HEAD", uri).status_code == 200
+    assert listed(client.send("GET", f"{at}?list-type=2&prefix=wh/t/")) == ["wh/t/a"]
+    for method, asked in (
+        ("PUT", uri), ("PUT", f"{uri}?partNumber=1&uploadId=a"), ("POST", f"{uri}?uploads"),
+        ("POST", f"{uri}?uploadId=a"), ("DELETE", uri), ("DELETE", f"{uri}?uploadId=a"),
+    ):  # fmt: skip
+        assert client.sign(method, asked).refused(403, "RemoteSigningDisabled", "sts-enabled"), (method, asked)
+    body = deletion("wh/t/a").decode()
+    assert client.sign("POST", f"{at}?delete", body=body).refused(403, "RemoteSigningDisabled", "sts-enabled")
+
+
 @pytest.fixture
 def fenced(make: Callable[..., Warehouse]) -> SigningClient:
     """Of a table in a warehouse that has temporary keys."""
@@ -275,7 +304,10 @@ def test_temporary_keys_are_for_one_folder(
     assert store.keys(bucket) == []
 
 
-def test_a_role_is_assumed_once_for_many_signatures(make: Callable[..., Warehouse], store: S3Server, base: str) -> None:
+def test_a_role_is_assumed_once_for_many_signatures(
+    make: Callable[..., Warehouse], store: S3Server, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_writes(monkeypatch)
     role = store.role_arn or "arn:aws:iam::123456789012:role/any"
     warehouse = make(**{"assume-role-arn": role, "sts-enabled": False})
     client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
@@ -287,11 +319,11 @@ def test_a_role_is_assumed_once_for_many_signatures(make: Callable[..., Warehous
 def test_a_staged_table_is_written_before_it_is_there(
     make: Callable[..., Warehouse], store: S3Server, bucket: str
 ) -> None:
-    catalog = ApiClient(f"/catalog/v1/{make(**{'sts-enabled': False}).pk}")
+    catalog = ApiClient(f"/catalog/v1/{make().pk}")
     assert catalog.post("/namespaces", {"namespace": ["ns"]}).status == 200
-    staged: dict[str, Any] = catalog.post(
-        "/namespaces/ns/tables", {"name": "t", "schema": SCHEMA, "stage-create": True}
-    ).json()
+    asked = {"name": "t", "schema": SCHEMA, "stage-create": True}
+    signing = {"X-Iceberg-Access-Delegation": "remote-signing"}
+    staged: dict[str, Any] = catalog.post("/namespaces/ns/tables", asked, **signing).json()
     config, location = staged["config"], staged["metadata"]["location"]
     assert config["s3.signer.endpoint"].startswith("v1/signer/")
     client = SigningClient(config["s3.signer.endpoint"].removeprefix("v1"), REGION)

@@ -29,6 +29,7 @@ from tests.signing_fixtures import (
     by_ticket,
     make_warehouse,
     s3_profile,
+    sign_writes,
     to_sign,
 )
 from tests.wsgi_client import ApiClient
@@ -43,6 +44,7 @@ MISSING = "NoSuchTableLocationException"
 def stored(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     keep_secrets(monkeypatch)
     use_settings(monkeypatch, skip_storage_validation=True)
+    sign_writes(monkeypatch)
     return make_warehouse(s3_profile(), KEY)
 
 

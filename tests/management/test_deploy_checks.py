@@ -57,6 +57,7 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://vault.example.com"}, ["icekeeper.W012"]),
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://127.0.0.1:8200"}, []),
         (VAULT | {"LAKEKEEPER__SECRET_BACKEND": None}, ["icekeeper.W013"]),
+        ({"ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS": "true"}, ["icekeeper.W014"]),
         ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
         ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),
         ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com,*"}, ["icekeeper.W004"]),
