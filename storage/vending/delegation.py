@@ -57,8 +57,3 @@ def choose_delegation(asked: Asked, profile: dict[str, Any]) -> Delegation:
     if asked is Asked.SIGNING:
         return Delegation(vended=vends and not signs, signing=signs)
     return Delegation(vended=vends, signing=signs and not vends)
-
-
-def choose_refreshed(asked: Asked, profile: dict[str, Any]) -> Delegation:
-    """As `choose_delegation`, for a client that comes for new credentials: it does not manage them itself."""
-    return choose_delegation(asked & ~Asked.CLIENT_MANAGED, profile)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from storage.vending.delegation import Asked, Delegation, asked_in, choose_delegation, choose_refreshed
+from storage.vending.delegation import Asked, Delegation, asked_in, choose_delegation
 
 VENDED, SIGNING, BOTH, NONE = (
     Delegation(vended=vended, signing=signing)
@@ -58,12 +58,6 @@ def test_the_choice(asked: Asked, chosen: tuple[Delegation, ...]) -> None:
         s3(sts=sts, signing=signing) for sts, signing in ((True, True), (False, True), (True, False), (False, False))
     ]
     assert tuple(choose_delegation(asked, profile) for profile in profiles) == chosen
-
-
-def test_who_comes_for_new_credentials_does_not_manage_them() -> None:
-    for profile in (s3(sts=True, signing=True), s3(sts=False, signing=True), s3(sts=False, signing=False)):
-        assert choose_refreshed(Asked.CLIENT_MANAGED, profile) == choose_delegation(Asked.NOTHING, profile)
-        assert choose_refreshed(Asked.SIGNING, profile) == choose_delegation(Asked.SIGNING, profile)
 
 
 @pytest.mark.parametrize(
