@@ -10,7 +10,7 @@ from storage.documents import only_value, read_document, unknown_members
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.local import LocalProfile
-from storage.profiles.location import normalize
+from storage.profiles.location import normalize, require_unmistakable
 from storage.profiles.profile import IncompatibleProfiles, Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 
@@ -45,6 +45,8 @@ def read_profile(
         profile = profile.following(read_document(TYPES[profile.type], before, "storage-profile"))
     profile = profile.settled(credential)
     normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
+    if before is None:
+        require_unmistakable(profile.location)
     return profile
 
 

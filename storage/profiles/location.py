@@ -29,8 +29,10 @@ def location_inside(location: object, *, base: str) -> str:
 
 
 def new_location_inside(location: object, *, base: str, storage_profile: dict[str, Any]) -> str:
-    """As `location_inside`, for something new: other spellings of the scheme must be allowed by the warehouse."""
+    """As `location_inside`, for something new: other spellings of the scheme must be allowed by the warehouse, and what
+    some store or client takes for another location is refused. What is there already is read without that."""
     inside = location_inside(location, base=base)
+    require_unmistakable(inside, base=base)
     if not storage_profile.get("allow-alternative-protocols"):
         scheme, spelled = (str(each).partition(":")[0] for each in (base, location))
         if scheme != spelled:
@@ -38,6 +40,18 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
                 f"Location {location!r} must begin with {scheme}: in this warehouse without allow-alternative-protocols"
             )
     return inside
+
+
+def require_unmistakable(location: str, *, base: str = "") -> None:
+    """Raises `InvalidLocation` where some store or client takes what is below `base` for another location.
+
+    SeaweedFS and Azure have backslashes for slashes; Azure drops dots at the end of a segment.
+    """
+    below = location.removeprefix(base)
+    if "\\" in below:
+        raise InvalidLocation(f"Location {location!r} holds a backslash")
+    if location.startswith("abfss:") and any(unquote(each).rstrip().endswith(".") for each in below.split("/")):
+        raise InvalidLocation(f"Location {location!r} has a segment that ends in a dot, which Azure drops")
 
 
 def normalize(location: str, *, base: str) -> str:

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors import BadRequest, InvalidLocation
+from storage.credentials.kinds import read_credential
+from storage.profiles.kinds import read_profile
 from storage.profiles.location import location_inside, new_location_inside, parents
 from storage.profiles.place import at_or_above, below, overlap, place_of
+from tests.storage.test_profiles_gcs import ACCOUNT
 
 S3 = "s3://bucket/wh"
 ADLS = "abfss://files@account1.dfs.core.windows.net/wh"
@@ -53,6 +56,45 @@ def test_compared_forms(base: str, spelled: str, compared: str) -> None:
 def test_what_does_not_lie_in_the_warehouse(base: str, spelled: Any) -> None:
     with pytest.raises(InvalidLocation):
         location_inside(spelled, base=base)
+
+
+@pytest.mark.parametrize(
+    ("base", "rest"),
+    [
+        *((base, rest) for base in (S3, ADLS, ONELAKE, GS) for rest in ("a\\b", "a/..\\b", "\\", "a\\")),
+        *((base, rest) for base in (ADLS, ONELAKE) for rest in ("a.", "a./b", "a...", "a. ")),
+        *((ADLS, rest) for rest in ("a%2E", "a%2e/b", "a.%20")),
+    ],
+)
+def test_what_some_store_takes_for_another_place_is_nothing_new(base: str, rest: str) -> None:
+    assert location_inside(f"{base}/{rest}", base=base) == f"{base}/{rest}", "what is there already stays readable"
+    with pytest.raises(InvalidLocation):
+        new_location_inside(f"{base}/{rest}", base=base, storage_profile={})
+
+
+def test_a_warehouse_that_was_made_at_such_a_place_still_takes_tables() -> None:
+    for base in (f"{S3}\\a", f"{ADLS}/a."):
+        assert new_location_inside(f"{base}/t", base=base, storage_profile={}) == f"{base}/t"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"type": "s3", "bucket": "bucket", "region": "eu-1", "sts-enabled": False, "key-prefix": "a\\b"},
+        {"type": "gcs", "bucket": "bucket", "key-prefix": "a\\b"},
+    ],
+)
+def test_no_warehouse_is_made_at_such_a_place(members: dict[str, Any]) -> None:
+    key = None if members["type"] == "s3" else read_credential(ACCOUNT)
+    with pytest.raises(BadRequest):
+        read_profile(members, key)
+    before = read_profile(members | {"key-prefix": "a"}, key).as_json() | {"key-prefix": "a\\b"}
+    assert read_profile(members, key, before=before).location.endswith("/a\\b"), "it can be changed"
+
+
+@pytest.mark.parametrize(("base", "rest"), [(S3, "a."), (GS, "a."), (ADLS, ".a"), (ADLS, "a.b"), (ADLS, "a%41")])
+def test_dots_that_no_store_drops(base: str, rest: str) -> None:
+    assert new_location_inside(f"{base}/{rest}", base=base, storage_profile={}) == f"{base}/{rest}"
 
 
 @pytest.mark.parametrize("spelled", ["s3a://bucket/wh/a", "s3n://bucket/wh/a"])
