@@ -8,6 +8,19 @@ from urllib.parse import urlsplit
 _AWS = re.compile(r"(.+\.)?s3[.-](.+\.)?amazonaws\.com(\.cn)?")
 _USUAL_PORTS = frozenset({None, 80, 443})
 
+_REGION = r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}"
+_SERVICE_OF_AWS = re.compile(
+    rf"(?:s3|sts)(?:-fips)?(?:\.dualstack)?(?:[.-]{_REGION})?\.amazonaws\.com(?:\.cn)?"
+    rf"|(?:[a-z]+\.)?vpce-[a-z0-9-]+\.(?:s3|sts)\.{_REGION}\.vpce\.amazonaws\.com(?:\.cn)?"
+    r"|s3-external-1\.amazonaws\.com"
+)
+
+
+def is_service_of_aws(host: str) -> bool:
+    """Whether nobody but AWS can answer there, with S3 or STS. `is_of_aws` takes buckets and names of customers, too,
+    as `s3-a-1.eu-west-1.elb.amazonaws.com` is."""
+    return _SERVICE_OF_AWS.fullmatch(host.lower().removesuffix(".")) is not None
+
 
 def is_of_aws(host: str) -> bool:
     """Whether S3 itself answers there: at a region's name, at a bucket's, at an endpoint in somebody's network."""

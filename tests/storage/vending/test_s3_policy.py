@@ -36,6 +36,34 @@ def compat(**members: Any) -> S3Profile:
     return profile(**{"flavor": "s3-compat", "endpoint": "http://127.0.0.1:1"} | members)
 
 
+OTHERS = (
+    {"endpoint": "http://127.0.0.1:9000"}, {"endpoint": "https://s3.example.com"},
+    {"sts-endpoint": "https://sts.example.com"}, {"endpoint": "https://s3-a-1.eu-west-1.elb.amazonaws.com"},
+    {"endpoint": "https://s3.eu-west-1.amazonaws.com", "sts-endpoint": "https://sts.example.com"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("members", OTHERS)
+def test_a_store_that_calls_itself_aws_is_asked_for_plain_names_only(members: dict[str, Any]) -> None:
+    for folder in ("wh/a*", "wh/a?b", "wh/a${b}"):
+        with pytest.raises(CredentialNotIssued, match="location with"):
+            s3_policy(profile(**members), folder, Rights.READ)
+    assert "lake/wh/a/*" in s3_policy(profile(**members), "wh/a", Rights.READ)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"endpoint": "https://s3.eu-central-1.amazonaws.com", "sts-endpoint": "https://sts.eu-central-1.amazonaws.com"},
+        {"endpoint": "https://bucket.vpce-1a-2b.s3.us-east-1.vpce.amazonaws.com"},
+        {"endpoint": "https://s3.cn-north-1.amazonaws.com.cn", "region": "cn-north-1"},
+    ],
+)
+def test_aws_knows_its_variables_at_each_of_its_addresses(members: dict[str, Any]) -> None:
+    assert "/wh/a${*}/*" in s3_policy(profile(**members), "wh/a*", Rights.READ)
+
+
 def test_the_whole_policy() -> None:
     assert json.loads(s3_policy(profile(), "wh/t1", Rights.READ_WRITE)) == {
         "Version": "2012-10-17",
