@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import requests
@@ -22,11 +23,16 @@ def read_body(answer: requests.Response, *, limit: int, until: float) -> bytes:
     """
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise UnusableAnswer("sent something compressed, which was not asked for")
-    body = b""
-    while piece := answer.raw.read1(_PIECE, decode_content=False):
+    return read_pieces(lambda size: answer.raw.read1(size, decode_content=False), limit=limit, until=until)
+
+
+def read_pieces(read: Callable[[int], bytes], *, limit: int, until: float) -> bytes:
+    """All that `read` gives: up to so many bytes of what has come, none at the end. Raises as `read_body`."""
+    body = bytearray()
+    while piece := read(_PIECE):
         body += piece
         if len(body) > limit:
             raise UnusableAnswer(f"sent more than {limit} bytes")
         if time.monotonic() > until:
             raise UnusableAnswer("did not send all of its answer in time")
-    return body
+    return bytes(body)

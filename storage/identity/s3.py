@@ -17,6 +17,8 @@ from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.endpoints import require_permitted_address
 from storage.identity.keys import CredentialNotIssued, Keys
+from storage.identity.token_service import persistently
+from storage.io.aws_answers import bound_answers
 from storage.io.port import StoreUnavailable
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
@@ -45,13 +47,14 @@ def base_keys(credential: Credential | None) -> Keys:
 
 
 def own_keys(profile: S3Profile, credential: Credential | None) -> Keys:
-    """The keys that the catalog itself reads, writes and signs with. One STS call when there is a role to take on.
+    """The keys that the catalog itself reads, writes and signs with. STS is asked when there is a role to take on.
 
-    Raises `CredentialNotIssued` (412) and `StoreUnavailable` (503).
+    Raises `CredentialNotIssued` (412), `StoreUnavailable` (503), `RequestTimeout` (408).
     """
     if profile.assume_role_arn is None:
         return base_keys(credential)
-    return assume_role(profile, credential, role_arn=profile.assume_role_arn, session_name=OWN_SESSION)
+    role = profile.assume_role_arn
+    return persistently(lambda: assume_role(profile, credential, role_arn=role, session_name=OWN_SESSION))
 
 
 def assume_role(
@@ -99,7 +102,7 @@ def _utc(at: Any) -> datetime:
 def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
     limits = settings.ICEKEEPER.storage
     with _making:
-        return Session().create_client(
+        client = Session().create_client(
             "sts",
             region_name=region,
             endpoint_url=endpoint,
@@ -114,6 +117,8 @@ def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
                 parameter_validation=False,  # a missing RoleArn and short lives are the store's to judge
             ),
         )
+    bound_answers(client, client.meta.endpoint_url)
+    return client
 
 
 def _system_keys() -> Keys:

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import obstore
 from django.conf import settings
+from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
+
+from storage.io.refusals import obstore_refusal, too_large
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # not there at run time
@@ -44,6 +48,23 @@ class Bucket(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """See that there are keys to ask with. Raises `CredentialNotIssued`, `StoreUnavailable`."""
+
+    def read(self, name: str, location: str, limit: int) -> bytes:
+        """The whole object, in one request. Raises `ObjectNotFound`, `ObjectTooLarge`, and as `list_names`."""
+        try:
+            found = obstore.get(self.objects, name)
+            if found.meta["size"] > limit:
+                raise too_large(location, limit)
+            return bytes(found.bytes())
+        except (BaseError, OSError, ValueError) as error:
+            raise obstore_refusal(error, location) from None
+
+    def require(self, name: str, location: str) -> None:
+        """Raises `ObjectNotFound`, and as `list_names`. One request."""
+        try:
+            obstore.head(self.objects, name)
+        except (BaseError, OSError, ValueError) as error:
+            raise obstore_refusal(error, location) from None
 
     @abstractmethod
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:

@@ -6,7 +6,7 @@ An object's name is the path of its location, byte by byte: `%41` stays `%41`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import obstore
 from obstore.exceptions import BaseError
@@ -23,8 +23,6 @@ from storage.profiles.location import location_inside
 
 FEW: Final = 16
 """Names of a first look at a folder."""
-
-T = TypeVar("T")
 
 
 class RemoteStore(ObjectStore):
@@ -75,7 +73,7 @@ class RemoteStore(ObjectStore):
             self.bucket.delete_name(name)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        if len(locations) == 1:  # obstore does one for a fraction of the CPU
+        if len(locations) == 1:  # without a body, for which S3 wants a digest
             self.delete(locations[0])
             return
         names: list[str] = []
@@ -140,13 +138,14 @@ class RemoteStore(ObjectStore):
             raise ObjectExists(f"There is already a file at {location}")
 
     def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
-        def put() -> None:
-            obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
-
         try:
-            self._ask(put, location)
-        except ObjectNotFound:  # of all things that a put needs, it can only be that which lacks
-            raise StoreRefused(f"The bucket of {location} does not exist") from None
+            with waiting_for_others():
+                obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
+        except (BaseError, OSError, ValueError) as error:
+            refused = obstore_refusal(error, location)
+            if isinstance(refused, ObjectNotFound):  # of all things that a put needs, it can only be that which lacks
+                raise StoreRefused(f"The bucket of {location} does not exist") from None
+            raise refused from None
 
     def _holds(self, name: str, location: str, data: bytes) -> bool:
         try:
@@ -155,20 +154,9 @@ class RemoteStore(ObjectStore):
             return False
 
     def _get(self, name: str, location: str, limit: int) -> bytes:
-        def get() -> bytes:
-            found = obstore.get(self.bucket.objects, name)
-            if found.meta["size"] > limit:
-                raise ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
-            return bytes(found.bytes())
-
-        return self._ask(get, location)
+        with waiting_for_others():
+            return self.bucket.read(name, location, limit)
 
     def _head(self, name: str, location: str) -> None:
-        self._ask(lambda: obstore.head(self.bucket.objects, name), location)
-
-    def _ask(self, act: Callable[[], T], location: str) -> T:
-        try:
-            with waiting_for_others():
-                return act()
-        except (BaseError, OSError, ValueError) as error:
-            raise obstore_refusal(error, location) from None
+        with waiting_for_others():
+            self.bucket.require(name, location)

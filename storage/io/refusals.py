@@ -12,7 +12,14 @@ from typing import Final
 from obstore.exceptions import UnauthenticatedError
 
 from icekeeper.kernel.errors import CatalogError, InvalidLocation
-from storage.io.port import ObjectExists, ObjectNotFound, StoreAccessDenied, StoreRefused, StoreUnavailable
+from storage.io.port import (
+    ObjectExists,
+    ObjectNotFound,
+    ObjectTooLarge,
+    StoreAccessDenied,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 _STATUS = re.compile(r"\bStatus \{\n +status: ([0-9]{3}),")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,80})</Code>|\"reason\": ?\\?\"([A-Za-z]{1,80})\\?\"")
@@ -49,6 +56,10 @@ def refusal(status: int, code: str | None, location: str) -> CatalogError:
         return ObjectExists(f"There is already a file at {location}")
     kind = NotImplementedByStore if status == NOT_IMPLEMENTED else StoreRefused
     return kind(f"The object store refused what it was asked for {location}: {said}")
+
+
+def too_large(location: str, limit: int) -> ObjectTooLarge:
+    return ObjectTooLarge(f"The file at {location} is larger than {limit} bytes")
 
 
 def unanswered(why: str, location: str) -> StoreUnavailable:

@@ -5,37 +5,43 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC
+from functools import partial
 from ipaddress import ip_address
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
-import obstore
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from django.conf import settings
-from obstore.exceptions import BaseError
 from obstore.store import S3Store
+from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys
 from storage.identity.renewal import Renewed
 from storage.identity.s3 import own_keys
 from storage.io.attempts import attempted, unlimited
+from storage.io.aws_answers import bound_answers
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
 from storage.io.port import ObjectNotFound
-from storage.io.refusals import obstore_refusal, refusal, unanswered
+from storage.io.refusals import refusal, too_large, unanswered
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential  # not there at run time
+
+T = TypeVar("T")
 
 _UNTOLD: Final = re.compile(r"[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What the body of DeleteObjects, an XML document, cannot hold or would change."""
@@ -101,28 +107,39 @@ class S3Bucket(Bucket):
     def prepare(self) -> None:
         self._keys.current()
 
+    def read(self, name: str, location: str, limit: int) -> bytes:
+        """By botocore, as obstore would follow a redirect to any host, with the keys' token."""
+        until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
+        with _refusals(location):
+            answer = self._client().get_object(Bucket=self._profile.bucket, Key=name)
+            with closing(answer["Body"]) as body:
+                if answer.get("ContentLength", 0) > limit:
+                    raise too_large(location, limit)
+                try:
+                    return read_pieces(body.read, limit=limit, until=until)
+                except UnusableAnswer:  # whatever length was announced
+                    if time.monotonic() > until:
+                        raise unanswered("timeout", location) from None
+                    raise too_large(location, limit) from None
+
+    def require(self, name: str, location: str) -> None:
+        with _refusals(location):
+            self._client().head_object(Bucket=self._profile.bucket, Key=name)
+
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
         asked: dict[str, Any] = {"Bucket": self._profile.bucket, "Prefix": prefix, "MaxKeys": page}
         while True:
-            with _refusals(f"{self._location}/{prefix}"):
-                listed = self._client().list_objects_v2(**asked)
-            yield Listed([each["Key"] for each in listed.get("Contents", [])])
+            listed = self._ask(prefix, lambda: self._client().list_objects_v2(**asked))
+            yield Listed([each["Key"] for each in listed.get("Contents", []) if "Key" in each])
             token = listed.get("NextContinuationToken")
             if not listed.get("IsTruncated") or token is None:
                 return
             asked["ContinuationToken"] = token
 
     def delete_name(self, name: str) -> None:
-        """By obstore, for a fraction of botocore's CPU."""
-
-        def delete(_tried: int) -> None:
-            try:
-                obstore.delete(self.objects, name)
-            except (BaseError, OSError, ValueError) as error:
-                raise obstore_refusal(error, f"{self._location}/{name}") from None
-
+        """By botocore, as `read`: obstore follows redirects of deletions, too."""
         with suppress(ObjectNotFound):
-            attempted(delete, remaining=unlimited)
+            self._ask(name, partial(self._delete, name))
 
     def delete_names(self, names: Sequence[str]) -> None:
         told = [name for name in names if not _UNTOLD.search(name)]
@@ -135,8 +152,7 @@ class S3Bucket(Bucket):
             first = error
         for name in alone:
             try:
-                with _refusals(f"{self._location}/{name}"):
-                    self._client().delete_object(Bucket=self._profile.bucket, Key=name)
+                self._ask(name, partial(self._delete, name))
             except CatalogError as error:
                 first = first or error
         if first is not None:
@@ -145,18 +161,33 @@ class S3Bucket(Bucket):
     def _delete_together(self, names: Sequence[str]) -> bool:
         """In one request; False for a store that does not know it."""
         asked = {"Objects": [{"Key": name} for name in names], "Quiet": True}
-        with _refusals(self._location):
+
+        def delete() -> Any:
             try:
-                answer = self._client().delete_objects(Bucket=self._profile.bucket, Delete=asked)
+                return self._client().delete_objects(Bucket=self._profile.bucket, Delete=asked)
             except ClientError as error:
                 if error.response.get("Error", {}).get("Code") in _NO_BULK:
-                    return False
+                    return None
                 raise
+
+        answer = self._ask("", delete)
+        if answer is None:
+            return False
         for failed in answer.get("Errors", []):
             code = _code(failed)
             if code != "NoSuchKey":
                 raise refusal(_STATUS_OF.get(code or "", 500), code, f"{self._location}/{failed.get('Key', '')}")
         return True
+
+    def _delete(self, name: str) -> None:
+        self._client().delete_object(Bucket=self._profile.bucket, Key=name)
+
+    def _ask(self, name: str, act: Callable[[], T]) -> T:
+        def ask(_tried: int) -> T:
+            with _refusals(f"{self._location}/{name}"):
+                return act()
+
+        return attempted(ask, remaining=unlimited)
 
     def _lend(self) -> S3Credential:
         keys = self._keys.current()
@@ -189,14 +220,21 @@ def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
                 s3={"addressing_style": "path" if _is_asked_by_path(profile) else "virtual"},
                 connect_timeout=limits.connect_timeout,
                 read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1 + limits.retries},
+                retries={"mode": "standard", "total_max_attempts": 1},  # see `attempted`
                 request_checksum_calculation="when_required",
                 response_checksum_validation="when_required",
             ),
         )
+    bound_answers(client, _endpoint(profile))
+    client.meta.events.register("before-call.s3", _stay_in_the_region)
     if sends_md5:
         client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
     return client
+
+
+def _stay_in_the_region(params: dict[str, Any], **_: Any) -> None:
+    """Take each request for one that was sent on already: botocore asks who redirects for the region, without end."""
+    params["context"].setdefault("s3_redirect", {})["redirected"] = True
 
 
 def _add_md5(params: dict[str, Any], **_: Any) -> None:
@@ -238,7 +276,7 @@ def _refusals(location: str) -> Iterator[None]:
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         raise refusal(status, _code(error.response.get("Error", {})), location) from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ResponseParserError, HTTPError) as error:
         raise unanswered(type(error).__name__, location) from None
 
 

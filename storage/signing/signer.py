@@ -12,7 +12,6 @@ from cachetools import LRUCache, cached
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.thread_lending import waiting_for_others
 from storage.documents import read_document
 from storage.identity.keys import Keys
 from storage.identity.renewal import Renewed
@@ -119,8 +118,7 @@ class Signer:
 
     def _own_keys(self) -> Keys:
         credential = stored_credential(self._storage.secret_id)
-        with waiting_for_others():
-            return own_keys(self._profile, credential)
+        return own_keys(self._profile, credential)
 
     def _folders(self, locations: Sequence[str]) -> list[str]:
         return [each.removeprefix(self._bucket) for each in locations if each.startswith(self._bucket)]

@@ -1,0 +1,117 @@
+"""Stores that send elsewhere, or send more than anybody can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from storage.io import aws_answers
+from storage.io.object_store import RemoteStore
+from storage.io.port import ObjectTooLarge, StoreRefused, StoreUnavailable
+from tests.parts.minio import Minio
+from tests.parts.recorder import Recorder, Reply
+from tests.storage.opening import opened, use_storage_settings
+
+pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+
+ROLE = "arn:aws:iam::123456789012:role/catalog"
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def store(minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> RemoteStore:
+    use_storage_settings(monkeypatch, retries=0)
+    return opened(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
+
+
+@pytest.fixture
+def elsewhere(minio: Minio) -> Iterator[Recorder]:
+    """A server that nobody asked for: it says yes to everything."""
+    with Recorder(minio.port) as other:
+        headers = {"ETag": '"x"', "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT", "Content-Type": "text/xml"}
+        other.answerer = lambda *_: Reply(200, headers, b"INTERNAL")
+        yield other
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_nobody_is_sent_elsewhere(
+    store: RemoteStore, recorder: Recorder, elsewhere: Recorder, bucket: str, status: int
+) -> None:
+    address = elsewhere.endpoint.replace("127.0.0.1", "localhost") + "latest/meta-data"
+    recorder.answerer = lambda *_: Reply(status, {"Location": address}, b"")
+    location = f"s3://{bucket}/wh/a"
+    acts: list[Callable[[], Any]] = [
+        lambda: store.put_new(location, b"x"),
+        lambda: store.get(location, limit=100),
+        lambda: store.require_exists(location),
+        lambda: store.delete(location),
+        lambda: store.delete_many([location, f"{location}2"]),
+        lambda: store.is_empty(location, apart_from=lambda _: False),
+        store.list_from_the_root,
+    ]
+    for act in acts:
+        recorder.requests.clear()
+        with pytest.raises((StoreRefused, StoreUnavailable)):
+            act()
+        assert recorder.requests
+    assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_endless_list_is_not_held(store: RemoteStore, recorder: Recorder, bucket: str, status: int) -> None:
+    huge = b" " * (aws_answers.LARGEST_ANSWER + MIB)
+    recorder.answerer = lambda *_: Reply(status, {"Content-Type": "application/xml"}, huge)
+    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+        store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+        store.delete_many([f"s3://{bucket}/wh/a", f"s3://{bucket}/wh/b"])
+
+
+def test_an_answer_that_is_no_list(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
+    recorder.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, b"<html")
+    with pytest.raises(StoreUnavailable, match="The object store failed at"):
+        store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+    body = b"<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>"
+    recorder.answerer = lambda *_: Reply(200, {"Content-Type": "application/xml"}, body)
+    assert store.is_empty(f"s3://{bucket}/wh/a", apart_from=lambda _: False)
+
+
+@pytest.mark.parametrize("announced", [{}, {"Content-Length": "5000"}])
+def test_an_object_is_read_to_its_limit(
+    store: RemoteStore, recorder: Recorder, bucket: str, announced: dict[str, str]
+) -> None:
+    recorder.answerer = lambda *_: Reply(200, announced, b"x" * 5000)
+    location = f"s3://{bucket}/wh/a"
+    assert store.get(location, limit=5000) == b"x" * 5000
+    with pytest.raises(ObjectTooLarge, match="is larger than 4999 bytes"):
+        store.get(location, limit=4999)
+
+
+def test_half_an_object_is_none(store: RemoteStore, recorder: Recorder, bucket: str) -> None:
+    recorder.answerer = lambda *_: Reply(200, {"Content-Length": "10", "Connection": "close"}, b"half")
+    with pytest.raises(StoreUnavailable):
+        store.get(f"s3://{bucket}/wh/a", limit=100)
+
+
+def test_one_throttled_call_for_a_role_fails_no_commit(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=1)
+    throttled = b"<ErrorResponse><Error><Code>Throttling</Code></Error></ErrorResponse>"
+    left = [Reply(400, {"Content-Type": "text/xml"}, throttled)]
+    recorder.answerer = lambda _, ask: left.pop() if left else ask()
+    profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
+    opened(profile, minio.credential).put_new(f"s3://{bucket}/wh/a", b"x")
+    assert recorder.asked == ["POST", "POST", "PUT"]
+
+
+def test_a_role_is_not_read_without_end(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_storage_settings(monkeypatch, retries=0)
+    recorder.answerer = lambda *_: Reply(200, {"Content-Type": "text/xml"}, b" " * (aws_answers.LARGEST_ANSWER + MIB))
+    profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | {"assume-role-arn": ROLE}
+    with pytest.raises(StoreUnavailable, match="AnswerNotRead"):
+        opened(profile, minio.credential).require_ready()
