@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime
 from threading import Lock
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.io.port import StoreUnavailable
 
 USED_FOR: Final = 0.8
 """The part of its life after which a key is renewed."""
+LONGEST_WAIT: Final = 60.0
+"""Seconds for another thread that asks."""
 PAUSE: Final = 10.0
 """Seconds between two tries to renew a key that is still good."""
 
@@ -46,16 +52,26 @@ class Renewed(Generic[L]):
         if kept is not None and came_at < self._renew_at:
             return kept
         is_good = kept is not None and _seconds_left(kept) > 0
-        if not self._lock.acquire(blocking=not is_good):
-            return cast("L", kept)
+        if not self._lock.acquire(blocking=False):
+            if is_good:
+                return cast("L", kept)
+            self._wait()
         try:
             if self._failure is not None and came_at < self._failed_at:
-                raise self._failure
+                raise copy(self._failure)  # one instance in many threads would gather all their tracebacks
             if self._kept is None or time.monotonic() >= self._renew_at:
                 self._kept = self._renewed()
             return self._kept
         finally:
             self._lock.release()
+
+    def _wait(self) -> None:
+        """For the lock, within the request's time. Raises `StoreUnavailable`, `RequestTimeout`."""
+        left = deadline.remaining()
+        with waiting_for_others():
+            if not self._lock.acquire(timeout=LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)):
+                deadline.remaining()
+                raise StoreUnavailable("The keys of the storage are being asked for, without an answer yet")
 
     def _renewed(self) -> L:
         self._failure = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import RequestTimeout
 from storage.identity.renewal import Renewed
 from storage.io.port import StoreUnavailable
 
@@ -85,8 +88,20 @@ def test_who_waited_in_vain_does_not_ask_again() -> None:
     with ThreadPoolExecutor(8) as pool:
         asking = waiting(pool, renewed, 8)
         issuer.go_on.set()
-        for each in asking:
-            with pytest.raises(StoreUnavailable, match="attempt 1"):
-                each.result(SECONDS)
+        failures = [each.exception(SECONDS) for each in asking]
+    assert {str(failure) for failure in failures} == {"attempt 1"}
+    assert len({id(failure) for failure in failures}) == 8, "each thread has a traceback of its own"
     assert issuer.calls == 1
     assert renewed.current().number == 2
+
+
+def test_who_waits_for_another_has_no_more_time_than_its_request() -> None:
+    issuer = SlowIssuer(3600.0)
+    renewed = Renewed(issuer)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(renewed.current)
+        assert issuer.asked.wait(SECONDS)
+        with deadline(time.monotonic() + 0.2), pytest.raises(RequestTimeout):
+            renewed.current()
+        issuer.go_on.set()
+        assert first.result(SECONDS).number == 1
