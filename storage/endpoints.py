@@ -140,6 +140,12 @@ def read_endpoint(address: str, member: str) -> Endpoint:
     return _checked(Endpoint(scheme, str(ip), port, ip), member)
 
 
+def is_listed(endpoint: Endpoint) -> bool:
+    """Whether the server's operator has named it, or a domain that it is in (`allowed_endpoints`)."""
+    listed = settings.ICEKEEPER.storage.allowed_endpoints or ()
+    return any(each.matches(endpoint.scheme, endpoint.host, endpoint.port) for each in listed)
+
+
 def _checked(endpoint: Endpoint, member: str) -> Endpoint:
     if not 0 < endpoint.port < 65536:  # noqa: PLR2004
         raise EndpointNotPermitted(f"{member}: there is no such port")
@@ -151,10 +157,7 @@ def _checked(endpoint: Endpoint, member: str) -> Endpoint:
 
 
 def _require_listed(endpoint: Endpoint, member: str) -> None:
-    patterns = settings.ICEKEEPER.storage.allowed_endpoints
-    if patterns is not None and not any(
-        each.matches(endpoint.scheme, endpoint.host, endpoint.port) for each in patterns
-    ):
+    if settings.ICEKEEPER.storage.allowed_endpoints is not None and not is_listed(endpoint):
         raise EndpointNotPermitted(f"{member}: this address is none of those that the server's operator allows")
 
 

@@ -21,7 +21,7 @@ from storage.identity.token_service import persistently
 from storage.io.aws_answers import bound_answers
 from storage.io.port import StoreUnavailable
 from storage.profiles.addresses import sts_address
-from storage.profiles.s3 import S3Profile
+from storage.profiles.s3 import S3Profile, require_known_to_operator
 
 OWN_SESSION: Final = "lakekeeper-assume-role"
 """The name under which AWS logs what the catalog itself does in a role, as with the peer."""
@@ -49,12 +49,20 @@ def base_keys(credential: Credential | None) -> Keys:
 def own_keys(profile: S3Profile, credential: Credential | None) -> Keys:
     """The keys that the catalog itself reads, writes and signs with. STS is asked when there is a role to take on.
 
-    Raises `CredentialNotIssued` (412), `StoreUnavailable` (503), `RequestTimeout` (408).
+    Raises `CredentialNotIssued` (412), `StoreUnavailable` (503), `RequestTimeout` (408), and `BadRequest` where the
+    server's own identity would be shown to others than AWS.
     """
     if profile.assume_role_arn is None:
-        return base_keys(credential)
+        return _shown_keys(profile, credential)
     role = profile.assume_role_arn
     return persistently(lambda: assume_role(profile, credential, role_arn=role, session_name=OWN_SESSION))
+
+
+def _shown_keys(profile: S3Profile, credential: Credential | None) -> Keys:
+    """`base_keys`, to be used at the profile's addresses. Raises as that, and `require_known_to_operator`."""
+    if isinstance(credential, S3SystemIdentity):
+        require_known_to_operator(profile)
+    return base_keys(credential)
 
 
 def assume_role(
@@ -65,6 +73,7 @@ def assume_role(
     Without `role_arn` none is sent: MinIO then lends the caller's own rights. Raises as `own_keys`, and
     `EndpointNotPermitted` (400).
     """
+    keys = _shown_keys(profile, credential)
     asked: dict[str, Any] = {"RoleSessionName": session_name, **more}
     if role_arn is not None:
         asked["RoleArn"] = role_arn
@@ -77,7 +86,7 @@ def assume_role(
     if address is not None:
         require_permitted_address(address, "sts-endpoint")
     try:
-        answer = _sts(address, profile.region, base_keys(credential)).assume_role(**asked)
+        answer = _sts(address, profile.region, keys).assume_role(**asked)
         lent = answer["Credentials"]
     except ClientError as refusal:
         code = str(refusal.response.get("Error", {}).get("Code", ""))[:100]

@@ -20,8 +20,9 @@ from storage.documents import (
     plain,
     trimmed,
 )
+from storage.endpoints import is_listed, read_endpoint
 from storage.profiles.profile import Profile
-from storage.profiles.s3_address import without_bucket
+from storage.profiles.s3_address import is_service_of_aws, without_bucket
 
 LONGEST_PREFIX = 896
 MOST_TAGS = 50
@@ -114,8 +115,10 @@ class S3Profile(Profile):
                 _require_member(own, "endpoint", because="aliyun-oss")
                 if own.path_style_access:
                     raise InvalidMember("path-style-access", "must not be true with credential-type aliyun-oss")
-            case S3SystemIdentity() if not settings.ICEKEEPER.s3_enable_direct_system_credentials:
-                _require_member(own, "assume_role_arn", because="aws-system-identity")
+            case S3SystemIdentity():
+                require_known_to_operator(own)
+                if not settings.ICEKEEPER.s3_enable_direct_system_credentials:
+                    _require_member(own, "assume_role_arn", because="aws-system-identity")
         needs_role = isinstance(credential, AliyunOss) or (own.sts_enabled and own.flavor == "aws")
         if needs_role and not (own.sts_role_arn or own.assume_role_arn):
             raise InvalidMember("sts-role-arn", "required here, or assume-role-arn, for credentials of clients")
@@ -199,6 +202,19 @@ class StackitProfile(Profile):
         if not (self.sts_enabled or self.remote_signing_enabled):
             raise InvalidMember("remote-signing-enabled", "must not be false together with sts-enabled")
         return self
+
+
+def require_known_to_operator(profile: S3Profile) -> None:
+    """That the server's own identity is shown to AWS alone, and to whom its operator lists in `allowed_endpoints`: who
+    makes a warehouse must not choose who gets to see it. Raises `InvalidMember`, `EndpointNotPermitted`."""
+    for member, address in (("endpoint", profile.endpoint), ("sts-endpoint", profile.sts_endpoint)):
+        if address is None:
+            continue
+        endpoint = read_endpoint(address, member)
+        if not (is_service_of_aws(endpoint.host) or is_listed(endpoint)):
+            raise InvalidMember(
+                member, "with aws-system-identity it must be AWS's, or listed in ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"
+            )
 
 
 def _require_member(profile: S3Profile, field: str, *, because: str) -> None:

@@ -58,6 +58,7 @@ SYSTEM_IDENTITIES = {
     "LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS": "true",
     "LAKEKEEPER__ENABLE_AZURE_SYSTEM_CREDENTIALS": "true",
     "LAKEKEEPER__ENABLE_GCP_SYSTEM_CREDENTIALS": "true",
+    "ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS": "127.0.0.1,*.com,*.net,*.cloud",
 }
 STORES = PROFILES | {"s3": PROFILES["s3"] | {"endpoint": "http://127.0.0.1:1/", "flavor": "s3-compat"}}
 

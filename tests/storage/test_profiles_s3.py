@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from django.conf import settings
 
+from icekeeper.endpoint_patterns import read_pattern
 from icekeeper.kernel.errors import CatalogError
 from storage.credentials.kinds import read_credential
+from storage.identity.s3 import assume_role, own_keys
 from storage.profiles.kinds import read_profile
+from storage.profiles.s3 import S3Profile
 
 S3: dict[str, Any] = {"type": "s3", "bucket": "my-bucket", "region": "eu-1", "sts-enabled": False}
 STACKIT: dict[str, Any] = {"type": "stackit", "bucket": "my-bucket", "region": "eu01", "sts-enabled": False}
@@ -33,7 +37,7 @@ def refusal(document: dict[str, Any], credential: dict[str, Any] | None = None) 
     return refused.value.wire_type
 
 
-def allow(monkeypatch: pytest.MonkeyPatch, **flags: bool) -> None:
+def allow(monkeypatch: pytest.MonkeyPatch, **flags: Any) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=flags))
 
 
@@ -197,6 +201,54 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
     assert stored(S3, SYSTEM)["assume-role-arn"] is None
     allow(monkeypatch, s3_require_external_id_for_system_credentials=False)
     assert stored(S3, SYSTEM | {"external-id": None})["bucket"] == "my-bucket"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("members", "member"),
+    [
+        ({"endpoint": "https://evil.example"}, "endpoint"),
+        ({"endpoint": "http://127.0.0.1:9000"}, "endpoint"),
+        ({"endpoint": "https://s3-evil-1.eu-west-1.elb.amazonaws.com"}, "endpoint"),
+        ({"endpoint": "https://s3.eu-west-1.amazonaws.com.evil.example"}, "endpoint"),
+        ({"sts-endpoint": "https://evil.example"}, "sts-endpoint"),
+        ({"sts-endpoint": "https://sts.s3.amazonaws.com"}, "sts-endpoint"),
+        ({"endpoint": "https://s3.eu-west-1.amazonaws.com", "sts-endpoint": "https://evil.example"}, "sts-endpoint"),
+    ],
+)
+def test_the_identity_of_the_server_is_shown_to_whom_the_operator_knows(
+    monkeypatch: pytest.MonkeyPatch, members: dict[str, Any], member: str
+) -> None:
+    allow(monkeypatch, enable_aws_system_credentials=True, s3_enable_direct_system_credentials=True)
+    for role in ({}, {"assume-role-arn": "arn:x"}):
+        assert refusal(S3 | members | role, SYSTEM) == f"Invalid{member}"
+        kept = read_profile(S3 | members | role, read_credential(KEY))  # as a former release took it
+        assert isinstance(kept, S3Profile)
+        for use in (own_keys, partial(assume_role, role_arn="arn:y", session_name="s")):
+            with pytest.raises(CatalogError, match="aws-system-identity"):
+                use(kept, read_credential(SYSTEM))
+    listed = [read_pattern("evil.example"), read_pattern("*.amazonaws.com"), read_pattern("http://127.0.0.1:9000"),
+              read_pattern("*.evil.example")]  # fmt: skip
+    allow(monkeypatch, storage=settings.ICEKEEPER.storage.model_copy(update={"allowed_endpoints": listed}))
+    assert stored(S3 | members, SYSTEM)["bucket"] == "my-bucket"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"endpoint": "https://s3.eu-west-1.amazonaws.com/"},
+        {
+            "endpoint": "https://s3.cn-north-1.amazonaws.com.cn",
+            "sts-endpoint": "https://sts.cn-north-1.amazonaws.com.cn",
+        },
+        {"sts-endpoint": "https://sts.amazonaws.com"},
+        {"sts-endpoint": "https://vpce-1a-2b.sts.us-east-1.vpce.amazonaws.com"},
+        {"sts-endpoint": "https://sts-fips.us-gov-west-1.amazonaws.com"},
+    ],
+)
+def test_aws_may_see_the_identity_of_the_server(monkeypatch: pytest.MonkeyPatch, members: dict[str, Any]) -> None:
+    allow(monkeypatch, enable_aws_system_credentials=True, s3_enable_direct_system_credentials=True)
+    assert stored(S3 | members, SYSTEM)["bucket"] == "my-bucket"
 
 
 def test_stackit_fills_in_the_endpoint_of_the_region() -> None:
