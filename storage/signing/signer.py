@@ -19,7 +19,7 @@ from storage.identity.s3 import own_keys
 from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.profiles.s3_address import is_of_aws
+from storage.profiles.s3_address import is_service_of_aws
 from storage.secrets.credentials import stored_credential
 from storage.signing.addresses import addresses_of
 from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
@@ -60,7 +60,7 @@ class Signer:
         self.base = self._profile.location
         """The location of the warehouse."""
         endpoint = self._profile.endpoint
-        self._is_aws = endpoint is None or is_of_aws(urlsplit(endpoint).hostname or "")
+        self._is_aws = endpoint is None or is_service_of_aws(urlsplit(endpoint).hostname or "")
         self._own = Renewed(self._own_keys)
 
     def read(self, given: RequestToSign) -> SignableRequest:

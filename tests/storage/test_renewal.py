@@ -95,6 +95,7 @@ def test_who_waited_in_vain_does_not_ask_again() -> None:
     assert renewed.current().number == 2
 
 
+@pytest.mark.django_db  # who waits lends its thread, and gives its connection back
 def test_who_waits_for_another_has_no_more_time_than_its_request() -> None:
     issuer = SlowIssuer(3600.0)
     renewed = Renewed(issuer)
