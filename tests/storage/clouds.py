@@ -79,10 +79,9 @@ def gcs(fake_gcs: FakeGcs, tokens: FakeService, monkeypatch: pytest.MonkeyPatch)
         "auth_provider_x509_cert_url": "https://www.googleapis.com/oauth2/v1/certs",
         "client_x509_cert_url": "https://www.googleapis.com/robot/v1/metadata/x509/a",
     }  # fmt: skip
-    bucket = fake_gcs.client().bucket(name)
     return Cloud(
         fake_gcs, {"type": "gcs", "bucket": name, "key-prefix": "wh"},
         {"type": "gcs", "credential-type": "service-account-key", "key": key}, f"gs://{name}/wh",
-        lambda: fake_gcs.keys(name), lambda blob: bucket.blob(blob).upload_from_string(b""),
+        lambda: fake_gcs.keys(name), lambda blob: fake_gcs.put(name, blob).raise_for_status(),
         "gcs_endpoint", fake_gcs.endpoint,
     )  # fmt: skip

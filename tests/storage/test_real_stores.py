@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import obstore
 import pytest
+import requests
 from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from azure.storage.blob import ContainerClient, generate_container_sas
 from botocore.exceptions import ClientError
-from google.api_core.exceptions import PreconditionFailed
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import GCSStore
 
@@ -134,11 +134,10 @@ def test_azurite_holds_a_sas_to_its_permissions_and_its_end(azurite: Azurite) ->
 
 def test_fake_gcs_holds_writers_to_their_preconditions(fake_gcs: FakeGcs) -> None:
     bucket = fake_gcs.create_bucket("real-stores")
-    blob = fake_gcs.client().bucket(bucket).blob("t1/a")
-    blob.upload_from_string(b"first", if_generation_match=0)
-    with pytest.raises(PreconditionFailed):
-        blob.upload_from_string(b"second", if_generation_match=0)
-    assert blob.download_as_bytes() == b"first"
+    answers = [fake_gcs.put(bucket, "t1/a", data, ifGenerationMatch=0) for data in (b"first", b"second")]
+    assert [answer.status_code for answer in answers] == [200, 412]
+    kept = requests.get(f"{fake_gcs.endpoint}/storage/v1/b/{bucket}/o/t1%2Fa", {"alt": "media"}, timeout=10)
+    assert kept.content == b"first"
     assert fake_gcs.keys(bucket) == ["t1/a"]
 
 
