@@ -18,7 +18,7 @@ from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import Busy
-from storage.io.port import StoreRefused, StoreUnavailable
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from storage.profiles.options import allows_non_empty_locations

@@ -21,7 +21,7 @@ from management.api.warehouses import TAGS
 from storage.models import Warehouse
 from storage.services.warehouse_drafts import validate_new_warehouse
 from storage.services.warehouse_storage import validate_access, validate_storage
-from storage.validation.examination import Check, Claim, Status
+from storage.validation.examination import Check, CheckName, Status
 
 OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
 
@@ -34,7 +34,7 @@ class CheckError(KebabSerializer):
 
 
 class CheckResponse(KebabSerializer):
-    name = serializers.ChoiceField(list(Claim), help_text="What is true when the check is passed")
+    name = serializers.ChoiceField(list(CheckName), help_text="What is true when the check is passed")
     status = serializers.ChoiceField(list(Status))
     duration_ms = serializers.IntegerField(allow_null=True, required=False, help_text="Unless it was skipped")
     reason = Text(allow_null=True, required=False, help_text="Why it was skipped")
@@ -144,7 +144,7 @@ def _report(checks: list[Check]) -> Response:
 
 
 def _json(check: Check) -> dict[str, Any]:
-    answer: dict[str, Any] = {"name": check.claim.value, "status": check.status.value}
+    answer: dict[str, Any] = {"name": check.name.value, "status": check.status.value}
     if check.milliseconds is not None:
         answer["duration-ms"] = check.milliseconds
     if check.reason is not None:

@@ -17,10 +17,10 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
-from storage.endpoints import require_permitted_address
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.token_service import persistently
-from storage.io.port import StoreUnavailable
+from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
 

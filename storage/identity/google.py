@@ -16,9 +16,9 @@ from google.auth.exceptions import GoogleAuthError, TransportError
 from google.oauth2.service_account import Credentials as ServiceAccount
 
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.token_service import Answer, ask
-from storage.io.port import StoreUnavailable
 from storage.profiles.addresses import USUAL_UNIVERSE, require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 

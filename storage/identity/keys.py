@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NoReturn, SupportsIndex
 
-from storage.io.port import StoreRefused
+from storage.errors import StoreRefused
 
 
 class CredentialNotIssued(StoreRefused):

@@ -13,7 +13,7 @@ from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.thread_lending import waiting_for_others
-from storage.io.port import StoreUnavailable
+from storage.errors import StoreUnavailable
 
 USED_FOR: Final = 0.8
 """The part of its life after which a key is renewed."""

@@ -15,11 +15,11 @@ from django.conf import settings
 
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
-from storage.endpoints import require_permitted_address
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import persistently
-from storage.io.aws_answers import bound_answers
-from storage.io.port import StoreUnavailable
+from storage.network.aws_answers import bound_answers
+from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile, require_known_to_operator
 

@@ -18,9 +18,9 @@ from icekeeper.kernel.http_answers import UnusableAnswer, read_body
 from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.kernel.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.io.attempts import attempted
-from storage.io.port import StoreUnavailable
+from storage.network.attempts import attempted
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def persistently(attempt: Callable[[], T]) -> T:
         return attempted(lambda _: attempt(), remaining=deadline.remaining)
 
 
-def refusal(answer: Answer, code: object) -> CredentialNotIssued:
+def not_issued(answer: Answer, code: object) -> CredentialNotIssued:
     """For an answer that is no credential; `code` is the service's own. Its text is not shown: it may hold more."""
     said = str(code) if isinstance(code, str | int) else ""
     told = said if _CODE.fullmatch(said) else f"status {answer.status}"

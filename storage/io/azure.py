@@ -19,9 +19,9 @@ from storage.credentials.credential import Credential
 from storage.identity.azure import account_url, own_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.renewal import Renewed
-from storage.io.attempts import attempted, unlimited
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
 from storage.io.refusals import CONFLICT, refusal, unanswered
+from storage.network.attempts import attempted, unlimited
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import Vended

@@ -14,13 +14,14 @@ from requests.adapters import HTTPAdapter
 from icekeeper.kernel.errors import CatalogError
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.errors import StoreRefused
 from storage.identity.google import own_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.renewal import Renewed
-from storage.io.attempts import attempted, unlimited
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
-from storage.io.port import ObjectNotFound, StoreRefused
+from storage.io.port import ObjectNotFound
 from storage.io.refusals import refusal, unanswered
+from storage.network.attempts import attempted, unlimited
 from storage.profiles.addresses import USUAL_UNIVERSE
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended

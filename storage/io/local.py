@@ -15,8 +15,9 @@ from pathlib import Path
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import CatalogError, InvalidLocation
+from storage.errors import StoreUnavailable
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
 from storage.profiles.local import local_path, normalize_location, written_path
 
 

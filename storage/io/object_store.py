@@ -14,11 +14,12 @@ from obstore.exceptions import BaseError
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.thread_lending import waiting_for_others
-from storage.io.attempts import attempted
+from storage.errors import StoreRefused
 from storage.io.bucket import Bucket
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge, StoreRefused
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
 from storage.io.refusals import NotImplementedByStore, obstore_refusal
 from storage.io.sweep import delete_all, sweep
+from storage.network.attempts import attempted
 from storage.profiles.location import location_inside
 
 FEW: Final = 16

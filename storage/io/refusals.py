@@ -12,14 +12,8 @@ from typing import Final
 from obstore.exceptions import UnauthenticatedError
 
 from icekeeper.kernel.errors import CatalogError, InvalidLocation
-from storage.io.port import (
-    ObjectExists,
-    ObjectNotFound,
-    ObjectTooLarge,
-    StoreAccessDenied,
-    StoreRefused,
-    StoreUnavailable,
-)
+from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 
 _STATUS = re.compile(r"\bStatus \{\n +status: ([0-9]{3}),")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,80})</Code>|\"reason\": ?\\?\"([A-Za-z]{1,80})\\?\"")

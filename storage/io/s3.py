@@ -30,11 +30,11 @@ from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys
 from storage.identity.renewal import Renewed
 from storage.identity.s3 import own_keys
-from storage.io.attempts import attempted, unlimited
-from storage.io.aws_answers import bound_answers
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.refusals import refusal, too_large, unanswered
+from storage.network.attempts import attempted, unlimited
+from storage.network.aws_answers import bound_answers
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 

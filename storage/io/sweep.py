@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from storage.errors import StoreUnavailable
 from storage.io.bucket import Bucket
-from storage.io.port import StoreUnavailable
 
 MOST_LOOKS: Final = 10
 """At one folder, each of which found something to delete: then somebody writes there faster than it is emptied."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import GcsServiceAccount
 from storage.documents import InvalidMember
-from storage.endpoints import (
+from storage.network.endpoints import (
     require_acceptable_address,
     require_harmless_address,
     require_listed_address,

@@ -20,7 +20,7 @@ from storage.documents import (
     plain,
     trimmed,
 )
-from storage.endpoints import is_listed, read_endpoint
+from storage.network.endpoints import is_listed, read_endpoint
 from storage.profiles.profile import Profile
 from storage.profiles.s3_address import is_service_of_aws, without_bucket
 

@@ -19,7 +19,7 @@ from storage.services.occupancy import require_free_name, require_free_place
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from storage.services.warehouse_storage import read_new_credential
 from storage.validation.access import examine_store
-from storage.validation.examination import Check, Claim, Examination, Report
+from storage.validation.examination import Check, CheckName, Examination, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import require_instance_admin
@@ -59,11 +59,11 @@ class WarehouseDraft:
 
     def examine(self, examination: Examination) -> None:
         """The checks that ask nobody but the database."""
-        examination.check(Claim.MANAGED_BY_ALLOWED, self._require_permitted)
-        examination.check(Claim.PROFILE_WELL_FORMED, self._read_storage)
-        examination.check(Claim.WAREHOUSE_NAME_VALID, self._read_name)
-        examination.check(Claim.LOCATION_EXCLUSIVE, self.require_free_place, needs=(Claim.PROFILE_WELL_FORMED,))
-        examination.check(Claim.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
+        examination.check(CheckName.MANAGED_BY_ALLOWED, self._require_permitted)
+        examination.check(CheckName.PROFILE_WELL_FORMED, self._read_storage)
+        examination.check(CheckName.WAREHOUSE_NAME_VALID, self._read_name)
+        examination.check(CheckName.LOCATION_EXCLUSIVE, self.require_free_place, needs=(CheckName.PROFILE_WELL_FORMED,))
+        examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
 
     def examine_store(self, examination: Examination) -> None:
         examine_store(examination, self.profile, self.credential)

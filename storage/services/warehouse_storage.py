@@ -22,7 +22,7 @@ from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
 from storage.services.warehouse_changes import count_change, locked_for, look_for, require_not_managed
 from storage.validation.access import examine_store
-from storage.validation.examination import Check, Claim, Examination, Guard, Report
+from storage.validation.examination import Check, CheckName, Examination, Guard, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
@@ -48,10 +48,10 @@ class StorageChange:
 
     def examine(self, examination: Examination) -> None:
         """The checks that ask nobody but the database."""
-        examination.check(Claim.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
-        examination.check(Claim.PROFILE_WELL_FORMED, self._read)
-        examination.check(Claim.PROFILE_COMPATIBLE, self._follow, needs=(Claim.PROFILE_WELL_FORMED,))
-        examination.check(Claim.LOCATION_EXCLUSIVE, self._require_place, needs=(Claim.PROFILE_COMPATIBLE,))
+        examination.check(CheckName.SPEC_MUTABLE, lambda: require_not_managed(self._actor, self.seen))
+        examination.check(CheckName.PROFILE_WELL_FORMED, self._read)
+        examination.check(CheckName.PROFILE_COMPATIBLE, self._follow, needs=(CheckName.PROFILE_WELL_FORMED,))
+        examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_place, needs=(CheckName.PROFILE_COMPATIBLE,))
 
     def examine_store(self, examination: Examination) -> None:
         examine_store(examination, self.profile, self.credential)
@@ -158,7 +158,7 @@ def access_checks(
     """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
     report = Report()
     credential = stored_credential(warehouse.secret_id)
-    profile = report.check(Claim.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
+    profile = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
     examine(report, profile, credential)
     return report.checks()
 

@@ -17,12 +17,13 @@ from django.conf import settings
 from icekeeper.kernel import deadline
 from icekeeper.kernel.ids import new_id
 from storage.credentials.credential import Credential
+from storage.errors import StoreAccessDenied, StoreRefused
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectStore, StoreAccessDenied, StoreRefused
+from storage.io.port import ObjectStore
 from storage.io.stores import open_store, open_vended_store
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
-from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, Claim, Examination
+from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
 from storage.vending.issue import issue
 from storage.vending.rights import Rights
 from storage.vending.vended import Vended
@@ -64,17 +65,19 @@ def examine_access(examination: Examination, profile: Profile | None, credential
         return
     with _seconds(LONGEST):
         store = examination.check(
-            Claim.STORAGE_CLIENT_INITIALIZED, lambda: _ready(profile, credential), needs=(Claim.PROFILE_WELL_FORMED,)
+            CheckName.STORAGE_CLIENT_INITIALIZED,
+            lambda: _ready(profile, credential),
+            needs=(CheckName.PROFILE_WELL_FORMED,),
         )
         if store is None:
             _examine(examination, profile, credential, None)
-            examination.check(Claim.CLEANUP, lambda: None, needs=(Claim.STORAGE_CLIENT_INITIALIZED,))
+            examination.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
             return
         trial = _Trial(store, f"{profile.location}/{new_id()}")
         try:
             _examine(examination, profile, credential, trial)
         finally:  # also when a check ended in something that nobody foresaw
-            examination.check_always(Claim.CLEANUP, trial.clean_up)
+            examination.check_always(CheckName.CLEANUP, trial.clean_up)
 
 
 @contextmanager
@@ -92,15 +95,15 @@ def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
 
 
 def _examine(examination: Examination, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
-    client = (Claim.STORAGE_CLIENT_INITIALIZED,)
-    examination.check(Claim.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
+    client = (CheckName.STORAGE_CLIENT_INITIALIZED,)
+    examination.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
         _examine_vending(examination, profile, credential, trial)
         return
     for claim in (
-        Claim.VENDED_CREDENTIALS_ISSUED,
-        Claim.VENDED_CREDENTIALS_READ_WRITE,
-        Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED,
+        CheckName.VENDED_CREDENTIALS_ISSUED,
+        CheckName.VENDED_CREDENTIALS_READ_WRITE,
+        CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
     ):
         examination.skip(claim, NO_VENDING)
 
@@ -115,9 +118,9 @@ def _examine_vending(
         return vended
 
     vended = examination.check(
-        Claim.VENDED_CREDENTIALS_ISSUED,
+        CheckName.VENDED_CREDENTIALS_ISSUED,
         lambda: ask(Rights.READ_WRITE),
-        needs=(Claim.STORAGE_CLIENT_INITIALIZED,),
+        needs=(CheckName.STORAGE_CLIENT_INITIALIZED,),
     )
 
     def lent() -> RemoteStore:
@@ -127,10 +130,10 @@ def _examine_vending(
         _require(trial).require_closed_outside(lent())
         _require(trial).require_read_only(open_vended_store(profile, ask(Rights.READ)))
 
-    issued = (Claim.VENDED_CREDENTIALS_ISSUED,)
-    examination.check(Claim.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
+    issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
+    examination.check(CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
     examination.check(
-        Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED, require_closed, needs=(*issued, Claim.LAKEKEEPER_READ_WRITE)
+        CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED, require_closed, needs=(*issued, CheckName.LAKEKEEPER_READ_WRITE)
     )
 
 

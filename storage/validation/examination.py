@@ -1,4 +1,4 @@
-"""What is looked at before a warehouse is made or its storage changed: check by check, each a claim with a name.
+"""What is looked at before a warehouse is made or its storage changed: check by check, each by its name.
 
 The names are wire identifiers of the management API, and their order is that in which they are looked at.
 """
@@ -20,7 +20,7 @@ NOT_ATTEMPTED: Final = "Not attempted: a prerequisite check failed."
 NOT_CONCERNED: Final = "Not concerned by this request."
 
 
-class Claim(StrEnum):
+class CheckName(StrEnum):
     """What a check is passed for."""
 
     PROFILE_WELL_FORMED = "profile-well-formed"
@@ -38,7 +38,7 @@ class Claim(StrEnum):
     CLEANUP = "cleanup"
 
 
-OF_THE_STORE: Final = tuple(Claim)[tuple(Claim).index(Claim.STORAGE_CLIENT_INITIALIZED) :]
+OF_THE_STORE: Final = tuple(CheckName)[tuple(CheckName).index(CheckName.STORAGE_CLIENT_INITIALIZED) :]
 """The checks that ask the store, and say so where they are told alone."""
 
 
@@ -52,7 +52,7 @@ class Status(StrEnum):
 class Check:
     """`milliseconds` of one that was made, `reason` of one that was skipped, `error` of one that failed."""
 
-    claim: Claim
+    name: CheckName
     status: Status
     milliseconds: int | None = None
     reason: str | None = None
@@ -62,8 +62,8 @@ class Check:
 class StorageValidationFailed(CatalogError):
     """The first check of the store that failed, with the type and status of what it failed with."""
 
-    def __init__(self, claim: Claim, error: CatalogError) -> None:
-        super().__init__(f"Storage validation failed [{claim}]: {error.message}")
+    def __init__(self, name: CheckName, error: CatalogError) -> None:
+        super().__init__(f"Storage validation failed [{name}]: {error.message}")
         self.status, self.wire_type = error.status, error.wire_type  # type: ignore[misc]  # of the cause
         self.retry_after = error.retry_after  # type: ignore[misc]
 
@@ -72,38 +72,38 @@ class Examination(ABC):
     """Makes checks and remembers how they went."""
 
     def __init__(self) -> None:
-        self._made: dict[Claim, Check] = {}
+        self._made: dict[CheckName, Check] = {}
 
-    def check(self, claim: Claim, look: Callable[[], T], *, needs: tuple[Claim, ...] = ()) -> T | None:
+    def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """What `look` returns; None when it failed, or was skipped since one of `needs` was not passed."""
         if not self._may_look(needs):
-            self.skip(claim, NOT_ATTEMPTED)
+            self.skip(name, NOT_ATTEMPTED)
             return None
-        return self.check_always(claim, look)
+        return self.check_always(name, look)
 
-    def check_always(self, claim: Claim, look: Callable[[], T]) -> T | None:
+    def check_always(self, name: CheckName, look: Callable[[], T]) -> T | None:
         """As `check`, whatever happened before."""
         began = time.monotonic()
         try:
             found = look()
         except CatalogError as error:
-            self._made[claim] = Check(claim, Status.FAILED, _since(began), error=error)
+            self._made[name] = Check(name, Status.FAILED, _since(began), error=error)
             return None
-        self._made[claim] = Check(claim, Status.PASSED, _since(began))
+        self._made[name] = Check(name, Status.PASSED, _since(began))
         return found
 
-    def skip(self, claim: Claim, reason: str) -> None:
-        self._made[claim] = Check(claim, Status.SKIPPED, reason=reason)
+    def skip(self, name: CheckName, reason: str) -> None:
+        self._made[name] = Check(name, Status.SKIPPED, reason=reason)
 
-    def has_passed(self, claim: Claim) -> bool:
-        return claim in self._made and self._made[claim].status == Status.PASSED
+    def has_passed(self, name: CheckName) -> bool:
+        return name in self._made and self._made[name].status == Status.PASSED
 
     def failed(self) -> list[Check]:
         """In the order in which they were made."""
         return [check for check in self._made.values() if check.status == Status.FAILED]
 
     @abstractmethod
-    def _may_look(self, needs: tuple[Claim, ...]) -> bool: ...
+    def _may_look(self, needs: tuple[CheckName, ...]) -> bool: ...
 
 
 class Report(Examination):
@@ -111,10 +111,10 @@ class Report(Examination):
 
     def checks(self) -> list[Check]:
         """All of them in their order, also those that were never come to."""
-        return [self._made.get(claim, Check(claim, Status.SKIPPED, reason=NOT_CONCERNED)) for claim in Claim]
+        return [self._made.get(name, Check(name, Status.SKIPPED, reason=NOT_CONCERNED)) for name in CheckName]
 
-    def _may_look(self, needs: tuple[Claim, ...]) -> bool:
-        return all(self.has_passed(claim) for claim in needs)
+    def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
+        return all(self.has_passed(name) for name in needs)
 
 
 class Guard(Examination):
@@ -124,9 +124,9 @@ class Guard(Examination):
         """Raises what the first check failed with: as it is, or as `StorageValidationFailed` if the store was asked."""
         for check in self.failed():
             if check.error is not None:
-                raise StorageValidationFailed(check.claim, check.error) if check.claim in OF_THE_STORE else check.error
+                raise StorageValidationFailed(check.name, check.error) if check.name in OF_THE_STORE else check.error
 
-    def _may_look(self, needs: tuple[Claim, ...]) -> bool:
+    def _may_look(self, needs: tuple[CheckName, ...]) -> bool:
         return not self.failed()
 
 

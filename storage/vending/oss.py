@@ -17,9 +17,9 @@ from uuid import uuid4
 
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import AliyunOss
-from storage.endpoints import require_permitted_address
 from storage.identity.keys import CredentialNotIssued, Keys
-from storage.identity.token_service import Answer, ask, member, refusal
+from storage.identity.token_service import Answer, ask, member, not_issued
+from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
@@ -115,7 +115,7 @@ def _lent(answer: Answer) -> dict[str, Any]:
     lent = document.get("Credentials")
     if answer.is_success and isinstance(lent, dict):
         return lent
-    raise refusal(answer, document.get("Code"))
+    raise not_issued(answer, document.get("Code"))
 
 
 def _moment(text: str) -> datetime:

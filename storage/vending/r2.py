@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from icekeeper.kernel.clock import now
 from storage.credentials.s3 import CloudflareR2
-from storage.endpoints import require_listed_address
 from storage.identity.keys import Keys
-from storage.identity.token_service import Answer, ask, member, refusal
+from storage.identity.token_service import Answer, ask, member, not_issued
+from storage.network.endpoints import require_listed_address
 from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
@@ -60,5 +60,5 @@ def _result(answer: Answer) -> dict[str, Any]:
         return result
     match document.get("errors"):
         case [{"code": code}, *_]:
-            raise refusal(answer, code)
-    raise refusal(answer, None)
+            raise not_issued(answer, code)
+    raise not_issued(answer, None)

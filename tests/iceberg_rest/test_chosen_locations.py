@@ -15,8 +15,8 @@ from catalog.services import vacancy
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.wsgi import application
+from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from tasks.queue.leases import take_task
 from tasks.queue.models import Task

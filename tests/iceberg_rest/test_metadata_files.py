@@ -13,8 +13,8 @@ import pytest
 
 from catalog.models import LocationClaim, Tabular, TabularMetadata
 from catalog.services import expired_files
+from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient

@@ -19,8 +19,8 @@ from icekeeper.shown_settings import show_settings
 from icekeeper.version import PEER_VERSION, VERSION
 from management.management.commands import create_warehouse as command
 from management.management.commands import wait_for_db
+from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from storage.io.port import StoreUnavailable
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from storage.models import Secret, Warehouse
 from storage.validation.access import NO_VENDING, NOT_ASKED
-from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, Claim
+from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, CheckName
 from tests.fingerprint import Fingerprint
 from tests.management.asking import keep_secrets, use_settings
 from tests.parts.minio import Minio
@@ -20,8 +20,8 @@ from tests.wsgi_client import Answer, ApiClient
 pytestmark = pytest.mark.django_db
 
 api = ApiClient("/management/v1")
-STORE = [claim.value for claim in tuple(Claim)[7:]]
-VENDING = [claim.value for claim in Claim if claim.value.startswith("vended")]
+STORE = [claim.value for claim in tuple(CheckName)[7:]]
+VENDING = [claim.value for claim in CheckName if claim.value.startswith("vended")]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def outcomes(answer: Answer) -> dict[str, str]:
     """What became of each check, in their order; all are told."""
     assert answer.status == 200, answer.body
     told = answer.json()
-    assert [each["name"] for each in told["checks"]] == [claim.value for claim in Claim]
+    assert [each["name"] for each in told["checks"]] == [claim.value for claim in CheckName]
     assert told["valid"] is all(each["status"] != "failed" for each in told["checks"])
     for each in told["checks"]:
         extra = {"passed": {"duration-ms"}, "failed": {"duration-ms", "error"}, "skipped": {"reason"}}[each["status"]]

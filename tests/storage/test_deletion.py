@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
+from storage.errors import StoreUnavailable
 from storage.io import folders
 from storage.io.folders import MAX_DEPTH
 from storage.io.local import LocalStore
-from storage.io.port import StoreUnavailable
 
 
 @pytest.fixture

@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.env import SettingsError, read_settings
-from storage import endpoints
 from storage.credentials.kinds import read_credential
 from storage.documents import read_document
-from storage.endpoints import (
+from storage.errors import StoreUnavailable
+from storage.identity.keys import CredentialNotIssued
+from storage.identity.s3 import own_keys
+from storage.io.stores import open_store
+from storage.network import endpoints
+from storage.network.endpoints import (
     EndpointNotPermitted,
     read_endpoint,
     require_acceptable_address,
     require_permitted_address,
 )
-from storage.identity.keys import CredentialNotIssued
-from storage.identity.s3 import own_keys
-from storage.io.port import StoreUnavailable
-from storage.io.stores import open_store
 from storage.profiles.addresses import require_acceptable_addresses, require_permitted_addresses
 from storage.profiles.kinds import TYPES, read_profile
 from storage.vending.issue import issue
@@ -419,6 +419,7 @@ class Redirecting(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.django_db  # who waits gives its connection back
 def test_a_token_service_is_judged_when_it_is_asked_and_redirects_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     with HTTPServer(("127.0.0.1", 0), Redirecting) as here, HTTPServer(("127.0.0.1", 0), Redirecting) as there:
         Redirecting.elsewhere = f"http://127.0.0.1:{there.server_port}/there"

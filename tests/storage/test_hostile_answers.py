@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.io import aws_answers
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectTooLarge, StoreRefused, StoreUnavailable
+from storage.io.port import ObjectTooLarge
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder, Reply
 from tests.storage.opening import opened, use_storage_settings

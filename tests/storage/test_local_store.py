@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
+from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from storage.profiles.local import normalize_location
 from storage.profiles.location import location_inside, parents
 

@@ -13,16 +13,10 @@ from typing import Any
 import pytest
 
 from storage.credentials.kinds import read_credential
+from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.io.object_store import RemoteStore
-from storage.io.port import (
-    ObjectExists,
-    ObjectNotFound,
-    ObjectTooLarge,
-    StoreAccessDenied,
-    StoreRefused,
-    StoreUnavailable,
-)
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from storage.io.stores import open_store
 from storage.profiles.kinds import read_profile
 from tests.parts.azurite import Azurite

@@ -12,8 +12,9 @@ import pytest
 
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import CatalogError, RequestTimeout
+from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectExists, ObjectNotFound, StoreAccessDenied, StoreRefused, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound
 from tests.parts.certificates import make_authority
 from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply

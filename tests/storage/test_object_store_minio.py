@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from icekeeper.kernel.errors import InvalidLocation
+from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge, StoreAccessDenied, StoreUnavailable
+from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import opened

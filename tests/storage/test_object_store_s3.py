@@ -17,12 +17,13 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from storage.credentials.kinds import read_credential
-from storage.endpoints import EndpointNotPermitted
+from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.renewal import Renewed
 from storage.io import s3
-from storage.io.port import ObjectExists, StoreAccessDenied, StoreUnavailable
+from storage.io.port import ObjectExists
 from storage.io.stores import open_vended_store, store_for
+from storage.network.endpoints import EndpointNotPermitted
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.storage import Storage

@@ -13,8 +13,8 @@ import pytest
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import RequestTimeout
+from storage.errors import StoreUnavailable
 from storage.identity.renewal import Renewed
-from storage.io.port import StoreUnavailable
 
 SECONDS = 10
 

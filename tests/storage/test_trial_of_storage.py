@@ -17,7 +17,7 @@ from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.validation import access
 from storage.validation.access import examine_access
-from storage.validation.examination import NOT_ATTEMPTED, Check, Claim, Report, Status
+from storage.validation.examination import NOT_ATTEMPTED, Check, CheckName, Report, Status
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import use_storage_settings
@@ -25,12 +25,12 @@ from tests.storage.opening import use_storage_settings
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 
 
-def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[Claim, Check]:
+def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName, Check]:
     known = read_credential(credential)
     report = Report()
-    read = report.check(Claim.PROFILE_WELL_FORMED, lambda: read_profile(profile, known))
+    read = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(profile, known))
     examine_access(report, read, known)
-    return {check.claim: check for check in report.checks()}
+    return {check.name: check for check in report.checks()}
 
 
 def problem(check: Check) -> str:
@@ -63,7 +63,7 @@ def test_a_list_without_end_ends(
     began = time.monotonic()
     found = tried(profile, minio.credential)
     assert time.monotonic() - began < 5
-    assert found[Claim.CLEANUP].status == Status.FAILED
+    assert found[CheckName.CLEANUP].status == Status.FAILED
     assert "POST" not in recorder.asked, "nothing is deleted because a list says that it is there"
     assert minio.keys(bucket) == []
 
@@ -73,14 +73,14 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
         pass
 
     class Failing(Report):
-        def check(self, claim: Claim, look: Callable[[], Any], **more: Any) -> Any:
+        def check(self, claim: CheckName, look: Callable[[], Any], **more: Any) -> Any:
             def then_fail() -> None:
                 with suppress(CatalogError):  # the store does not delete: something is left
                     look()
                 assert minio.keys(bucket)
                 raise Fault
 
-            return super().check(claim, then_fail if claim == Claim.LAKEKEEPER_READ_WRITE else look, **more)
+            return super().check(claim, then_fail if claim == CheckName.LAKEKEEPER_READ_WRITE else look, **more)
 
     def keep_on_delete(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         return Reply(204, {}, b"") if request.method == "DELETE" and recorder.asked.count("DELETE") == 1 else ask()
@@ -89,10 +89,10 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
     credential = read_credential(minio.credential)
     profile = read_profile(minio.profile(bucket, "wh", endpoint=recorder.endpoint), credential)
     report = Failing()
-    report.check(Claim.PROFILE_WELL_FORMED, lambda: profile)
+    report.check(CheckName.PROFILE_WELL_FORMED, lambda: profile)
     with pytest.raises(Fault):
         examine_access(report, profile, credential)
-    assert report.has_passed(Claim.CLEANUP)
+    assert report.has_passed(CheckName.CLEANUP)
     assert minio.keys(bucket) == []
 
 
@@ -103,8 +103,8 @@ def test_a_role_that_cannot_be_had_is_told_at_once(
     role = {"assume-role-arn": "arn:aws:iam::123456789012:role/no"}
     profile = minio.profile(bucket, "wh", endpoint=recorder.endpoint) | role
     found = tried(profile, minio.credential | {"secret-access-key": "wrong"})
-    assert "refused temporary credentials" in problem(found[Claim.STORAGE_CLIENT_INITIALIZED])
-    later = tuple(Claim)[tuple(Claim).index(Claim.LAKEKEEPER_READ_WRITE) :]
+    assert "refused temporary credentials" in problem(found[CheckName.STORAGE_CLIENT_INITIALIZED])
+    later = tuple(CheckName)[tuple(CheckName).index(CheckName.LAKEKEEPER_READ_WRITE) :]
     assert {found[claim].reason for claim in later} == {NOT_ATTEMPTED}
     assert recorder.asked == ["POST"]
 
@@ -158,6 +158,6 @@ def test_what_opens_too_much_is_found(
 
     recorder.answerer = lending
     found = tried(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
-    assert problem(found[Claim.VENDED_CREDENTIALS_SCOPE_ENFORCED]) == told
-    assert found[Claim.CLEANUP].status == Status.PASSED
+    assert problem(found[CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED]) == told
+    assert found[CheckName.CLEANUP].status == Status.PASSED
     assert minio.keys(bucket) == []

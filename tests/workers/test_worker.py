@@ -17,8 +17,8 @@ from catalog.services import outcomes
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.logs import JsonFormatter
+from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
-from storage.io.port import StoreUnavailable
 from tasks.queue.models import Task
 from tasks.workers import housekeeping
 from tasks.workers.worker import Stopped, Worker

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{kind} storage at {warehouse.location}")
             for check in checks:
-                self.stdout.write(f"  {check.claim:<34}  {_sentence(check)}")
+                self.stdout.write(f"  {check.name:<34}  {_sentence(check)}")
         if has_failed:
             raise CommandError(f"The storage of warehouse {warehouse.name} does not work")
 
@@ -51,13 +51,13 @@ class Command(BaseCommand):
 def _checks(warehouse: Warehouse) -> list[Check]:
     """Those of the store, and what else failed."""
     checks = access_checks(warehouse, examine_access)
-    return [check for check in checks if check.claim in OF_THE_STORE or check.status == Status.FAILED]
+    return [check for check in checks if check.name in OF_THE_STORE or check.status == Status.FAILED]
 
 
 def _json(check: Check) -> dict[str, Any]:
     problem = None if check.error is None else check.error.message
     return {
-        "check": check.claim.value,
+        "check": check.name.value,
         "status": check.status.value,
         "milliseconds": check.milliseconds,
         "problem": problem,

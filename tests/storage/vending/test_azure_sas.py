@@ -26,10 +26,10 @@ from icekeeper.kernel.errors import InvalidLocation
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
+from storage.errors import StoreUnavailable
 from storage.identity import azure
 from storage.identity.azure import DelegationKeys, account_url
 from storage.identity.keys import CredentialNotIssued
-from storage.io.port import StoreUnavailable
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import azure_sas

@@ -26,9 +26,9 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidLocation
 from storage.credentials.gcs import GcsServiceAccount
 from storage.credentials.kinds import read_credential
+from storage.errors import StoreUnavailable
 from storage.identity.google import GoogleAnswer, GoogleTransport
 from storage.identity.keys import CredentialNotIssued
-from storage.io.port import StoreUnavailable
 from storage.profiles.gcs import GcsProfile
 from storage.profiles.kinds import read_profile
 from storage.vending import gcs_boundary

@@ -20,8 +20,8 @@ from hypothesis import given
 
 from storage.credentials.kinds import read_credential
 from storage.credentials.s3 import AliyunOss
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.io.port import StoreUnavailable
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import oss

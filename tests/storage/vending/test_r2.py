@@ -21,9 +21,9 @@ from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import InvalidLocation
 from storage.credentials.kinds import read_credential
 from storage.credentials.s3 import CloudflareR2
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.token_service import LARGEST_ANSWER
-from storage.io.port import StoreUnavailable
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
 from storage.vending import r2

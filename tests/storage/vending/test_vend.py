@@ -15,8 +15,8 @@ from icekeeper.env import read_settings
 from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.thread_lending import set_lender
 from storage.credentials.kinds import read_credential
+from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
-from storage.io.port import StoreUnavailable
 from storage.profiles.kinds import read_profile
 from storage.profiles.profile import MissingCredential
 from storage.secrets.stores import secret_store

@@ -26,7 +26,7 @@ from django.conf import settings
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import BadRequest
-from storage.io.port import StoreUnavailable
+from storage.errors import StoreUnavailable
 
 IP = IPv4Address | IPv6Address
 

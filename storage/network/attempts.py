@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from django.conf import settings
 
-from storage.io.port import StoreUnavailable
+from storage.errors import StoreUnavailable
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 3.0
