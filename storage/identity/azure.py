@@ -7,19 +7,19 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from azure.core.credentials import TokenCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient, UserDelegationKey
 from cachetools import LRUCache
-from django.conf import settings
 
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.token_service import persistently
+from storage.network.azure_answers import bounded_options
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import USUAL_AUTHORITY, USUAL_HOST, AdlsProfile, OneLakeProfile
@@ -85,7 +85,7 @@ class DelegationKeys:
     def fetch(account: str, credential: TokenCredential, *, start: datetime, expiry: datetime) -> UserDelegationKey:
         """From the account itself. Raises as `get`."""
         try:
-            with BlobServiceClient(account, credential=credential, **_limits(), permit_redirects=False) as client:
+            with BlobServiceClient(account, credential=credential, **bounded_options()) as client:
                 return _usable(client.get_user_delegation_key(start, expiry))
         except HttpResponseError as refusal:
             status = refusal.status_code or 0
@@ -160,9 +160,9 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
                     identity.client_secret.get_secret_value(),
                     authority=authority,
                     disable_instance_discovery=True,  # it may be one that Microsoft does not know
-                    **_limits(),
+                    **bounded_options(),
                 )
-        return DefaultAzureCredential(**_limits())
+        return DefaultAzureCredential(**bounded_options())
     except ValueError:
         raise CredentialNotIssued("Azure knows no such tenant or authority") from None
 
@@ -182,16 +182,6 @@ def _usable(key: UserDelegationKey) -> UserDelegationKey:
     except ValueError:
         pass
     raise CredentialNotIssued("Azure answered without a key to sign with")
-
-
-def _limits() -> dict[str, Any]:
-    own = settings.ICEKEEPER.storage
-    return {
-        "connection_timeout": own.connect_timeout,
-        "read_timeout": own.request_timeout,
-        "retry_total": 0,  # the SDK would wait for as long as the other side likes; see `persistently`
-        "connection_verify": True if own.ca_bundle is None else str(own.ca_bundle),
-    }
 
 
 def _code(refusal: HttpResponseError) -> str:

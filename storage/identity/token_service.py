@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import requests
 from django.conf import settings
-from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.http_answers import UnusableAnswer, read_body
 from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.kernel.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
 from storage.network.attempts import attempted
+from storage.network.http_session import AnswerNotRead, BoundedSession, ca_bundle
 
 T = TypeVar("T")
 
@@ -86,32 +85,27 @@ def member(document: Mapping[str, Any], name: str) -> str:
 def _attempt(method: str, address: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
     patience = limits.request_timeout if left is None else min(limits.request_timeout, left)
-    until = time.monotonic() + patience
-    sent = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"Icekeeper/{VERSION}"}
+    sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"}
     try:
-        with requests.Session() as session:
-            answer = session.request(
-                method,
-                address,
-                data=body,
-                headers={**sent, **headers},
-                timeout=(min(limits.connect_timeout, patience), patience),
-                verify=True if limits.ca_bundle is None else str(limits.ca_bundle),
-                auth=_as_it_is,
-                allow_redirects=False,
-                stream=True,
-            )
-            with answer:
-                read = Answer(answer.status_code, answer.headers, read_body(answer, limit=LARGEST_ANSWER, until=until))
-    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
-    except UnusableAnswer as complaint:
+        answer = _session().request(
+            method,
+            address,
+            data=body,
+            headers={**sent, **headers},
+            timeout=(min(limits.connect_timeout, patience), patience),
+            verify=ca_bundle(),
+        )
+    except AnswerNotRead as complaint:
         raise StoreUnavailable(f"The token service of the storage {complaint}") from None
+    except (requests.RequestException, ValueError) as error:
+        raise StoreUnavailable(f"The token service of the storage did not answer: {type(error).__name__}") from None
+    read = Answer(answer.status_code, answer.headers, answer.content)
     if read.status == _TOO_MANY or read.status >= _FAILED:
         raise StoreUnavailable(f"The token service of the storage failed: status {read.status}")
     return read
 
 
-def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Keeps requests from putting a password of ~/.netrc in the place of the Authorization header."""
-    return request
+@lru_cache(maxsize=1)
+def _session() -> BoundedSession:
+    """One for all, as what it keeps is connections alone."""
+    return BoundedSession(largest=LARGEST_ANSWER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSasCredential
@@ -20,8 +20,10 @@ from storage.identity.azure import account_url, own_token
 from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.renewal import Renewed
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
-from storage.io.refusals import CONFLICT, refusal, unanswered
+from storage.io.refusals import CONFLICT, refusal, too_large, unanswered
 from storage.network.attempts import attempted, unlimited
+from storage.network.azure_answers import bounded_options
+from storage.network.http_session import LARGEST_ANSWER
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.vending.client_config import SAS_TOKEN
 from storage.vending.vended import Vended
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 Profile = AdlsProfile | OneLakeProfile
 T = TypeVar("T")
+
+PART: Final = LARGEST_ANSWER
+"""Bytes of an object that are asked for at once; most metadata is smaller."""
 
 
 class AccountKey:
@@ -94,6 +99,8 @@ class AzureContainer(Bucket):
     def __init__(self, profile: Profile, proof: Proof) -> None:
         account, container = _names(profile)
         service = _blob_service(profile, account)
+        if isinstance(proof, Bearer) and service.startswith("http://"):
+            raise CredentialNotIssued("Tokens of Entra ID are sent over https only: ICEKEEPER__STORAGE__AZURE_ENDPOINT")
         self._proof = proof
         self._location = profile.location.partition("/")[0] + f"//{urlsplit(profile.location).netloc}"
         config: AzureConfig = {  # what is left out is taken from this server's environment
@@ -110,7 +117,14 @@ class AzureContainer(Bucket):
             retry_config=NO_RETRIES,
             credential_provider=proof.for_obstore,
         )
-        self._client = ContainerClient(service, container, credential=proof.for_sdk, **_limits())
+        self._client = ContainerClient(
+            service,
+            container,
+            credential=proof.for_sdk,
+            max_single_get_size=PART,
+            max_chunk_get_size=PART,
+            **bounded_options(),
+        )
 
     @classmethod
     def of(cls, profile: Profile, credential: Credential | None) -> Self:
@@ -129,6 +143,18 @@ class AzureContainer(Bucket):
 
     def prepare(self) -> None:
         self._proof.prepare()
+
+    def read(self, name: str, location: str, limit: int) -> bytes:
+        """By the SDK, as obstore would follow a redirect to any host. One request for each `PART`."""
+        with _refusals(location):
+            found = self._client.download_blob(name)
+            if found.size > limit:
+                raise too_large(location, limit)
+            return bytes(found.readall())
+
+    def require(self, name: str, location: str) -> None:
+        with _refusals(location):
+            self._client.get_blob_client(name).get_blob_properties()
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
         token: str | None = None
@@ -213,17 +239,6 @@ def _blob_service(profile: Profile, account: str) -> str:
         host = urlsplit(profile.location).hostname or ""
         return f"https://{host.replace('.dfs.', '.blob.')}"
     return account_url(profile)
-
-
-def _limits() -> dict[str, Any]:
-    own = settings.ICEKEEPER.storage
-    return {
-        "connection_timeout": own.connect_timeout,
-        "read_timeout": own.request_timeout,
-        "retry_total": 0,  # see `attempted`
-        "connection_verify": True if own.ca_bundle is None else str(own.ca_bundle),
-        "permit_redirects": False,
-    }
 
 
 @contextmanager

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
+from urllib.parse import urlsplit
 
 import obstore
 from django.conf import settings
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
+from requests.utils import get_environ_proxies
 
 from storage.io.refusals import obstore_refusal, too_large
 
@@ -21,6 +23,9 @@ PAGE: Final = 1000
 """Names that a store lists at once, at most."""
 NO_RETRIES: Final[RetryConfig] = {"max_retries": 0}
 """Of obstore's own: `attempts` knows what is left of the request's time, and which puts are in doubt."""
+
+NOWHERE: Final = "http://redirected.invalid"
+"""A proxy that nobody can find: https://www.rfc-editor.org/rfc/rfc6761#section-6.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,11 @@ class Bucket(ABC):
 
 
 def client_options(endpoint: str) -> ClientConfig:
-    """How obstore speaks to `endpoint`, after the server's settings. Reads the file of the authorities."""
+    """How obstore speaks to `endpoint`, after the server's settings. Reads the file of the authorities.
+
+    It follows redirects, and cannot be told not to. So other hosts are behind a proxy that there is not, unless this
+    server's environment names one that the endpoint itself is behind.
+    """
     limits = settings.ICEKEEPER.storage
     options: ClientConfig = {
         "connect_timeout": f"{int(1000 * limits.connect_timeout)}ms",
@@ -104,4 +113,6 @@ def client_options(endpoint: str) -> ClientConfig:
     }
     if limits.ca_bundle is not None:
         options["root_certificate"] = limits.ca_bundle.read_bytes()
+    if not get_environ_proxies(endpoint):
+        options |= {"proxy_url": NOWHERE, "proxy_excludes": urlsplit(endpoint).hostname or ""}
     return options

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import requests
 from django.conf import settings
 from obstore.store import GCSStore
-from requests.adapters import HTTPAdapter
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.json_text import JsonBound, read_json
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused
@@ -20,8 +20,9 @@ from storage.identity.keys import CredentialNotIssued, Token
 from storage.identity.renewal import Renewed
 from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
 from storage.io.port import ObjectNotFound
-from storage.io.refusals import refusal, unanswered
+from storage.io.refusals import refusal, too_large, unanswered
 from storage.network.attempts import attempted, unlimited
+from storage.network.http_session import LARGEST_ANSWER, AnswerTooLarge, BoundedSession, ca_bundle
 from storage.profiles.addresses import USUAL_UNIVERSE
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LARGEST_CODE: Final = 80
 SUCCESS: Final = range(200, 300)
+
+_BOUND: Final = JsonBound(containers=10_000, values=20_000)
 
 
 class GcsBucket(Bucket):
@@ -44,7 +47,7 @@ class GcsBucket(Bucket):
         self._objects_at = f"{service}/storage/v1/b/{profile.bucket}/o"
         self._location = f"gs://{profile.bucket}"
         self._tokens = Renewed(issue)
-        self._session = _session(self.calls_at_once)
+        self._session = BoundedSession(largest=max(LARGEST_ANSWER, settings.ICEKEEPER.metadata_file_limit + 1))
         config: GCSConfig = {  # what is left out is taken from this server's environment
             "bucket": profile.bucket,
             "base_url": service,
@@ -77,6 +80,16 @@ class GcsBucket(Bucket):
     def prepare(self) -> None:
         self._tokens.current()
 
+    def read(self, name: str, location: str, limit: int) -> bytes:
+        """By the JSON interface, as `require`: obstore would follow a redirect to any host."""
+        found = self._answer("GET", self._object(name), location, {"alt": "media"}, too_large(location, limit))
+        if len(found) > limit:
+            raise too_large(location, limit)
+        return found
+
+    def require(self, name: str, location: str) -> None:
+        self._answer("GET", self._object(name), location, {"fields": "name"})
+
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
         asked = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
         while True:
@@ -93,7 +106,7 @@ class GcsBucket(Bucket):
         first: CatalogError | None = None
         for name in names:
             try:
-                self._ask("DELETE", f"{self._objects_at}/{quote(name, safe='')}", name, {})
+                self._ask("DELETE", self._object(name), name, {})
             except ObjectNotFound:
                 continue
             except CatalogError as error:
@@ -105,40 +118,40 @@ class GcsBucket(Bucket):
         token = self._tokens.current()
         return {"token": token.value, "expires_at": token.expires_at}
 
-    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> Any:
-        """The JSON of the answer."""
-        limits, location = settings.ICEKEEPER.storage, f"{self._location}/{name}"
+    def _object(self, name: str) -> str:
+        return f"{self._objects_at}/{quote(name, safe='')}"
 
-        def ask(_tried: int) -> Any:
-            try:
-                answer = self._session.request(
-                    method,
-                    address,
-                    params=parameters,
-                    auth=self._sign,
-                    timeout=(limits.connect_timeout, limits.request_timeout),
-                    allow_redirects=False,
-                    verify=True if limits.ca_bundle is None else str(limits.ca_bundle),
-                )
-                if answer.status_code in SUCCESS:
-                    return answer.json() if answer.content else {}
-            except (requests.RequestException, ValueError) as error:
-                raise unanswered(type(error).__name__, location) from None
-            raise refusal(answer.status_code, _reason(answer), location)
+    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> dict[str, Any]:
+        """The JSON object that is answered, however often it takes to get it."""
+        location = f"{self._location}/{name}"
+        answer = attempted(lambda _: self._answer(method, address, location, parameters), remaining=unlimited)
+        try:
+            document = read_json(answer or b"{}", bound=_BOUND)
+        except BadRequest:
+            raise unanswered("no JSON", location) from None
+        return document if isinstance(document, dict) else {}
 
-        return attempted(ask, remaining=unlimited)
+    def _answer(
+        self,
+        method: str,
+        address: str,
+        location: str,
+        parameters: dict[str, str],
+        too_much: CatalogError | None = None,
+    ) -> bytes:
+        try:
+            answer = self._session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
+        except AnswerTooLarge as error:
+            raise too_much or unanswered(type(error).__name__, location) from None
+        except (requests.RequestException, ValueError) as error:
+            raise unanswered(type(error).__name__, location) from None
+        if answer.status_code in SUCCESS:
+            return answer.content
+        raise refusal(answer.status_code, _reason(answer), location)
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._tokens.current().value}"
         return request
-
-
-def _session(connections: int) -> requests.Session:
-    session = requests.Session()
-    adapter = HTTPAdapter(pool_maxsize=connections)
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
-    return session
 
 
 def _reason(answer: requests.Response) -> str | None:

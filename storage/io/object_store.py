@@ -5,6 +5,8 @@ An object's name is the path of its location, byte by byte: `%41` stays `%41`.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
@@ -22,8 +24,12 @@ from storage.io.sweep import delete_all, sweep
 from storage.network.attempts import attempted
 from storage.profiles.location import location_inside
 
+logger = logging.getLogger(__name__)
+
 FEW: Final = 16
 """Names of a first look at a folder."""
+ASKED_AGAIN_AFTER: Final = 600.0
+"""Seconds for which a store that answered 501 to a condition is taken at its word."""
 
 
 class RemoteStore(ObjectStore):
@@ -33,7 +39,7 @@ class RemoteStore(ObjectStore):
         self.bucket = bucket
         self._base = base
         self._start = len("/".join(base.split("/", 3)[:3])) + 1
-        self._knows_conditions = True
+        self._looks_first_until = float("-inf")
 
     def require_ready(self) -> None:
         deadline.remaining()
@@ -42,8 +48,8 @@ class RemoteStore(ObjectStore):
     def put_new(self, location: str, data: bytes) -> None:
         """An object that is met by a put whose first answer was lost is no conflict when it holds just these bytes.
 
-        Stores that answer 501 to the condition (If-None-Match) are asked first whether there is an object instead;
-        then two who write at once both succeed. The catalog never writes two files under one name.
+        Stores that answer 501 to the condition (If-None-Match) are asked first whether there is an object instead,
+        for ten minutes; then two who write at once both succeed. The catalog never writes two files under one name.
         """
         name = self._name(location)
 
@@ -123,20 +129,25 @@ class RemoteStore(ObjectStore):
         return location_inside(location, base=self._base)[self._start :]
 
     def _put(self, name: str, location: str, data: bytes) -> None:
-        if self._knows_conditions:
+        if time.monotonic() >= self._looks_first_until:
             try:
                 self._put_as("create", name, location, data)
             except NotImplementedByStore:
                 pass
             else:
                 return
+        self._look_and_put(name, location, data)
+
+    def _look_and_put(self, name: str, location: str, data: bytes) -> None:
         try:
             self._head(name, location)
         except ObjectNotFound:
             self._put_as("overwrite", name, location, data)
-            self._knows_conditions = False
         else:
             raise ObjectExists(f"There is already a file at {location}")
+        if time.monotonic() >= self._looks_first_until:
+            self._looks_first_until = time.monotonic() + ASKED_AGAIN_AFTER
+            logger.warning("The store of %s knows no If-None-Match: the catalog looks before it writes", self._base)
 
     def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
         try:

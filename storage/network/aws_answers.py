@@ -15,9 +15,8 @@ from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
+from storage.network.http_session import LARGEST_ANSWER, ca_bundle
 
-LARGEST_ANSWER: Final = 16 * 1024 * 1024
-"""Of all but single objects: a list of 1000 names, each of 1024 bytes of six signs, takes less."""
 _SUCCESS: Final = range(200, 300)
 
 
@@ -34,7 +33,7 @@ def bound_answers(client: Any, endpoint: str) -> None:
     """
     limits = settings.ICEKEEPER.storage
     session = _Session(
-        verify=True if limits.ca_bundle is None else str(limits.ca_bundle),
+        verify=ca_bundle(),
         proxies=get_environ_proxies(endpoint),
         timeout=(limits.connect_timeout, limits.request_timeout),
     )

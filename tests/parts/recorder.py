@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,9 +29,12 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Reply:
+    """`pause` is that before each byte of the body, in seconds; None for a body that is sent at once."""
+
     status: int
     headers: dict[str, str]
     body: bytes
+    pause: float | None = None
 
 
 Answerer = Callable[[Recorded, Callable[[], Reply]], Reply | None]
@@ -120,7 +124,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", reply.headers.get("Content-Length", str(len(reply.body))))
         self.end_headers()
         if self.command != "HEAD":
+            self._send_body(reply)
+
+    def _send_body(self, reply: Reply) -> None:
+        if reply.pause is None:
             self.wfile.write(reply.body)
+            return
+        with suppress(OSError):  # the client may have left
+            for byte in reply.body:
+                time.sleep(reply.pause)
+                self.wfile.write(bytes([byte]))
 
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  as http.server calls them
 

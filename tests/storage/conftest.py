@@ -1,12 +1,16 @@
-"""A store of local files, empty."""
+"""Stores: one of local files, and those of the clouds as their emulators play them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage.io.local import LocalStore
+from tests.parts.recorder import Recorder
+from tests.storage.clouds import Cloud, azure, gcs
+from tests.storage.opening import use_storage_settings
 
 
 @pytest.fixture
@@ -19,3 +23,19 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(root: Path) -> LocalStore:
     return LocalStore(root)
+
+
+@pytest.fixture(params=["azure", "gcs"])
+def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    if request.param == "azure":
+        return azure(request.getfixturevalue("azurite"), monkeypatch)
+    return gcs(request.getfixturevalue("fake_gcs"), request.getfixturevalue("tokens"), monkeypatch)
+
+
+@pytest.fixture
+def through(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    """What is asked of the stores that are opened from now on."""
+    with Recorder(cloud.part.relay.port, host=cloud.host) as recorder:
+        asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
+        use_storage_settings(monkeypatch, **{cloud.setting: asked})
+        yield recorder

@@ -6,7 +6,7 @@ directories are listed with, and what Azure says of a full one by a proxy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +32,9 @@ from tests.storage.vending.fake_service import FakeService, said
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 
 
-@pytest.fixture(params=["azure", "gcs"])
-def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    if request.param == "azure":
-        return azure(request.getfixturevalue("azurite"), monkeypatch)
-    return gcs(request.getfixturevalue("fake_gcs"), request.getfixturevalue("tokens"), monkeypatch)
-
-
 @pytest.fixture
 def store(cloud: Cloud) -> RemoteStore:
     return cloud.open()
-
-
-@pytest.fixture
-def through(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
-    """What is asked of the stores that are opened from now on."""
-    with Recorder(cloud.part.relay.port, host=cloud.host) as recorder:
-        asked = f"{recorder.endpoint.rstrip('/')}{cloud.address.partition('://')[2].partition('/')[2] and '/{account}'}"
-        use_storage_settings(monkeypatch, **{cloud.setting: asked})
-        yield recorder
 
 
 def go_on() -> None:

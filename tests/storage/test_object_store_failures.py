@@ -287,16 +287,30 @@ def no_conditions(request: Recorded, ask: Callable[[], Reply]) -> Reply:
     return ask()
 
 
-def test_a_store_without_conditional_puts_is_asked_first(store: RemoteStore, recorder: Recorder, location: str) -> None:
+def test_a_store_without_conditional_puts_is_asked_first(
+    store: RemoteStore,
+    recorder: Recorder,
+    location: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recorder.answerer = no_conditions
     store.put_new(location, b"x")
     assert recorder.asked == ["PUT", "HEAD", "PUT"]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"The store of {location.removesuffix('/t/a')} knows no If-None-Match: the catalog looks before it writes"
+    ]
     recorder.requests.clear()
     store.put_new(f"{location}2", b"x")
     assert recorder.asked == ["HEAD", "PUT"], "it is not asked again whether it knows them"
     with pytest.raises(ObjectExists):
         store.put_new(location, b"y")
     assert store.get(location, limit=10) == b"x"
+    recorder.requests.clear()
+    recorder.answerer = lambda _, ask: ask()
+    monkeypatch.setattr(store, "_looks_first_until", time.monotonic())
+    store.put_new(f"{location}3", b"x")
+    assert recorder.asked == ["PUT"], "one answer is not the last word"
 
 
 @pytest.mark.parametrize("status", [501, 405])

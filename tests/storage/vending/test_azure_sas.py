@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 from azure.storage.blob import UserDelegationKey
+from django.conf import settings
 from hypothesis import given
 
 from icekeeper.kernel.clock import now
@@ -383,9 +384,9 @@ def test_a_tenant_that_is_none(azure_fake: FakeService, tenant: str) -> None:
 def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """The authority that a warehouse names would be sent the server's own secret, its host the server's token."""
     monkeypatch.setattr(
-        azure.settings,
+        settings,
         "ICEKEEPER",
-        azure.settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True}),
+        settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True}),
     )
     keys = AtFake(azure_fake)
     for host in ("evil.example.com", "dfs.core.windows.net.evil.com", "core.windows.net.evil"):
