@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from catalog.selectors.metadata_cache import MetadataCache, Version
+from storage.models import Warehouse
+from storage.vending import vend
+from tests.iceberg_rest.lakes import new_lake
+from tests.management.asking import keep_secrets, use_settings
+from tests.parts.minio import Minio
+from tests.signing_fixtures import KEY, make_warehouse, s3_profile, sign_writes
+from tests.wsgi_client import ApiClient
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +35,31 @@ def parsed_metadata_is_what_its_document_says(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(MetadataCache, "put_parsed", put_and_compare)
     monkeypatch.setattr(MetadataCache, "parsed", compare_and_give)
+
+
+@pytest.fixture
+def nothing_lent_before() -> Iterator[None]:
+    vend._cache_of.cache_clear()
+    yield
+    vend._cache_of.cache_clear()
+
+
+@pytest.fixture
+def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
+    """A client at a warehouse on MinIO that lends and signs."""
+    keep_secrets(monkeypatch)
+    return new_lake(minio, bucket)
+
+
+@pytest.fixture
+def make_signing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
+    """Makes warehouses that sign what is asked of their tables, also writes."""
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True)
+    sign_writes(monkeypatch)
+    return lambda **members: make_warehouse(s3_profile(**members), KEY)
+
+
+@pytest.fixture
+def signing(make_signing: Callable[..., Warehouse]) -> Warehouse:
+    return make_signing()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,26 +12,12 @@ from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.iceberg_rest.test_storage_access import KEYS, VIEW, make_table, may_write, new_lake
+from tests.iceberg_rest.lakes import KEYS, VIEW, make_table, may_write, new_lake
 from tests.management.asking import keep_secrets, refuse
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _nothing_was_lent_before() -> Iterator[None]:
-    vend._cache_of.cache_clear()
-    yield
-    vend._cache_of.cache_clear()
-
-
-@pytest.fixture
-def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
-    """A client at a warehouse on MinIO that lends and signs."""
-    keep_secrets(monkeypatch)
-    return new_lake(minio, bucket)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_lent_before")]
 
 
 # --- staged where others may come to be ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
-from tests.management.asking import keep_secrets, refuse, use_settings
+from tests.management.asking import refuse, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
@@ -31,7 +31,6 @@ from tests.signing_fixtures import (
     by_ticket,
     make_warehouse,
     s3_profile,
-    sign_writes,
     to_sign,
 )
 from tests.statement_counts import counting, require_as_recorded
@@ -47,21 +46,8 @@ Sign = Callable[..., Answer]
 
 
 @pytest.fixture
-def make(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Warehouse]:
-    keep_secrets(monkeypatch)
-    use_settings(monkeypatch, skip_storage_validation=True)
-    sign_writes(monkeypatch)
-    return lambda **members: make_warehouse(s3_profile(**members), KEY)
-
-
-@pytest.fixture
-def stored(make: Callable[..., Warehouse]) -> Warehouse:
-    return make()
-
-
-@pytest.fixture
-def table(stored: Warehouse) -> Tabular:
-    return add_tabular(stored, "t")
+def table(signing: Warehouse) -> Tabular:
+    return add_tabular(signing, "t")
 
 
 def ways(warehouse: Warehouse, tabular: Tabular) -> list[str]:
@@ -71,9 +57,9 @@ def ways(warehouse: Warehouse, tabular: Tabular) -> list[str]:
 # --- the answer ------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer(stored: Warehouse, table: Tabular) -> None:
+def test_the_answer(signing: Warehouse, table: Tabular) -> None:
     sent = {"Host": [HOST], "Range": ["bytes=0-1"], "X-Amz-Meta-A": ["b"], "Authorization": ["x"], "x-amz-date": ["y"]}
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         answer = ask(target, "GET", OF_T, headers=sent, properties={"a": "b"}, provider="s3", body="")
         assert answer.status == 200, answer.body
         told = answer.json()
@@ -100,17 +86,17 @@ def test_the_answer(stored: Warehouse, table: Tabular) -> None:
         ("POST", "?uploads", "no-cache"),
     ],
 )  # fmt: skip
-def test_what_clients_may_keep(stored: Warehouse, table: Tabular, method: str, query: str, kept: str) -> None:
-    for target in ways(stored, table):
+def test_what_clients_may_keep(signing: Warehouse, table: Tabular, method: str, query: str, kept: str) -> None:
+    for target in ways(signing, table):
         assert ask(target, method, OF_T + query).headers["Cache-Control"] == kept
-    conditional = ask(by_id(stored, table.pk), method, OF_T + query, headers={"If-Match": ["x"]})
+    conditional = ask(by_id(signing, table.pk), method, OF_T + query, headers={"If-Match": ["x"]})
     assert conditional.headers["Cache-Control"] == "no-cache"
 
 
-def test_nothing_is_changed(stored: Warehouse, table: Tabular, everything: Callable[[], Fingerprint]) -> None:
+def test_nothing_is_changed(signing: Warehouse, table: Tabular, everything: Callable[[], Fingerprint]) -> None:
     before = everything()
     for method in ("GET", "PUT", "DELETE"):
-        for target in ways(stored, table):
+        for target in ways(signing, table):
             assert ask(target, method, OF_T).status == 200
     assert everything() == before
 
@@ -118,90 +104,90 @@ def test_nothing_is_changed(stored: Warehouse, table: Tabular, everything: Calla
 # --- whose files -----------------------------------------------------------------------------------------------------
 
 
-def test_only_files_below_the_table(stored: Warehouse, table: Tabular) -> None:
-    add_tabular(stored, "t2")
-    deep = add_tabular(stored, "deep", location=f"{stored.location}/x/y/z")
-    for target in ways(stored, table):
+def test_only_files_below_the_table(signing: Warehouse, table: Tabular) -> None:
+    add_tabular(signing, "t2")
+    deep = add_tabular(signing, "deep", location=f"{signing.location}/x/y/z")
+    for target in ways(signing, table):
         assert ask(target, "GET", f"{BASE}/wh/t/data/p=1/a").status == 200
     for path in ("wh/t", "wh/u/a", "wh", "t/a", "other/t/a"):
-        for target in (by_id(stored, table.pk), by_place(stored)):
+        for target in (by_id(signing, table.pk), by_place(signing)):
             assert ask(target, "GET", f"{BASE}/{path}").refused(400, MISSING), path
-        assert ask(by_name(stored), "GET", f"{BASE}/{path}").refused(400, "RequestUriMismatch")
-    assert ask(by_place(stored), "GET", f"{BASE}/wh/x/y/z/a").status == 200
-    assert ask(by_place(stored), "GET", f"{BASE}/wh/x/y/a").refused(400, MISSING)
-    assert ask(by_id(stored, deep.pk), "GET", f"{BASE}/wh/x/y/z/a").status == 200
-    assert ask(by_name(stored), "GET", f"{BASE}/wh/t2/a").refused(400, "RequestUriMismatch")
+        assert ask(by_name(signing), "GET", f"{BASE}/{path}").refused(400, "RequestUriMismatch")
+    assert ask(by_place(signing), "GET", f"{BASE}/wh/x/y/z/a").status == 200
+    assert ask(by_place(signing), "GET", f"{BASE}/wh/x/y/a").refused(400, MISSING)
+    assert ask(by_id(signing, deep.pk), "GET", f"{BASE}/wh/x/y/z/a").status == 200
+    assert ask(by_name(signing), "GET", f"{BASE}/wh/t2/a").refused(400, "RequestUriMismatch")
 
 
-def test_a_client_may_come_with_the_id_of_another_table(stored: Warehouse, table: Tabular) -> None:
+def test_a_client_may_come_with_the_id_of_another_table(signing: Warehouse, table: Tabular) -> None:
     """PyIceberg up to 0.9.1 has every request signed where the first table said."""
-    other = add_tabular(stored, "other")
+    other = add_tabular(signing, "other")
     for tabular_id in (other.pk, uuid4()):
         for method in READS_AND_WRITES:
-            assert ask(by_id(stored, tabular_id), method, OF_T).status == 200
+            assert ask(by_id(signing, tabular_id), method, OF_T).status == 200
     both = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "other"))
     for order in (both, both.replace("wh/t/", "wh/x/").replace("other", "t").replace("wh/x/", "wh/other/")):
-        answer = ask(by_id(stored, other.pk), "POST", f"{BASE}?delete", body=f"<Delete>{order}</Delete>")
+        answer = ask(by_id(signing, other.pk), "POST", f"{BASE}?delete", body=f"<Delete>{order}</Delete>")
         assert answer.refused(400, "RequestUriMismatch")
 
 
-def test_files_where_a_table_was_before_and_where_its_metadata_goes(stored: Warehouse) -> None:
-    claims = (f"{stored.location}/before", f"{stored.location}/meta/data")
-    moved = add_tabular(stored, "t", claims=claims)
-    for target in ways(stored, moved):
+def test_files_where_a_table_was_before_and_where_its_metadata_goes(signing: Warehouse) -> None:
+    claims = (f"{signing.location}/before", f"{signing.location}/meta/data")
+    moved = add_tabular(signing, "t", claims=claims)
+    for target in ways(signing, moved):
         for folder in ("t", "before", "meta/data"):
             for method in READS_AND_WRITES:
                 assert ask(target, method, f"{BASE}/wh/{folder}/a").status == 200
         assert ask(target, "GET", f"{BASE}/wh/meta/a").status == 400
     keys = "".join(f"<Object><Key>wh/{name}/a</Key></Object>" for name in ("t", "before"))
-    deletion = ask(by_place(stored), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
+    deletion = ask(by_place(signing), "POST", f"{BASE}?delete", body=f"<Delete>{keys}</Delete>")
     assert deletion.refused(403, "RemoteSigningDisabled"), "for its keys' sake alone"
     copied = {"x-amz-copy-source": ["my-bucket/wh/before/a"]}
-    assert ask(by_place(stored), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
+    assert ask(by_place(signing), "PUT", OF_T, headers=copied).refused(400, "RequestUriMismatch")
 
 
-def test_what_was_dropped_can_be_read_until_it_is_gone(stored: Warehouse) -> None:
-    dropped = add_tabular(stored, "t", dropped=True)
+def test_what_was_dropped_can_be_read_until_it_is_gone(signing: Warehouse) -> None:
+    dropped = add_tabular(signing, "t", dropped=True)
     body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
-    for target in (by_id(stored, dropped.pk), by_place(stored), by_id(stored, uuid4())):
+    for target in (by_id(signing, dropped.pk), by_place(signing), by_id(signing, uuid4())):
         for method, uri in (("GET", OF_T), ("HEAD", OF_T), ("GET", f"{BASE}?list-type=2&prefix=wh/t/")):
             assert ask(target, method, uri).status == 200
         for method, query in (("PUT", ""), ("DELETE", ""), ("POST", "?uploads")):
             assert ask(target, method, OF_T + query).refused(400, MISSING)
         assert ask(target, "POST", f"{BASE}?delete", body=body).refused(400, MISSING)
-    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+    assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_views_have_no_files_to_ask_for(stored: Warehouse) -> None:
-    view = add_tabular(stored, "t", kind=Tabular.Kind.VIEW)
-    for target in (by_id(stored, view.pk), by_place(stored)):
+def test_views_have_no_files_to_ask_for(signing: Warehouse) -> None:
+    view = add_tabular(signing, "t", kind=Tabular.Kind.VIEW)
+    for target in (by_id(signing, view.pk), by_place(signing)):
         for method in READS_AND_WRITES:
             assert ask(target, method, OF_T).refused(400, MISSING)
-    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+    assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_generic_tables_have(stored: Warehouse) -> None:
-    generic = add_tabular(stored, "t", kind=Tabular.Kind.GENERIC_TABLE)
-    for target in (by_id(stored, generic.pk), by_place(stored)):
+def test_generic_tables_have(signing: Warehouse) -> None:
+    generic = add_tabular(signing, "t", kind=Tabular.Kind.GENERIC_TABLE)
+    for target in (by_id(signing, generic.pk), by_place(signing)):
         for method in READS_AND_WRITES:
             assert ask(target, method, OF_T).status == 200
-    assert ask(by_name(stored), "GET", OF_T).refused(404, "NoSuchTableException")
+    assert ask(by_name(signing), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_tables_of_other_warehouses(make: Callable[..., Warehouse], stored: Warehouse, table: Tabular) -> None:
+def test_tables_of_other_warehouses(make_signing: Callable[..., Warehouse], signing: Warehouse, table: Tabular) -> None:
     other = make_warehouse(s3_profile(**{"key-prefix": "other"}), KEY, "other")
     theirs = add_tabular(other, "t")
-    for target in (by_id(stored, theirs.pk), by_place(stored)):
+    for target in (by_id(signing, theirs.pk), by_place(signing)):
         assert ask(target, "GET", f"{BASE}/other/t/a").refused(400, MISSING)
     assert ask(by_id(other, table.pk), "GET", OF_T).refused(400, MISSING)
     assert ask(by_id(other, theirs.pk), "GET", f"{BASE}/other/t/a").status == 200
 
 
 def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
-    make: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
+    make_signing: Callable[..., Warehouse], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS heeds all of a signature."""
-    warehouse = make(endpoint=None, flavor="aws")
+    warehouse = make_signing(endpoint=None, flavor="aws")
     storage = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": False})
     use_settings(monkeypatch, storage=storage)
     add_tabular(warehouse, "t")
@@ -216,7 +202,9 @@ def test_at_aws_all_is_signed_with_the_warehouses_own_keys(
 # --- rights ----------------------------------------------------------------------------------------------------------
 
 
-def test_rights_go_by_what_the_request_does(stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rights_go_by_what_the_request_does(
+    signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = refuse(monkeypatch, Can.USE, Can.READ_DATA, Can.WRITE_DATA).asked
     body = "<Delete><Object><Key>wh/t/a</Key></Object></Delete>"
     for method, uri, right in (
@@ -224,7 +212,7 @@ def test_rights_go_by_what_the_request_does(stored: Warehouse, table: Tabular, m
         ("DELETE", OF_T, Can.WRITE_DATA), ("POST", f"{OF_T}?uploads", Can.WRITE_DATA),
         ("GET", f"{BASE}?list-type=2&prefix=wh/t/", Can.READ_DATA), ("POST", f"{BASE}?delete", Can.WRITE_DATA),
     ):  # fmt: skip
-        for target in ways(stored, table):
+        for target in ways(signing, table):
             asked.clear()
             assert ask(target, method, uri, body=body).status == (403 if "?delete" in uri else 200)
             assert asked == [(Can.USE, "warehouse"), (right, "table")]
@@ -232,37 +220,37 @@ def test_rights_go_by_what_the_request_does(stored: Warehouse, table: Tabular, m
 
 @pytest.mark.parametrize("kind", [Tabular.Kind.TABLE, Tabular.Kind.GENERIC_TABLE])
 def test_what_is_hidden_is_as_what_is_not_there(
-    stored: Warehouse, kind: Tabular.Kind, monkeypatch: pytest.MonkeyPatch
+    signing: Warehouse, kind: Tabular.Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hidden = add_tabular(stored, "t", kind=kind)
+    hidden = add_tabular(signing, "t", kind=kind)
     refuse(monkeypatch, Can.USE)
-    for target, wire_type in ((by_id(stored, hidden.pk), MISSING), (by_place(stored), MISSING)):
+    for target, wire_type in ((by_id(signing, hidden.pk), MISSING), (by_place(signing), MISSING)):
         for method in READS_AND_WRITES:
             there, nowhere = (ask(target, method, f"{BASE}/wh/{name}/a").error for name in ("t", "none"))
             assert (there["type"], there["code"], there["message"]) == (wire_type, 400, nowhere["message"])
-    named = ask(by_name(stored), "GET", OF_T).error
+    named = ask(by_name(signing), "GET", OF_T).error
     assert (named["code"], named["message"]) == (404, "Table does not exist: ns.t")
 
 
 def test_who_sees_a_table_is_told_what_is_not_allowed(
-    stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
+    signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         assert ask(target, "GET", OF_T).status == 200
         assert ask(target, "PUT", OF_T).refused(403, "ForbiddenException", "write_data")
     refuse(monkeypatch, Can.READ_DATA, Can.WRITE_DATA)
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         assert ask(target, "GET", OF_T).refused(403, "ForbiddenException", "use")
 
 
 def test_a_token_that_may_only_read_gets_signatures_to_read(
-    stored: Warehouse, table: Tabular, callers: NamedCallers
+    signing: Warehouse, table: Tabular, callers: NamedCallers
 ) -> None:
     scopes = frozenset({"catalog:read"})
     callers.add("reader", Identity("oidc~reader", "oidc", "human", "R", "r@example.com", (), scopes=scopes))
     callers.person("alice")
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         reader = CallerClient(target, "reader")
         assert reader.post("", to_sign("GET", OF_T)).status == 200
         for method in ("PUT", "DELETE", "PATCH"):
@@ -272,10 +260,10 @@ def test_a_token_that_may_only_read_gets_signatures_to_read(
 
 
 def test_in_maintenance_mode_only_reads_are_signed(
-    stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
+    signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tenancy.maintenance.is_read_only", lambda: True)
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         assert ask(target, "GET", OF_T).status == 200
         assert ask(target, "PUT", OF_T).refused(503, "MaintenanceModeError")
 
@@ -283,14 +271,14 @@ def test_in_maintenance_mode_only_reads_are_signed(
 # --- order of the checks ---------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_the_checks(stored: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request has all the faults of those before it, but the first."""
     faults: list[tuple[dict[str, Any], int, str]] = [
         ({"method": "PUT", "uri": "http://evil/wh/none/a"}, 400, "UriNotS3"),
         ({"method": "PATCH", "uri": "http://evil/wh/none/a"}, 405, "MethodNotAllowed"),
         ({"method": "PATCH", "uri": "ftp://evil/wh/none/a"}, 400, "UriSchemeNotSupported"),
     ]
-    for target in (by_id(stored, table.pk), by_place(stored), by_name(stored)):
+    for target in (by_id(signing, table.pk), by_place(signing), by_name(signing)):
         bad_region = {"region": "eu-2"}
         assert ask(target, "GET", f"{BASE}/wh/t/a", **bad_region).refused(400, "RegionMismatch")
         with_list = {**bad_region, "headers": {"x-amz-acl": ["private"]}}
@@ -299,38 +287,40 @@ def test_the_order_of_the_checks(stored: Warehouse, table: Tabular, monkeypatch:
             assert ApiClient(target).post("", to_sign("", "", **bad_region) | fault).refused(status, wire_type)
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
     hidden = {"region": "eu-2"}
-    for target in (by_id(stored, table.pk), by_place(stored), by_name(stored)):
+    for target in (by_id(signing, table.pk), by_place(signing), by_name(signing)):
         assert ask(target, "GET", f"{BASE}/wh/t/a", **hidden).refused(403, "ForbiddenException")
     refuse(monkeypatch)
     for fault, _, _ in faults:
-        answer = ApiClient(by_place(stored)).post("", to_sign("GET", "") | fault)
+        answer = ApiClient(by_place(signing)).post("", to_sign("GET", "") | fault)
         assert answer.refused(403, "ForbiddenException"), "nothing is read for who may not use the warehouse"
 
 
-def test_regions_come_before_places(stored: Warehouse, table: Tabular) -> None:
-    add_tabular(stored, "u")
+def test_regions_come_before_places(signing: Warehouse, table: Tabular) -> None:
+    add_tabular(signing, "u")
     uri, body = (
         f"{BASE}?delete",
         "<Delete><Object><Key>wh/t/a</Key></Object><Object><Key>wh/u/a</Key></Object></Delete>",
     )
-    assert ask(by_place(stored), "POST", uri, body=body, region="eu-2").refused(400, "RegionMismatch")
-    assert ask(by_place(stored), "POST", uri, body=body).refused(400, "RequestUriMismatch", "below s3://my-bucket/wh/t")
-    assert ask(by_place(stored), "POST", uri).refused(400, "DeleteWithoutBody")
+    assert ask(by_place(signing), "POST", uri, body=body, region="eu-2").refused(400, "RegionMismatch")
+    assert ask(by_place(signing), "POST", uri, body=body).refused(
+        400, "RequestUriMismatch", "below s3://my-bucket/wh/t"
+    )
+    assert ask(by_place(signing), "POST", uri).refused(400, "DeleteWithoutBody")
 
 
-def test_a_warehouse_that_signs_nothing(make: Callable[..., Warehouse]) -> None:
-    warehouse = make(**{"remote-signing-enabled": False})
+def test_a_warehouse_that_signs_nothing(make_signing: Callable[..., Warehouse]) -> None:
+    warehouse = make_signing(**{"remote-signing-enabled": False})
     table = add_tabular(warehouse, "t")
     for target in [*ways(warehouse, table), by_id(warehouse, uuid4())]:
         assert ask(target, "GET", OF_T).refused(403, "RemoteSigningDisabled")
         assert ask(target, "PATCH", "ftp://evil").refused(403, "RemoteSigningDisabled")
 
 
-def test_a_change_of_the_profile_counts_at_once(stored: Warehouse, table: Tabular) -> None:
-    assert ask(by_id(stored, table.pk), "GET", OF_T).status == 200
-    changed = stored.storage_profile | {"remote-signing-enabled": False}
-    Warehouse.objects.filter(pk=stored.pk).update(storage_profile=changed, version=stored.version + 1)
-    assert ask(by_id(stored, table.pk), "GET", OF_T).refused(403, "RemoteSigningDisabled")
+def test_a_change_of_the_profile_counts_at_once(signing: Warehouse, table: Tabular) -> None:
+    assert ask(by_id(signing, table.pk), "GET", OF_T).status == 200
+    changed = signing.storage_profile | {"remote-signing-enabled": False}
+    Warehouse.objects.filter(pk=signing.pk).update(storage_profile=changed, version=signing.version + 1)
+    assert ask(by_id(signing, table.pk), "GET", OF_T).refused(403, "RemoteSigningDisabled")
 
 
 def test_local_files_are_not_reached_by_requests(warehouse: Warehouse) -> None:
@@ -340,23 +330,23 @@ def test_local_files_are_not_reached_by_requests(warehouse: Warehouse) -> None:
             assert ask(target, method, OF_T).refused(400, "UnsupportedStorageType", "local")
 
 
-def test_warehouses_that_are_not_there(stored: Warehouse, table: Tabular) -> None:
+def test_warehouses_that_are_not_there(signing: Warehouse, table: Tabular) -> None:
     Warehouse.objects.update(status="inactive")
-    for target in ways(stored, table):
+    for target in ways(signing, table):
         assert ask(target, "GET", OF_T).refused(404, "NoSuchWarehouseException")
-        missing = target.replace(str(stored.pk), str(uuid4()))
+        missing = target.replace(str(signing.pk), str(uuid4()))
         assert ask(missing, "GET", OF_T).refused(404, "NoSuchWarehouseException")
-        assert ask(target.replace(str(stored.pk), "wh"), "GET", OF_T).refused(400, "PrefixIsNotWarehouseID")
-    assert ask(by_id(stored, "none"), "GET", OF_T).refused(404, "NoSuchTableException")
+        assert ask(target.replace(str(signing.pk), "wh"), "GET", OF_T).refused(400, "PrefixIsNotWarehouseID")
+    assert ask(by_id(signing, "none"), "GET", OF_T).refused(404, "NoSuchTableException")
 
 
-def test_without_a_warehouse_nothing_is_signed(stored: Warehouse, table: Tabular) -> None:
+def test_without_a_warehouse_nothing_is_signed(signing: Warehouse, table: Tabular) -> None:
     for body in (to_sign("GET", OF_T), {}):
         answer = ApiClient("/catalog/v1/aws/s3/sign").post("", body)
         assert answer.refused(400, "NoPrefixProvided", "signer.endpoint")
 
 
-def test_a_warehouse_without_keys(make: Callable[..., Warehouse]) -> None:
+def test_a_warehouse_without_keys(make_signing: Callable[..., Warehouse]) -> None:
     warehouse = make_warehouse(s3_profile(), None)
     table = add_tabular(warehouse, "t")
     assert ask(by_id(warehouse, table.pk), "GET", OF_T).refused(412, "ShortTermCredentialError", "no credential")
@@ -365,20 +355,20 @@ def test_a_warehouse_without_keys(make: Callable[..., Warehouse]) -> None:
 # --- what it costs ---------------------------------------------------------------------------------------------------
 
 
-def test_counts_are_as_recorded(stored: Warehouse, table: Tabular) -> None:
-    add_tabular(stored, "moved", claims=(f"{stored.location}/before",))
+def test_counts_are_as_recorded(signing: Warehouse, table: Tabular) -> None:
+    add_tabular(signing, "moved", claims=(f"{signing.location}/before",))
     ticket = StagingTicket.of(
-        actor=ANONYMOUS, warehouse_id=stored.pk, levels=("ns",), location=f"{stored.location}/new"
+        actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=f"{signing.location}/new"
     ).written()
     counted: dict[str, dict[str, int]] = {}
     for name, target, uri in (
-        ("first", by_id(stored, table.pk), OF_T),  # reads the credential, too
-        ("by_id", by_id(stored, table.pk), OF_T),
-        ("by_name", by_name(stored), OF_T),
-        ("by_location", by_place(stored), OF_T),
-        ("by_claim", by_place(stored), f"{BASE}/wh/before/a"),
-        ("by_id_of_another", by_id(stored, uuid4()), OF_T),
-        ("staged", by_ticket(stored, ticket), f"{BASE}/wh/new/a"),
+        ("first", by_id(signing, table.pk), OF_T),  # reads the credential, too
+        ("by_id", by_id(signing, table.pk), OF_T),
+        ("by_name", by_name(signing), OF_T),
+        ("by_location", by_place(signing), OF_T),
+        ("by_claim", by_place(signing), f"{BASE}/wh/before/a"),
+        ("by_id_of_another", by_id(signing, uuid4()), OF_T),
+        ("staged", by_ticket(signing, ticket), f"{BASE}/wh/new/a"),
     ):
         with counting() as seen:
             assert ask(target, "PUT", uri).status == 200
@@ -399,19 +389,19 @@ def test_counts_are_as_recorded(stored: Warehouse, table: Tabular) -> None:
         {"properties": {"a": 1}}, {"properties": []}, {"provider": []}, {"provider": "gcs"}, {"provider": ""},
     ],
 )  # fmt: skip
-def test_a_malformed_request_is_told_so(stored: Warehouse, table: Tabular, change: dict[str, Any]) -> None:
-    for target in ways(stored, table):
+def test_a_malformed_request_is_told_so(signing: Warehouse, table: Tabular, change: dict[str, Any]) -> None:
+    for target in ways(signing, table):
         answer = ApiClient(target).post("", to_sign("GET", OF_T) | change)
         assert answer.refused(400, "BadRequestException", next(iter(change)))
 
 
-def test_what_may_be_left_out(stored: Warehouse, table: Tabular) -> None:
+def test_what_may_be_left_out(signing: Warehouse, table: Tabular) -> None:
     absent = {"properties": None, "body": None, "provider": None, "unknown": 1}
-    assert ApiClient(by_id(stored, table.pk)).post("", to_sign("GET", OF_T) | absent).status == 200
+    assert ApiClient(by_id(signing, table.pk)).post("", to_sign("GET", OF_T) | absent).status == 200
 
 
-def test_large_requests_are_read_and_refused(stored: Warehouse, table: Tabular) -> None:
-    target = by_id(stored, table.pk)
+def test_large_requests_are_read_and_refused(signing: Warehouse, table: Tabular) -> None:
+    target = by_id(signing, table.pk)
     assert ask(target, "POST", f"{BASE}?delete", body="x" * 10_000_000).refused(400, "InvalidDeleteBody")
     assert ask(target, "GET", OF_T + "x" * 1_000_000).refused(400, "UriNotS3")
     many = {f"a{number}": ["x"] for number in range(10_000)}
@@ -419,8 +409,8 @@ def test_large_requests_are_read_and_refused(stored: Warehouse, table: Tabular) 
     assert ask(target, "GET", f"{BASE}/wh" + "/u" * 500).refused(400, MISSING)
 
 
-def test_nothing_secret_is_told(stored: Warehouse, table: Tabular, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_secret_is_told(signing: Warehouse, table: Tabular, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
-        answers = [ask(target, method, OF_T) for target in ways(stored, table) for method in ("GET", "PUT", "PATCH")]
+        answers = [ask(target, method, OF_T) for target in ways(signing, table) for method in ("GET", "PUT", "PATCH")]
     assert all(b"canary" not in answer.body for answer in answers)
     assert "canary" not in caplog.text

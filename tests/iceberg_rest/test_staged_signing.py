@@ -17,19 +17,15 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import keep_secrets, refuse, use_settings
+from tests.management.asking import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
     HOST,
-    KEY,
     add_tabular,
     ask,
     by_place,
     by_ticket,
-    make_warehouse,
-    s3_profile,
-    sign_writes,
     to_sign,
 )
 from tests.wsgi_client import ApiClient
@@ -41,16 +37,8 @@ MISSING = "NoSuchTableLocationException"
 
 
 @pytest.fixture
-def stored(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
-    keep_secrets(monkeypatch)
-    use_settings(monkeypatch, skip_storage_validation=True)
-    sign_writes(monkeypatch)
-    return make_warehouse(s3_profile(), KEY)
-
-
-@pytest.fixture
-def catalog(stored: Warehouse) -> ApiClient:
-    client = ApiClient(f"/catalog/v1/{stored.pk}")
+def catalog(signing: Warehouse) -> ApiClient:
+    client = ApiClient(f"/catalog/v1/{signing.pk}")
     assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
     return client
 
@@ -64,20 +52,20 @@ def stage(catalog: ApiClient) -> tuple[str, str]:
     return f"/catalog/{config['s3.signer.endpoint']}", f"http://{HOST}/{location.removeprefix('s3://')}/a"
 
 
-def test_a_staged_table_is_written_and_read(catalog: ApiClient, stored: Warehouse) -> None:
+def test_a_staged_table_is_written_and_read(catalog: ApiClient, signing: Warehouse) -> None:
     signer, uri = stage(catalog)
     for method in ("GET", "PUT"):
         assert ask(signer, method, uri).status == 200
         assert ask(signer, method, f"{uri.rpartition('/')[0]}2/a").refused(400, "RequestUriMismatch")
-        assert ask(by_place(stored), method, uri).refused(400, MISSING)
+        assert ask(by_place(signing), method, uri).refused(400, MISSING)
 
 
 def test_once_it_is_there_it_is_a_table_as_others(
-    catalog: ApiClient, stored: Warehouse, monkeypatch: pytest.MonkeyPatch
+    catalog: ApiClient, signing: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signer, uri = stage(catalog)
     location = f"s3://{uri.removeprefix(f'http://{HOST}/').rpartition('/')[0]}"
-    made = add_tabular(stored, "t", location=location)
+    made = add_tabular(signing, "t", location=location)
     assert ask(signer, "PUT", uri).status == 200
     refuse(monkeypatch, Can.USE, Can.CREATE_TABLE)
     assert ask(signer, "PUT", uri).refused(400, MISSING)
@@ -88,10 +76,10 @@ def test_once_it_is_there_it_is_a_table_as_others(
 
 
 @pytest.mark.parametrize("where", ["", "/below"])
-def test_nothing_is_signed_where_others_came_to_be(catalog: ApiClient, stored: Warehouse, where: str) -> None:
+def test_nothing_is_signed_where_others_came_to_be(catalog: ApiClient, signing: Warehouse, where: str) -> None:
     signer, uri = stage(catalog)
     location = f"s3://{uri.removeprefix(f'http://{HOST}/').rpartition('/')[0]}"
-    add_tabular(stored, "v", location=f"{location}{where}", kind=Tabular.Kind.VIEW)
+    add_tabular(signing, "v", location=f"{location}{where}", kind=Tabular.Kind.VIEW)
     assert ask(signer, "PUT", uri).refused(400, MISSING)
 
 
@@ -101,27 +89,27 @@ def test_nothing_is_signed_for_a_namespace_that_is_gone(catalog: ApiClient) -> N
     assert ask(signer, "PUT", uri).refused(400, MISSING)
 
 
-def test_tickets_of_others(catalog: ApiClient, stored: Warehouse, callers: NamedCallers) -> None:
-    location = f"{stored.location}/t"
+def test_tickets_of_others(catalog: ApiClient, signing: Warehouse, callers: NamedCallers) -> None:
+    location = f"{signing.location}/t"
     callers.person("alice")
-    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=stored.pk, levels=("ns",), location=location).written()
-    alice = CallerClient(by_ticket(stored, ticket), "alice")
+    ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=signing.pk, levels=("ns",), location=location).written()
+    alice = CallerClient(by_ticket(signing, ticket), "alice")
     assert alice.post("", to_sign("PUT", OF_T)).refused(400, MISSING)
 
 
-def test_tickets_of_other_warehouses(catalog: ApiClient, stored: Warehouse) -> None:
-    location = f"{stored.location}/t"
+def test_tickets_of_other_warehouses(catalog: ApiClient, signing: Warehouse) -> None:
+    location = f"{signing.location}/t"
     ticket = StagingTicket.of(actor=ANONYMOUS, warehouse_id=uuid4(), levels=("ns",), location=location).written()
-    assert ask(by_ticket(stored, ticket), "PUT", OF_T).refused(400, MISSING)
+    assert ask(by_ticket(signing, ticket), "PUT", OF_T).refused(400, MISSING)
 
 
-def test_tickets_that_are_none(catalog: ApiClient, stored: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tickets_that_are_none(catalog: ApiClient, signing: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     good, uri = stage(catalog)
     ticket = good.split("/")[6]
     assert re.fullmatch(r"[A-Za-z0-9_:-]+", ticket)
     head, _, tail = ticket.partition(":")
     members = json.loads(base64.urlsafe_b64decode(head + "=="))
-    members[3] = f"{stored.location}/other"
+    members[3] = f"{signing.location}/other"
     forged = base64.urlsafe_b64encode(json.dumps(members).encode()).decode().strip("=") + ":" + tail
     for bad in ("", "x", ticket[:-1], forged, ticket + "x", "x" * 100_000, ":::"):
         assert ask(good.replace(ticket, bad), "PUT", uri).refused(400, "InvalidStagingTicket"), bad[:50]

@@ -3,75 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
 from icekeeper.kernel import clock
 from storage.models import Warehouse
-from storage.services.warehouses import create_warehouse
-from storage.vending import vend
-from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.iceberg_rest.lakes import KEYS, VIEW, client_of, make_table, may_write, new_lake
 from tests.management.asking import keep_secrets, refuse
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("nothing_lent_before")]
 
 TABLE = "/namespaces/ns/tables/t"
-KEYS = {"s3.access-key-id", "s3.secret-access-key", "s3.session-token"}
 STORE = {"s3.region", "client.region", "s3.endpoint", "s3.path-style-access"}
 SIGNER = {
     "s3.remote-signing-enabled", "s3.signer", "py-io-impl", "s3.signer.uri", "signer.uri", "s3.signer.endpoint",
     "signer.endpoint",
 }  # fmt: skip
 ENDS = {"s3.session-token-expires-at-ms", "expiration-time", "client.refresh-credentials-endpoint"}
-VIEW = {
-    "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["ns"],
-    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _nothing_was_lent_before() -> Iterator[None]:
-    vend._cache_of.cache_clear()
-    yield
-    vend._cache_of.cache_clear()
-
-
-@pytest.fixture
-def lake(minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
-    """A client at a warehouse on MinIO that lends and signs."""
-    keep_secrets(monkeypatch)
-    return new_lake(minio, bucket)
-
-
-def new_lake(minio: Minio, bucket: str, *, soft: bool = False, **members: Any) -> ApiClient:
-    made = create_warehouse(
-        actor=INTERNAL,
-        project=get_project(None),
-        name="lake",
-        storage_profile=minio.profile(bucket, "wh", **members),
-        storage_credential=minio.credential,
-        delete_profile={"type": "soft", "expiration-seconds": 60} if soft else None,
-    )
-    client = ApiClient(f"/catalog/v1/{made.pk}")
-    assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
-    return client
-
-
-def make_table(lake: ApiClient, name: str = "t", **more: Any) -> dict[str, Any]:
-    answer = lake.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, **more})
-    assert answer.status == 200, answer.body
-    return dict(answer.json())
 
 
 def get(lake: ApiClient, path: str, **headers: str) -> Answer:
@@ -80,30 +34,6 @@ def get(lake: ApiClient, path: str, **headers: str) -> Answer:
 
 def asking(lake: ApiClient, asked: str, path: str = TABLE) -> dict[str, Any]:
     return dict(get(lake, path, x_iceberg_access_delegation=asked).json())
-
-
-def client_of(config: dict[str, str]) -> Any:
-    """An S3 client as an engine makes it of what it was given."""
-    return boto3.client(
-        "s3",
-        endpoint_url=config["s3.endpoint"],
-        region_name=config["s3.region"],
-        aws_access_key_id=config["s3.access-key-id"],
-        aws_secret_access_key=config["s3.secret-access-key"],
-        aws_session_token=config["s3.session-token"],
-        config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
-    )
-
-
-def may_write(config: dict[str, str], location: str) -> bool:
-    bucket, _, key = location.removeprefix("s3://").partition("/")
-    try:
-        client_of(config).put_object(Bucket=bucket, Key=f"{key}/data/x", Body=b"x")
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "AccessDenied":
-            raise
-        return False
-    return True
 
 
 # --- what is asked for, what is given --------------------------------------------------------------------------------
