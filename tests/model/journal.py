@@ -70,6 +70,10 @@ class Record:
         return content
 
     @property
+    def is_purge(self) -> bool:
+        return "purgeRequested=true" in self.path
+
+    @property
     def may_have_left_a_file(self) -> bool:
         return any(attempt.is_lost for attempt in self.attempts)
 

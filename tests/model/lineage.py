@@ -136,18 +136,31 @@ class Lineage:
                 raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
 
     def _was_given_up(self, version: Version, row: Row) -> bool:
-        """Whether the file lay in a place that others may have too, and the table does not go back to it.
+        """Whether the table was registered again from an older version and does not go back to the file.
 
-        Who is dropped without purge or unregistered gives up every place it had. Registered again from an older
-        version, it holds only what it has come to since: the rest may go when somebody else is purged there.
+        Who is dropped without purge or unregistered gives up every place it had. Registered again, it holds only what
+        it has come to since: the rest may go when somebody is purged there. In a place that others may have too, that
+        can be anybody, elsewhere the table itself, which had been registered from there before.
         """
         again = self.registered().get(version.uuid, [])
-        if not again or not is_pooled(version.location):
+        if not again or not (is_pooled(version.location) or self._may_have_been_purged_before(again, version)):
             return False
         sources = {str(record.content["metadata-location"]) for record in again}
         given_up = set().union(*(self.ancestors(source) - {source} for source in sources))
         held = {row.metadata_location, *(self.ancestors(row.metadata_location) - given_up)}
         return version.location not in held
+
+    def _may_have_been_purged_before(self, again: list[Record], version: Version) -> bool:
+        """Whether some table was, between two times that this one was registered and after the version was made."""
+        made, times = self.record_of(version).sent, sorted(record.answered for record in again)
+        first, last = max(times[0], made), times[-1]
+        return any(
+            record.is_purge
+            and record.outcome is not Outcome.REFUSED
+            and first <= record.answered
+            and record.sent <= last
+            for record in self.journal.records
+        )
 
     def record_of(self, version: Version) -> Record:
         record = self.journal.by_op.get(version.op)

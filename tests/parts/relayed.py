@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
@@ -16,7 +17,7 @@ from tests.parts.relay import Relay
 SECONDS_TO_START = 60
 
 
-class RelayedServer:
+class RelayedServer(ABC):
     """One server with its folder at `home`, on 127.0.0.1. A context manager; what it held is gone afterwards.
 
     It listens on `port`, but is asked through `relay`, which can be made to refuse or to be silent.
@@ -41,9 +42,9 @@ class RelayedServer:
         assert self._process is not None
         return self._process.pid
 
+    @abstractmethod
     def command(self) -> Sequence[str | Path]:
         """The words that start it on `port` with its files below `home`; raises `PartError` where it is missing."""
-        raise NotImplementedError
 
     def variables(self) -> dict[str, str]:
         """What its environment has beside ours."""
