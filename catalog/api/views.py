@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -9,10 +8,9 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import listed, require_shallow_references
 from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
-from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
+from catalog.api.storage_access import asked_by, way_to, way_to_written
 from catalog.models import Tabular
-from catalog.selectors.storage_access import access_for
-from catalog.selectors.tabular_files import files_of
+from catalog.selectors.storage_access import access_for, access_to_written
 from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
 from catalog.services.registration import register_tabular
 from catalog.services.views import create_view, replace_view
@@ -24,16 +22,20 @@ class _OneView(IcebergView):
     """Answers with one view."""
 
     def found(self, request: HttpRequest, view: Loaded) -> HttpResponse:
-        return self._answer(request, view, way_to)
+        asked = asked_by(request)
+        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=view.files, asked=asked)
+        return load_view_result(view, way_to(request, view.files, access, tabular_id=view.id, refreshed_as=None))
 
     def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
-        return self._answer(request, view, way_to_written)
-
-    def _answer(self, request: HttpRequest, view: Loaded, way: Callable[..., Way]) -> HttpResponse:
-        files = view.files or files_of(warehouse_id=self.warehouse_id, tabular_id=view.id)
-        asked = asked_by(request)
-        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=files, asked=asked)
-        return load_view_result(view, way(request, files, access, tabular_id=view.id, refreshed_as=None))
+        files, access = access_to_written(
+            actor=self.actor,
+            kind=VIEW,
+            tabular_id=view.id,
+            files=view.files,
+            asked=asked_by(request),
+            warehouse_id=self.warehouse_id,
+        )
+        return load_view_result(view, way_to_written(request, files, access, tabular_id=view.id, refreshed_as=None))
 
 
 class ViewsView(_OneView):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from uuid import UUID
+
+from django.db import Error
 
 from catalog.models import Tabular
 from catalog.selectors.tabular_files import TabularFiles, files_of
@@ -15,6 +18,8 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
+
+logger = logging.getLogger("icekeeper.storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +52,20 @@ def access_for(
 def access_to_written(
     *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles | None, asked: Asked, warehouse_id: UUID
 ) -> tuple[TabularFiles | None, Access | None]:
-    """The files of a table in the answer to who made it, and how he gets at them.
+    """The files of a tabular in the answer to who wrote it, and how he gets at them.
 
-    `files` are those of a table that was made just now. Without them the answer is told again: what may be done then
-    goes by the rights that the caller has now, and nothing may be with files of a dropped table.
+    `files` are those of one that was made just now. Without them the answer is about one that was there before, or is
+    told again: what may be done then goes by the rights that the caller has now, and nothing may be with files of a
+    dropped table. The write is done: where the database cannot tell, nothing is lent, and a load tells later.
     """
-    if files is not None:
+    if files is not None and kind != Tabular.Kind.VIEW:
         return files, access_of_maker(files, asked)
-    files = files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
-    return files, access_for(actor=actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
+    try:
+        files = files or files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
+        return files, access_for(actor=actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
+    except Error as error:
+        logger.warning("nothing is lent for what was written", exc_info=error, extra={"tabular": str(tabular_id)})
+        return None, None
 
 
 def access_of_maker(files: TabularFiles, asked: Asked) -> Access | None:

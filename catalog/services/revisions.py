@@ -189,11 +189,14 @@ def _move(
         deadline.begin_write()
         kept = KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_of(result)) if once else None
         try:
-            return move_pointer(revisions[0].move, kept)
+            is_moved = move_pointer(revisions[0].move, kept)
         except IntegrityError:
             if once is None:
                 raise
             raise AlreadyDone("The same request was done already") from None
+        if is_moved:
+            deadline.end_write()
+        return is_moved
     try:
         with write_transaction():
             _move_all(target, revisions, unchanged)

@@ -1,7 +1,8 @@
 """The deadline of the request at hand: every statement and every object-store call asks it first.
 
 A request that ran out of time is answered 408, but only before its write starts: `begin_write` drops the deadline, so
-that an outcome is never in doubt because of us.
+that an outcome is never in doubt because of us. `end_write` keeps in mind that something was changed: what fails later
+is not told as if nothing had been.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from icekeeper.kernel.errors import RequestTimeout
 
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 """On the monotonic clock, in seconds; None outside requests (commands, workers) and once a write has started."""
+_written: ContextVar[bool] = ContextVar("written", default=False)
+"""Whether the request at hand has committed something."""
 
 
 @contextmanager
 def deadline(at: float) -> Iterator[None]:
     """Give the work inside until `at`, seconds on the monotonic clock."""
-    token = _deadline.set(at)
+    token, written = _deadline.set(at), _written.set(False)
     try:
         yield
     finally:
         _deadline.reset(token)
+        _written.reset(written)
 
 
 def remaining() -> float | None:
@@ -48,3 +52,12 @@ def begin_write() -> None:
     """The last look at the clock: raises `RequestTimeout` now or never again for this request."""
     remaining()
     _deadline.set(None)
+
+
+def end_write() -> None:
+    """What the request wants to change is committed, or a part of it."""
+    _written.set(True)
+
+
+def has_written() -> bool:
+    return _written.get()

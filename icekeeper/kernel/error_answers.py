@@ -12,12 +12,13 @@ from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
 from icekeeper.kernel.database_errors import is_load
-from icekeeper.kernel.deadline import expired
+from icekeeper.kernel.deadline import expired, has_written
 from icekeeper.kernel.errors import (
     BadRequest,
     BodyTooLarge,
     Busy,
     CatalogError,
+    CommitStateUnknown,
     Forbidden,
     MethodNotAllowed,
     NotFound,
@@ -29,6 +30,7 @@ from icekeeper.kernel.json_text import write_json
 logger = logging.getLogger("icekeeper.errors")
 
 _NO_CONNECTION = "No database connection was free in time, or the database is away; nothing was changed, try again"
+_AFTER_A_CHANGE = "The database failed after something was changed: look before trying again"
 
 
 class ErrorAnswer(HttpResponse):
@@ -85,7 +87,7 @@ def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
         case PermissionDenied():
             return Forbidden("Forbidden")
         case PoolTimeout():
-            return Busy(_NO_CONNECTION)
+            return CommitStateUnknown(_AFTER_A_CHANGE) if has_written() else Busy(_NO_CONNECTION)
         case DatabaseError() | InterfaceError():
             return _database_error(error)
         case _:
@@ -95,8 +97,11 @@ def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0
 def _database_error(error: DatabaseError | InterfaceError) -> CatalogError | None:
     """Lock waits, deadlocks, lost connections and timeouts are load, not bugs.
 
-    Nothing was committed: a write whose outcome is in doubt says so itself (`write_transaction`).
+    A write whose outcome is in doubt says so itself (`write_transaction`); what fails behind it must not say that
+    nothing was changed.
     """
+    if isinstance(error, OperationalError | InterfaceError) and has_written():
+        return CommitStateUnknown(_AFTER_A_CHANGE)
     if isinstance(error, OperationalError) and expired():
         return RequestTimeout("The request took longer than the server allows (LAKEKEEPER__MAX_REQUEST_TIME)")
     if isinstance(error.__cause__, PoolTimeout):

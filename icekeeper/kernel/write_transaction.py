@@ -29,3 +29,4 @@ def write_transaction() -> Iterator[None]:
         if is_committing and is_outcome_unknown(error):
             raise CommitStateUnknown("The database was lost while it was asked to commit") from error
         raise
+    deadline.end_write()

@@ -7,8 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
+from catalog.selectors import storage_access
 from icekeeper.kernel import clock
+from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
@@ -280,3 +283,24 @@ def test_what_was_made_is_answered_though_nothing_can_be_lent(lake: ApiClient, m
     assert "storage-credentials" not in generic.post("/namespaces/ns/generic-tables", lance).json()
     staged = {"name": "s", "schema": SCHEMA, "stage-create": True, "location": f"{prefix}/s*"}
     assert lake.post("/namespaces/ns/tables", staged).refused(412, "ShortTermCredentialError")
+
+
+def test_what_was_written_is_answered_though_the_database_is_lost_by_then(
+    lake: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal that says "nothing was changed" would be untrue."""
+    view = {"name": "v", "schema": SCHEMA, "view-version": VIEW, "properties": {}}
+    assert set(lake.post("/namespaces/ns/views", view).json()["config"]) >= KEYS
+
+    def lost(**_: Any) -> None:
+        raise OperationalError("terminating connection due to administrator command")
+
+    monkeypatch.setattr(storage_access, "files_of", lost)
+    updates = [{"action": "set-properties", "updates": {"a": "b"}}]
+    answer = lake.post("/namespaces/ns/views/v", {"requirements": [], "updates": updates})
+    assert answer.status == 200
+    assert (answer.json()["config"], answer.json()["metadata"]["properties"]) == ({}, {"a": "b"})
+    key = {"Idempotency-Key": str(new_id())}
+    answers = [lake.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}, **key) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert ["storage-credentials" in answer.json() for answer in answers] == [True, False]

@@ -1,0 +1,50 @@
+"""What a request is told when the database fails, before and after it changed something."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+import pytest
+from django.db import InterfaceError, OperationalError
+from psycopg_pool import PoolTimeout
+
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.error_answers import answer_error
+from icekeeper.kernel.write_transaction import write_transaction
+
+LOST = [OperationalError("gone"), InterfaceError("closed"), PoolTimeout("none is free")]
+
+
+def told(error: Exception) -> tuple[int, str, str]:
+    answer = answer_error(error)
+    content = json.loads(answer.content)["error"]
+    return answer.status_code, content["type"], content["message"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("error", LOST, ids=repr)
+def test_nothing_was_changed_is_said_only_where_it_is_true(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    with deadline(time.monotonic() + 60):
+        status, kind, message = told(error)
+        assert (status, kind) == (503, "SlowDownException")
+        assert "nothing was changed, try again" in message
+        with write_transaction():
+            pass
+        assert told(error) == (
+            500,
+            "CommitStateUnknownException",
+            "The database failed after something was changed: look before trying again",
+        )
+    with deadline(time.monotonic() + 60):
+        assert told(error)[0] == 503, "the next request of the thread has changed nothing yet"
+
+
+@pytest.mark.django_db
+def test_a_change_that_was_taken_back_is_none() -> None:
+    with deadline(time.monotonic() + 60):
+        with pytest.raises(OperationalError), write_transaction():
+            raise OperationalError("gone")
+        assert told(OperationalError("gone"))[0] == 503
