@@ -62,7 +62,7 @@ class StorageSettings(BaseModel):
     ca_bundle: Path | None = Field(
         None,
         description="PEM file of the certificate authorities of object stores and of the services that issue "
-        "credentials; for reading and writing objects the machine's own count, too",
+        "credentials; for writing objects the machine's own count, too",
     )
     azure_endpoint: Annotated[str, Field(pattern="^https?://[^\\s?#]+[^\\s?#/]$")] | None = Field(
         None,

@@ -15,11 +15,23 @@ class UnusableAnswer(Exception):
     """Why an answer was not read to its end."""
 
 
+class TooLarge(UnusableAnswer):
+    """It has more bytes than whoever asked can use."""
+
+
+class StayingSession(requests.Session):
+    """Follows no redirect. With `allow_redirects=False` requests does not either, but reads and unpacks all of one."""
+
+    def get_redirect_target(self, _answer: requests.Response) -> None:
+        return None
+
+
 def read_body(answer: requests.Response, *, limit: int, until: float) -> bytes:
     """The body of a streamed answer, as it came: compressed ones are refused, for nobody asked for them.
 
     What has come is looked at each time: a server that sends byte after byte does not hold us up. Raises
-    `UnusableAnswer` above `limit` bytes and at `until`, seconds on the monotonic clock; and what the connection raises.
+    `TooLarge` above `limit` bytes, `UnusableAnswer` at `until`, seconds on the monotonic clock; and what the connection
+    raises.
     """
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         raise UnusableAnswer("sent something compressed, which was not asked for")
@@ -32,7 +44,7 @@ def read_pieces(read: Callable[[int], bytes], *, limit: int, until: float) -> by
     while piece := read(_PIECE):
         body += piece
         if len(body) > limit:
-            raise UnusableAnswer(f"sent more than {limit} bytes")
+            raise TooLarge(f"sent more than {limit} bytes")
         if time.monotonic() > until:
             raise UnusableAnswer("did not send all of its answer in time")
     return bytes(body)

@@ -16,6 +16,7 @@ from requests.auth import AuthBase
 from urllib3.util import Retry
 
 from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.http_answers import StayingSession
 from icekeeper.kernel.json_text import read_json
 from icekeeper.version import VERSION
 from management.registration.source import SourceFailed, SourceUnreachable
@@ -53,7 +54,7 @@ class RestClient:
         self.uri = checked_uri(uri)
         self._limit = limit
         self._auth = _Bearer(access, self.uri, self._ask_for_token)
-        self._session = requests.Session()
+        self._session = StayingSession()
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._session.headers.update({"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}"})
         self._own_headers = access.headers

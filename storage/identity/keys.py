@@ -32,5 +32,10 @@ class Keys:
     session_token: str | None = field(default=None, repr=False)
     expires_at: datetime | None = None
 
+    @property
+    def parts(self) -> tuple[str, str, str | None]:
+        """Id, secret and session token."""
+        return self.access_key_id, self.secret_access_key, self.session_token
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("keys are not pickled: they would stand there in clear")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Final
 
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
-from django.conf import settings
 
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import persistently
-from storage.network.aws_answers import bound_answers
+from storage.network.aws_clients import make_client, making
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile, require_known_to_operator
@@ -29,8 +26,6 @@ OWN_SESSION: Final = "lakekeeper-assume-role"
 _MOMENTARY: Final = frozenset(
     {"Throttling", "ThrottlingException", "RequestLimitExceeded", "SlowDown", "ServiceUnavailable", "InternalFailure"}
 )
-_making = Lock()
-"""Making a client reads files and is not safe in threads."""
 
 
 def base_keys(credential: Credential | None) -> Keys:
@@ -109,29 +104,12 @@ def _utc(at: Any) -> datetime:
 
 @lru_cache(maxsize=256)
 def _sts(endpoint: str | None, region: str, keys: Keys) -> Any:
-    limits = settings.ICEKEEPER.storage
-    with _making:
-        client = Session().create_client(
-            "sts",
-            region_name=region,
-            endpoint_url=endpoint,
-            aws_access_key_id=keys.access_key_id,
-            aws_secret_access_key=keys.secret_access_key,
-            aws_session_token=keys.session_token,
-            verify=None if limits.ca_bundle is None else str(limits.ca_bundle),
-            config=Config(
-                connect_timeout=limits.connect_timeout,
-                read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1},  # whoever asks tries again, within its time
-                parameter_validation=False,  # a missing RoleArn and short lives are the store's to judge
-            ),
-        )
-    bound_answers(client, client.meta.endpoint_url)
-    return client
+    """A missing RoleArn and short lives are the store's to judge."""
+    return make_client("sts", endpoint, region=region, keys=keys.parts, parameter_validation=False)
 
 
 def _system_keys() -> Keys:
-    with _making:
+    with making:
         found = _system_session().get_credentials()
     if found is None:
         raise CredentialNotIssued("This server has no AWS identity of its own")

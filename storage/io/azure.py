@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -147,10 +148,18 @@ class AzureContainer(Bucket):
     def read(self, name: str, location: str, limit: int) -> bytes:
         """By the SDK, as obstore would follow a redirect to any host. One request for each `PART`."""
         with _refusals(location):
+            until = time.monotonic() + settings.ICEKEEPER.storage.request_timeout
             found = self._client.download_blob(name)
             if found.size > limit:
                 raise too_large(location, limit)
-            return bytes(found.readall())
+            content = bytearray()
+            for piece in found.chunks():
+                content += piece
+                if len(content) > limit:
+                    raise too_large(location, limit)
+                if time.monotonic() > until:
+                    raise unanswered("timeout", location)
+            return bytes(content)
 
     def require(self, name: str, location: str) -> None:
         with _refusals(location):
@@ -247,7 +256,8 @@ def _refusals(location: str) -> Iterator[None]:
         yield
     except HttpResponseError as error:
         raise refusal(error.status_code or 0, _code(error), location) from None
-    except AzureError as error:
+    except (AzureError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        # The last are what the SDK does with answers that are none.
         raise unanswered(type(error).__name__, location) from None
 
 

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import urlsplit
 
-import obstore
 from django.conf import settings
-from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
-from requests.utils import get_environ_proxies
-
-from storage.io.refusals import obstore_refusal, too_large
+from requests.utils import get_environ_proxies, select_proxy
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # not there at run time
@@ -39,7 +35,7 @@ class Listed:
 class Bucket(ABC):
     """What each kind of store does in a way of its own.
 
-    `objects` is asked for single objects. It takes no names with empty, `.` or `..` parts or control characters, and
+    `objects` writes single objects. It takes no names with empty, `.` or `..` parts or control characters, and
     drops slashes at their ends; the catalog makes none of these, but others may have. So lists and deletions of what
     lies below a folder, whoever made it, do not go through it: `list_names` and `delete_names` take every name.
     """
@@ -54,22 +50,13 @@ class Bucket(ABC):
     def prepare(self) -> None:
         """See that there are keys to ask with. Raises `CredentialNotIssued`, `StoreUnavailable`."""
 
+    @abstractmethod
     def read(self, name: str, location: str, limit: int) -> bytes:
-        """The whole object, in one request. Raises `ObjectNotFound`, `ObjectTooLarge`, and as `list_names`."""
-        try:
-            found = obstore.get(self.objects, name)
-            if found.meta["size"] > limit:
-                raise too_large(location, limit)
-            return bytes(found.bytes())
-        except (BaseError, OSError, ValueError) as error:
-            raise obstore_refusal(error, location) from None
+        """The whole object. Raises `ObjectNotFound`, `ObjectTooLarge`, and as `list_names`."""
 
+    @abstractmethod
     def require(self, name: str, location: str) -> None:
-        """Raises `ObjectNotFound`, and as `list_names`. One request."""
-        try:
-            obstore.head(self.objects, name)
-        except (BaseError, OSError, ValueError) as error:
-            raise obstore_refusal(error, location) from None
+        """Raises `ObjectNotFound`, and as `list_names`."""
 
     @abstractmethod
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
@@ -113,6 +100,6 @@ def client_options(endpoint: str) -> ClientConfig:
     }
     if limits.ca_bundle is not None:
         options["root_certificate"] = limits.ca_bundle.read_bytes()
-    if not get_environ_proxies(endpoint):
+    if select_proxy(endpoint, get_environ_proxies(endpoint)) is None:
         options |= {"proxy_url": NOWHERE, "proxy_excludes": urlsplit(endpoint).hostname or ""}
     return options

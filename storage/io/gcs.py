@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 from urllib.parse import quote
 
 import requests
@@ -47,7 +48,8 @@ class GcsBucket(Bucket):
         self._objects_at = f"{service}/storage/v1/b/{profile.bucket}/o"
         self._location = f"gs://{profile.bucket}"
         self._tokens = Renewed(issue)
-        self._session = BoundedSession(largest=max(LARGEST_ANSWER, settings.ICEKEEPER.metadata_file_limit + 1))
+        self._session = BoundedSession()
+        self._objects = BoundedSession(largest=max(LARGEST_ANSWER, settings.ICEKEEPER.metadata_file_limit + 1))
         config: GCSConfig = {  # what is left out is taken from this server's environment
             "bucket": profile.bucket,
             "base_url": service,
@@ -57,7 +59,7 @@ class GcsBucket(Bucket):
             config=config,
             client_options=client_options(service),
             retry_config=NO_RETRIES,
-            credential_provider=self._lend,
+            credential_provider=_lender(self._tokens),
         )
 
     @classmethod
@@ -82,13 +84,18 @@ class GcsBucket(Bucket):
 
     def read(self, name: str, location: str, limit: int) -> bytes:
         """By the JSON interface, as `require`: obstore would follow a redirect to any host."""
-        found = self._answer("GET", self._object(name), location, {"alt": "media"}, too_large(location, limit))
+        try:
+            with self._in_a_bucket():
+                found = self._answer(self._objects, "GET", self._object(name), location, {"alt": "media"})
+        except AnswerTooLarge:
+            raise too_large(location, limit) from None
         if len(found) > limit:
             raise too_large(location, limit)
         return found
 
     def require(self, name: str, location: str) -> None:
-        self._answer("GET", self._object(name), location, {"fields": "name"})
+        with self._in_a_bucket():
+            self._ask_once("GET", self._object(name), location, {"fields": "name"})
 
     def list_names(self, prefix: str, *, page: int = PAGE) -> Iterator[Listed]:
         asked = {"prefix": prefix, "maxResults": str(page), "fields": "items(name),nextPageToken"}
@@ -97,8 +104,9 @@ class GcsBucket(Bucket):
                 listed = self._ask("GET", self._objects_at, prefix, asked)
             except ObjectNotFound:
                 raise StoreRefused(f"The bucket of {self._location}/{prefix} does not exist") from None
-            yield Listed([each["name"] for each in listed.get("items", [])])
-            if not (token := listed.get("nextPageToken")):
+            found, token = _listed(listed, f"{self._location}/{prefix}")
+            yield found
+            if token is None:
                 return
             asked["pageToken"] = token
 
@@ -114,50 +122,75 @@ class GcsBucket(Bucket):
         if first is not None:
             raise first
 
-    def _lend(self) -> GCSCredential:
-        token = self._tokens.current()
-        return {"token": token.value, "expires_at": token.expires_at}
-
     def _object(self, name: str) -> str:
         return f"{self._objects_at}/{quote(name, safe='')}"
 
-    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> dict[str, Any]:
-        """The JSON object that is answered, however often it takes to get it."""
-        location = f"{self._location}/{name}"
-        answer = attempted(lambda _: self._answer(method, address, location, parameters), remaining=unlimited)
+    @contextmanager
+    def _in_a_bucket(self) -> Iterator[None]:
+        """A 404 is the same for an object and for a bucket that is not there: then the bucket is looked at, too."""
         try:
-            document = read_json(answer or b"{}", bound=_BOUND)
-        except BadRequest:
-            raise unanswered("no JSON", location) from None
-        return document if isinstance(document, dict) else {}
+            yield
+        except ObjectNotFound:
+            next(self.list_names("", page=1), None)
+            raise
+
+    def _ask(self, method: str, address: str, name: str, parameters: dict[str, str]) -> bytes:
+        """However often it takes to get an answer."""
+        location = f"{self._location}/{name}"
+        return attempted(lambda _: self._ask_once(method, address, location, parameters), remaining=unlimited)
+
+    def _ask_once(self, method: str, address: str, location: str, parameters: dict[str, str]) -> bytes:
+        try:
+            return self._answer(self._session, method, address, location, parameters)
+        except AnswerTooLarge as error:
+            raise unanswered(type(error).__name__, location) from None
 
     def _answer(
-        self,
-        method: str,
-        address: str,
-        location: str,
-        parameters: dict[str, str],
-        too_much: CatalogError | None = None,
+        self, session: BoundedSession, method: str, address: str, location: str, parameters: dict[str, str]
     ) -> bytes:
+        """Raises `AnswerTooLarge`."""
         try:
-            answer = self._session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
-        except AnswerTooLarge as error:
-            raise too_much or unanswered(type(error).__name__, location) from None
+            answer = session.request(method, address, params=parameters, auth=self._sign, verify=ca_bundle())
+        except AnswerTooLarge:
+            raise
         except (requests.RequestException, ValueError) as error:
             raise unanswered(type(error).__name__, location) from None
         if answer.status_code in SUCCESS:
             return answer.content
-        raise refusal(answer.status_code, _reason(answer), location)
+        raise refusal(answer.status_code, _reason(answer.content), location)
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._tokens.current().value}"
         return request
 
 
-def _reason(answer: requests.Response) -> str | None:
+def _lender(tokens: Renewed[Token]) -> Callable[[], GCSCredential]:
+    """As obstore asks for tokens. It must not know the bucket: a circle through obstore is never taken apart."""
+
+    def lend() -> GCSCredential:
+        token = tokens.current()
+        return {"token": token.value, "expires_at": token.expires_at}
+
+    return lend
+
+
+def _listed(answer: bytes, location: str) -> tuple[Listed, str | None]:
+    """A page, and the token of the next one."""
+    try:
+        page = read_json(answer, bound=_BOUND)
+        names = [each["name"] for each in page.get("items", [])]
+        token = page.get("nextPageToken") or None
+    except (BadRequest, AttributeError, KeyError, TypeError):
+        names, token = [None], None
+    if not all(isinstance(name, str) for name in names) or not isinstance(token, str | None):
+        raise unanswered("no list", location)
+    return Listed(names), token
+
+
+def _reason(answer: bytes) -> str | None:
     """Google's own word for why it refused."""
     try:
-        reason = answer.json()["error"]["errors"][0]["reason"]
-    except (KeyError, IndexError, TypeError, ValueError):
+        reason = read_json(answer, bound=_BOUND)["error"]["errors"][0]["reason"]
+    except (BadRequest, KeyError, IndexError, TypeError):
         return None
     return reason if isinstance(reason, str) and reason.isalpha() and len(reason) <= LARGEST_CODE else None

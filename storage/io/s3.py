@@ -11,20 +11,17 @@ from contextlib import closing, contextmanager, suppress
 from datetime import UTC
 from functools import partial
 from ipaddress import ip_address
-from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
-from botocore.session import Session
 from django.conf import settings
 from obstore.store import S3Store
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.http_answers import TooLarge, UnusableAnswer, read_pieces
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys
@@ -34,7 +31,7 @@ from storage.io.bucket import NO_RETRIES, PAGE, Bucket, Listed, client_options
 from storage.io.port import ObjectNotFound
 from storage.io.refusals import refusal, too_large, unanswered
 from storage.network.attempts import attempted, unlimited
-from storage.network.aws_answers import bound_answers
+from storage.network.aws_clients import make_client
 from storage.profiles.s3 import S3Profile
 from storage.vending.vended import Vended
 
@@ -49,8 +46,6 @@ _NO_BULK: Final = frozenset({"NotImplemented", "MethodNotAllowed", "MalformedXML
 _STATUS_OF: Final = {"AccessDenied": 403, "MethodNotAllowed": 405, "InvalidArgument": 400, "ObjectLocked": 400}
 """Of the codes that single names of DeleteObjects come back with; all others are the store's failures."""
 _CODE: Final = re.compile("[A-Za-z.]{1,80}")
-_making = Lock()
-"""Making a client reads files and is not safe in threads."""
 
 
 class S3Bucket(Bucket):
@@ -83,7 +78,7 @@ class S3Bucket(Bucket):
             config=config,
             client_options=client_options(endpoint),
             retry_config=NO_RETRIES,
-            credential_provider=self._lend,
+            credential_provider=_lender(self._keys),
         )
 
     @classmethod
@@ -117,10 +112,10 @@ class S3Bucket(Bucket):
                     raise too_large(location, limit)
                 try:
                     return read_pieces(body.read, limit=limit, until=until)
-                except UnusableAnswer:  # whatever length was announced
-                    if time.monotonic() > until:
-                        raise unanswered("timeout", location) from None
+                except TooLarge:  # whatever length was announced
                     raise too_large(location, limit) from None
+                except UnusableAnswer:
+                    raise unanswered("timeout", location) from None
 
     def require(self, name: str, location: str) -> None:
         with _refusals(location):
@@ -189,15 +184,6 @@ class S3Bucket(Bucket):
 
         return attempted(ask, remaining=unlimited)
 
-    def _lend(self) -> S3Credential:
-        keys = self._keys.current()
-        return {
-            "access_key_id": keys.access_key_id,
-            "secret_access_key": keys.secret_access_key,
-            "token": keys.session_token,
-            "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore knows no zone of dateutil's
-        }
-
     def _client(self) -> Any:
         keys, made = self._keys.current(), self._made
         if made is None or made[0] != keys:
@@ -205,27 +191,31 @@ class S3Bucket(Bucket):
         return made[1]
 
 
+def _lender(kept: Renewed[Keys]) -> Callable[[], S3Credential]:
+    """As obstore asks for keys. It must not know the bucket: a circle through obstore is never taken apart."""
+
+    def lend() -> S3Credential:
+        keys = kept.current()
+        return {
+            "access_key_id": keys.access_key_id,
+            "secret_access_key": keys.secret_access_key,
+            "token": keys.session_token,
+            "expires_at": keys.expires_at and keys.expires_at.astimezone(UTC),  # obstore knows no zone of dateutil's
+        }
+
+    return lend
+
+
 def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
-    limits = settings.ICEKEEPER.storage
-    with _making:
-        client = Session().create_client(
-            "s3",
-            region_name=profile.region,
-            endpoint_url=_endpoint(profile),
-            aws_access_key_id=keys.access_key_id,
-            aws_secret_access_key=keys.secret_access_key,
-            aws_session_token=keys.session_token,
-            verify=None if limits.ca_bundle is None else str(limits.ca_bundle),
-            config=Config(
-                s3={"addressing_style": "path" if _is_asked_by_path(profile) else "virtual"},
-                connect_timeout=limits.connect_timeout,
-                read_timeout=limits.request_timeout,
-                retries={"mode": "standard", "total_max_attempts": 1},  # see `attempted`
-                request_checksum_calculation="when_required",
-                response_checksum_validation="when_required",
-            ),
-        )
-    bound_answers(client, _endpoint(profile))
+    client = make_client(
+        "s3",
+        _endpoint(profile),
+        region=profile.region,
+        keys=keys.parts,
+        s3={"addressing_style": "path" if _is_asked_by_path(profile) else "virtual"},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
     client.meta.events.register("before-call.s3", _stay_in_the_region)
     if sends_md5:
         client.meta.events.register("before-call.s3.DeleteObjects", _add_md5)
@@ -276,7 +266,7 @@ def _refusals(location: str) -> Iterator[None]:
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         raise refusal(status, _code(error.response.get("Error", {})), location) from None
-    except (BotoCoreError, ResponseParserError, HTTPError) as error:
+    except (BotoCoreError, ResponseParserError, HTTPError, OSError) as error:
         raise unanswered(type(error).__name__, location) from None
 
 

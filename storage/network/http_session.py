@@ -13,11 +13,12 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.http_answers import StayingSession, TooLarge, UnusableAnswer, read_pieces
+from storage.network.timed_connections import POOLS, cut_off
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
 """Of all but single objects: a list of 1000 names, each of 1024 bytes of six signs, takes less."""
-HOSTS, CONNECTIONS = 64, 16
+HOSTS, CONNECTIONS = 64, 64
 """Kept open: hosts, and connections to each."""
 
 
@@ -29,11 +30,11 @@ class AnswerTooLarge(AnswerNotRead):
     """More than `largest` bytes."""
 
 
-class BoundedSession(requests.Session):
+class BoundedSession(StayingSession):
     """Keeps connections, and nothing else: no cookies, no passwords of ~/.netrc. For threads.
 
-    Answers are read whole, as they were sent, up to `largest` bytes and for no longer than the time for one answer
-    (the second of `timeout`) in all, however slowly they come. Redirects are answers, and are not followed.
+    Answers are read whole, as they were sent: up to `largest` bytes, and for no longer than the time for one answer
+    (the second of `timeout`), however slowly they come. Redirects are answers, and are not followed.
     """
 
     def __init__(self, *, largest: int = LARGEST_ANSWER) -> None:
@@ -42,7 +43,7 @@ class BoundedSession(requests.Session):
         self.auth = _as_it_is
         self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self.headers["Accept-Encoding"] = "identity"
-        adapter = HTTPAdapter(pool_connections=HOSTS, pool_maxsize=CONNECTIONS)
+        adapter = _Adapter(pool_connections=HOSTS, pool_maxsize=CONNECTIONS)
         self.mount("https://", adapter)
         self.mount("http://", adapter)
 
@@ -54,19 +55,36 @@ class BoundedSession(requests.Session):
         options |= {"timeout": timeout, "stream": True, "allow_redirects": False}
         answer = super().send(request, **options)
         try:
-            body = read_pieces(
-                lambda size: answer.raw.read1(size, decode_content=False), limit=self._largest, until=until
-            )
+            with cut_off(answer.raw.socket, until - time.monotonic()):
+                body = read_pieces(
+                    lambda size: answer.raw.read1(size, decode_content=False), limit=self._largest, until=until
+                )
         except UnusableAnswer as error:
             answer.close()
-            kind = AnswerNotRead if time.monotonic() > until else AnswerTooLarge
+            kind = AnswerTooLarge if isinstance(error, TooLarge) else AnswerNotRead
             raise kind(str(error), request=request) from None
+        except TimeoutError as error:
+            answer.close()
+            raise AnswerNotRead(str(error), request=request) from None
         except (HTTPError, OSError) as error:
             answer.close()
             raise AnswerNotRead(f"did not send all of its answer: {type(error).__name__}", request=request) from None
         answer.raw.release_conn()  # an empty answer does not by itself
         answer.raw = HTTPResponse(io.BytesIO(body), preload_content=False)
         return answer
+
+
+class _Adapter(HTTPAdapter):
+    """Of timed connections, also to a proxy."""
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options)
+        self.poolmanager.pool_classes_by_scheme = POOLS
+
+    def proxy_manager_for(self, *arguments: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(*arguments, **options)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
 
 
 def ca_bundle() -> bool | str:

@@ -23,6 +23,8 @@ KINDS: Final[tuple[type[Profile], ...]] = (
     GcsProfile,
 )
 TYPES: Final = {only_value(kind, "type"): kind for kind in KINDS}
+ALIASES: Final = {"azdls": "adls"}
+"""Other names that requests may have for a type."""
 CREDENTIAL_TYPES: Final = {
     name: only_value(kind.credentials[0], "type") for name, kind in TYPES.items() if kind.credentials
 }
@@ -65,6 +67,9 @@ def read_declared_profile(document: dict[str, Any], credential_type: str | None)
 def read_alone(document: dict[str, Any]) -> Profile:
     """The profile as far as it does not depend on others. Raises `BadRequest`, `InvalidMember`."""
     kind = document.get("type")
+    if isinstance(kind, str) and kind in ALIASES:
+        kind = ALIASES[kind]
+        document = document | {"type": kind}
     if not isinstance(kind, str) or kind not in TYPES:
         raise BadRequest(f"storage-profile.type: must be one of {', '.join(TYPES)}")
     return read_document(TYPES[kind], document, "storage-profile").completed()

@@ -51,8 +51,8 @@ def examine_store(examination: Examination, profile: Profile | None, credential:
     `profile` is None when it could not be read. The folder of a local warehouse must be there.
     """
     if profile is None or settings.ICEKEEPER.skip_storage_validation:
-        for claim in OF_THE_STORE:
-            examination.skip(claim, NOT_ATTEMPTED if profile is None else NOT_ASKED)
+        for name in OF_THE_STORE:
+            examination.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
     else:
         examine_access(examination, profile, credential)
 
@@ -60,8 +60,8 @@ def examine_store(examination: Examination, profile: Profile | None, credential:
 def examine_access(examination: Examination, profile: Profile | None, credential: Credential | None) -> None:
     """As `examine_store`, also where the server is told not to."""
     if profile is None:
-        for claim in OF_THE_STORE:
-            examination.skip(claim, NOT_ATTEMPTED)
+        for name in OF_THE_STORE:
+            examination.skip(name, NOT_ATTEMPTED)
         return
     with _seconds(LONGEST):
         store = examination.check(
@@ -100,12 +100,12 @@ def _examine(examination: Examination, profile: Profile, credential: Credential 
     if vends_credentials(profile.as_json()):
         _examine_vending(examination, profile, credential, trial)
         return
-    for claim in (
+    for name in (
         CheckName.VENDED_CREDENTIALS_ISSUED,
         CheckName.VENDED_CREDENTIALS_READ_WRITE,
         CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
     ):
-        examination.skip(claim, NO_VENDING)
+        examination.skip(name, NO_VENDING)
 
 
 def _examine_vending(

@@ -13,7 +13,7 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.http_answers import UnusableAnswer, read_body
+from icekeeper.kernel.http_answers import StayingSession, UnusableAnswer, read_body
 from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.version import VERSION
 
@@ -51,7 +51,7 @@ class Fetcher:
         if urlsplit(address).scheme not in {"http", "https"}:
             raise FetchFailed("its address is neither http nor https")
         try:
-            with requests.Session() as session:
+            with StayingSession() as session:
                 session.trust_env = self.through_proxy
                 answer = session.request(
                     method,

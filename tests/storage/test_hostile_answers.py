@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -86,6 +88,21 @@ def test_the_store_is_asked_by_way_of_the_proxy_of_the_environment(
     assert [request.target for request in recorder.requests] == [f"http://store.invalid:9000/{bucket}/wh/a"]
 
 
+@pytest.mark.parametrize("variable", [("no_proxy", "example.com"), ("https_proxy", "http://proxy.invalid")])
+def test_variables_of_other_addresses_change_nothing(
+    store: RemoteStore,
+    minio: Minio,
+    bucket: str,
+    recorder: Recorder,
+    elsewhere: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: tuple[str, str],
+) -> None:
+    monkeypatch.setenv(*variable)
+    fresh = opened(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
+    test_a_put_becomes_no_get_elsewhere(fresh, recorder, elsewhere, bucket)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_nobody_is_sent_elsewhere_by_a_cloud(
     cloud: Cloud, through: Recorder, elsewhere: Recorder, monkeypatch: pytest.MonkeyPatch, status: int
@@ -110,6 +127,69 @@ def test_what_a_cloud_sends_is_read_within_bounds(
         store.get(location, limit=100)
     with pytest.raises(StoreUnavailable):
         store.is_empty(location, apart_from=lambda _: False)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(302, {"Location": "http://127.0.0.1:1/"}, b" " * (LARGEST_ANSWER + MIB)),
+        Reply(302, {"Location": "http://["}, b""),
+        Reply(302, {"Location": "http://127.0.0.1:1/", "Content-Encoding": "gzip"}, gzip.compress(b" " * 64 * MIB)),
+        Reply(302, {"Location": "http://127.0.0.1:1/"}, b" " * 30, pause=0.1),
+    ],
+    ids=["large", "nowhere", "packed", "dripping"],
+)
+def test_a_redirect_is_an_answer_as_others(
+    cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply
+) -> None:
+    use_storage_settings(monkeypatch, retries=0, request_timeout=1.0)
+    store, location = cloud.open(), f"{cloud.base}/a"
+    through.answerer = lambda *_: reply
+    for act in (lambda: store.get(location, limit=100), lambda: store.is_empty(location, apart_from=lambda _: False)):
+        with pytest.raises((StoreRefused, StoreUnavailable)):
+            act()
+
+
+HTML, XML, JSON = "text/html", "application/xml", "application/json"
+NO_ANSWERS = {
+    "text": Reply(200, {"Content-Type": "text/plain"}, b"hello"),
+    "no text": Reply(200, {"Content-Type": XML}, b"\xff\xfe"),
+    "json": Reply(200, {"Content-Type": JSON}, b'{"items": null}'),
+    "a list of numbers": Reply(200, {"Content-Type": JSON}, b'{"items": [{"name": 1}]}'),
+    "another xml": Reply(200, {"Content-Type": XML}, b"<a/>"),
+    "a range": Reply(206, {"Content-Range": "bytes x"}, b"hello"),
+    "a date": Reply(206, {"Content-Range": "bytes 0-4/5", "Last-Modified": "never"}, b"hello"),
+    "a refusal": Reply(403, {"Content-Type": HTML}, b"\xff\xfe"),
+    "a deep refusal": Reply(403, {"Content-Type": JSON}, b"[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("reply", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_an_answer_that_is_none(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch, reply: Reply) -> None:
+    """It is told as the store's fault, whatever the SDK makes of it; some of them are good answers to one store."""
+    use_storage_settings(monkeypatch, retries=0)
+    store, location = cloud.open(), f"{cloud.base}/a"
+    through.answerer = lambda *_: reply
+    acts: list[Callable[[], Any]] = [
+        lambda: store.get(location, limit=100),
+        lambda: store.require_exists(location),
+        lambda: store.is_empty(location, apart_from=lambda _: False),
+        lambda: store.delete(location),
+    ]
+    for act in acts:
+        with suppress(StoreRefused, StoreUnavailable):
+            act()
+    if reply.status == 403:
+        with pytest.raises((StoreRefused, StoreUnavailable)):
+            store.get(location, limit=100)
+
+
+def test_more_than_was_announced_is_not_taken(cloud: Cloud, through: Recorder) -> None:
+    store, location = cloud.open(), f"{cloud.base}/a"
+    headers = {"Content-Range": "bytes 0-0/1", "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT", "ETag": '"x"'}
+    through.answerer = lambda *_: Reply(206, headers, b"x" * 5000)
+    with pytest.raises(ObjectTooLarge):
+        store.get(location, limit=100)
 
 
 def test_a_cloud_that_drips_is_left(cloud: Cloud, through: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ directories are listed with, and what Azure says of a full one by a proxy.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
+from storage.io.azure import PART
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from storage.io.stores import open_store
@@ -24,6 +26,7 @@ from tests.parts.certificates import make_authority
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.clouds import Cloud, azure, gcs, put_blob
+from tests.storage.dropped import require_gone_when_dropped
 from tests.storage.opening import opened, use_storage_settings
 from tests.storage.test_object_store_minio import NAMES
 from tests.storage.test_profiles_azure import ONELAKE, WORKSPACE
@@ -190,6 +193,21 @@ def test_a_store_that_is_gone(cloud: Cloud, store: RemoteStore, monkeypatch: pyt
     store.put_new(f"{cloud.base}/a", b"x")
 
 
+def test_a_store_that_is_not_used_any_more_is_gone(cloud: Cloud) -> None:
+    """Nothing but the cache of open stores holds it: not obstore either, which hides what it holds."""
+    require_gone_when_dropped(cloud.open, f"{cloud.base}/a")
+
+
+@pytest.mark.parametrize("size", [0, PART - 1, PART, PART + 1, 2 * PART + 1])
+def test_large_objects_are_read_in_parts(cloud: Cloud, store: RemoteStore, size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    store.put_new(f"{cloud.base}/a", content)
+    assert store.get(f"{cloud.base}/a", limit=size) == content
+    if size:
+        with pytest.raises(ObjectTooLarge):
+            store.get(f"{cloud.base}/a", limit=size - 1)
+
+
 def test_a_container_that_does_not_exist(cloud: Cloud) -> None:
     missing = {"adls": {"filesystem": "no-such-container"}, "gcs": {"bucket": "no-such-bucket"}}[cloud.profile["type"]]
     known = read_credential(cloud.credential)
@@ -199,6 +217,8 @@ def test_a_container_that_does_not_exist(cloud: Cloud) -> None:
         lambda: store.put_new(f"{profile.location}/a", b"x"),
         lambda: store.is_empty(f"{profile.location}/a", apart_from=all_count),
         lambda: store.delete_below(f"{profile.location}/a", go_on),
+        lambda: store.get(f"{profile.location}/a", limit=10),
+        lambda: store.require_exists(f"{profile.location}/a"),
     ):
         with pytest.raises(StoreRefused, match="does not exist"):
             act()

@@ -14,6 +14,7 @@ from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.storage.dropped import require_gone_when_dropped
 from tests.storage.opening import opened
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
@@ -120,6 +121,10 @@ def test_what_is_there_is_not_overwritten(store: RemoteStore, bucket: str) -> No
         with pytest.raises(ObjectExists, match=f"There is already a file at {location}"):
             store.put_new(location, data)
     assert store.get(location, limit=10) == b"first"
+
+
+def test_a_store_that_is_not_used_any_more_is_gone(minio: Minio, bucket: str) -> None:
+    require_gone_when_dropped(lambda: opened(minio.profile(bucket, "wh"), minio.credential), f"s3://{bucket}/wh/a")
 
 
 def test_what_is_not_there(store: RemoteStore, bucket: str) -> None:

@@ -52,7 +52,7 @@ def test_adls_is_shown_with_its_defaults() -> None:
         "allow-alternative-protocols": False,
         "storage-layout": None,
     }
-    assert stored(once) == once
+    assert stored(once) == stored(once | {"type": "azdls"}) == once
     assert stored(dict.fromkeys(once, None) | ADLS | {"unknown": 1}) == once
 
 

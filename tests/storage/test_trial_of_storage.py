@@ -73,14 +73,14 @@ def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Rec
         pass
 
     class Failing(Report):
-        def check(self, claim: CheckName, look: Callable[[], Any], **more: Any) -> Any:
+        def check(self, name: CheckName, look: Callable[[], Any], **more: Any) -> Any:
             def then_fail() -> None:
                 with suppress(CatalogError):  # the store does not delete: something is left
                     look()
                 assert minio.keys(bucket)
                 raise Fault
 
-            return super().check(claim, then_fail if claim == CheckName.LAKEKEEPER_READ_WRITE else look, **more)
+            return super().check(name, then_fail if name == CheckName.LAKEKEEPER_READ_WRITE else look, **more)
 
     def keep_on_delete(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         return Reply(204, {}, b"") if request.method == "DELETE" and recorder.asked.count("DELETE") == 1 else ask()
@@ -105,7 +105,7 @@ def test_a_role_that_cannot_be_had_is_told_at_once(
     found = tried(profile, minio.credential | {"secret-access-key": "wrong"})
     assert "refused temporary credentials" in problem(found[CheckName.STORAGE_CLIENT_INITIALIZED])
     later = tuple(CheckName)[tuple(CheckName).index(CheckName.LAKEKEEPER_READ_WRITE) :]
-    assert {found[claim].reason for claim in later} == {NOT_ATTEMPTED}
+    assert {found[name].reason for name in later} == {NOT_ATTEMPTED}
     assert recorder.asked == ["POST"]
 
 
