@@ -22,4 +22,4 @@ class Floors(Server):
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "icekeeper.settings")
     settings, _ = read_settings(os.environ)
-    Floors(settings, lambda: None).run()
+    Floors(settings, lambda _metrics_port: None).run()
