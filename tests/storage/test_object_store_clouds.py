@@ -385,3 +385,12 @@ def test_the_token_is_asked_for_once(fake_gcs: FakeGcs, tokens: FakeService, mon
         assert {request.headers["authorization"] for request in recorder.requests} == {"Bearer a-token"}
     assert [asked.path for asked in tokens.asked] == ["/token"]
     assert tokens.asked[0].form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+def test_tokens_of_entra_do_not_go_over_plain_http(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
+    application = {
+        "type": "az", "credential-type": "client-credentials", "client-id": "c", "tenant-id": "t", "client-secret": "s",
+    }  # fmt: skip
+    cloud = azure(azurite, monkeypatch)
+    with pytest.raises(CredentialNotIssued, match="https only: ICEKEEPER__STORAGE__AZURE_ENDPOINT"):
+        opened(cloud.profile, application)
