@@ -17,7 +17,7 @@ from icekeeper.kernel.errors import RequestTimeout
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 """On the monotonic clock, in seconds; None outside requests (commands, workers) and once a write has started."""
 _written: ContextVar[bool] = ContextVar("written", default=False)
-"""Whether the request at hand has committed something."""
+"""Whether the request at hand has committed the last write that it began."""
 
 
 @contextmanager
@@ -49,13 +49,17 @@ def expired() -> bool:
 
 
 def begin_write() -> None:
-    """The last look at the clock: raises `RequestTimeout` now or never again for this request."""
+    """The last look at the clock: raises `RequestTimeout` now or never again for this request.
+
+    What was committed before, files that were in the way say, is not what the request is about.
+    """
     remaining()
     _deadline.set(None)
+    _written.set(False)
 
 
 def end_write() -> None:
-    """What the request wants to change is committed, or a part of it."""
+    """What was begun is committed."""
     _written.set(True)
 
 

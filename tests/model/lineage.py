@@ -132,26 +132,31 @@ class Lineage:
         for location in self.versions.keys() - files:
             version = self.versions[location]
             row = living.get(version.uuid)
-            if row is not None and not version.is_fleeting and not self._was_given_up(version, row):
+            if row is not None and not version.is_fleeting and not self._was_given_up(version, row, files):
                 raise Fault(f"the file {location} is gone, and its table lives", version.uuid, version.op)
 
-    def _was_given_up(self, version: Version, row: Row) -> bool:
+    def _was_given_up(self, version: Version, row: Row, files: set[str]) -> bool:
         """Whether the table was registered again from an older version and does not go back to the file.
 
         Who is dropped without purge or unregistered gives up every place it had. Registered again, it holds only what
         it has come to since: the rest may go when somebody is purged there. In a place that others may have too, that
-        can be anybody, elsewhere the table itself, which had been registered from there before.
+        can be anybody, elsewhere the table itself, which had been registered from there before: then all is gone.
         """
         again = self.registered().get(version.uuid, [])
-        if not again or not (is_pooled(version.location) or self._may_have_been_purged_before(again, version)):
+        if not again or not (is_pooled(version.location) or self._may_have_been_purged_before(again, version, files)):
             return False
         sources = {str(record.content["metadata-location"]) for record in again}
         given_up = set().union(*(self.ancestors(source) - {source} for source in sources))
         held = {row.metadata_location, *(self.ancestors(row.metadata_location) - given_up)}
         return version.location not in held
 
-    def _may_have_been_purged_before(self, again: list[Record], version: Version) -> bool:
-        """Whether some table was, between two times that this one was registered and after the version was made."""
+    def _may_have_been_purged_before(self, again: list[Record], version: Version, files: set[str]) -> bool:
+        """Whether nothing is left in the folder, and a table was purged after the version was made and between two
+        times that this one was registered.
+        """
+        folder = version.location.rpartition("/")[0] + "/"
+        if any(file.startswith(folder) for file in files):
+            return False
         made, times = self.record_of(version).sent, sorted(record.answered for record in again)
         first, last = max(times[0], made), times[-1]
         return any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -34,7 +35,11 @@ class FloorServer:
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tests.perf.floor_process"]
         self._process = process.start(command, log=self._log, env=self._environment, cwd=ROOT)
-        process.wait_until_ready(self._answers, self._process, log=self._log, seconds=30)
+        try:
+            process.wait_until_ready(self._answers, self._process, log=self._log, seconds=30)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,6 +48,7 @@ class FloorServer:
 
     def _answers(self) -> bool:
         try:
-            return Connection(self.port).send(request("GET", "/bytes/nothing"))[0] == 404
+            with closing(Connection(self.port)) as connection:
+                return connection.send(request("GET", "/bytes/nothing"))[0] == 404
         except OSError:
             return False
