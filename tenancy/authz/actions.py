@@ -14,6 +14,10 @@ class Can(StrEnum):
     UPDATE_USERS = "update_users"
     DELETE_USERS = "delete_users"
     # project
+    CREATE_TAG = "create_tag"
+    LIST_TAGS = "list_tags"
+    GET_PROJECT_TASKS = "get_project_tasks"
+    CONTROL_PROJECT_TASKS = "control_project_tasks"
     LIST_WAREHOUSES = "list_warehouses"
     CREATE_WAREHOUSE = "create_warehouse"
     CREATE_ROLE = "create_role"
@@ -29,6 +33,9 @@ class Can(StrEnum):
     MODIFY_SOFT_DELETION = "modify_soft_deletion"
     SET_FORMAT_VERSION_POLICY = "set_format_version_policy"
     LIST_DELETED_TABULARS = "list_deleted_tabulars"
+    UPDATE_STORAGE_CREDENTIAL = "update_storage_credential"
+    GET_ALL_TASKS = "get_all_tasks"
+    CONTROL_ALL_TASKS = "control_all_tasks"
     # namespace
     CREATE_TABLE = "create_table"
     CREATE_VIEW = "create_view"
@@ -41,6 +48,10 @@ class Can(StrEnum):
     MOVE = "move"
     ACCEPT_MOVED_NAMESPACE = "accept_moved_namespace"
     # several
+    GET_TASK_QUEUE_CONFIG = "get_task_queue_config"
+    MODIFY_TASK_QUEUE_CONFIG = "modify_task_queue_config"
+    MANAGE_TAGS = "manage_tags"
+    READ_GRANTS = "read_grants"
     GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
     INCLUDE_IN_LIST = "include_in_list"
@@ -48,6 +59,9 @@ class Can(StrEnum):
     DELETE = "delete"
     SET_PROTECTION = "set_protection"
     # table, view, generic table
+    SELECT = "select"
+    GET_TASKS = "get_tasks"
+    CONTROL_TASKS = "control_tasks"
     READ_DATA = "read_data"
     WRITE_DATA = "write_data"
     COMMIT = "commit"
@@ -62,3 +76,7 @@ class Can(StrEnum):
     UPDATE_SOURCE_SYSTEM = "update_source_system"
     MANAGE_ROLE_ASSIGNMENTS = "manage_role_assignments"
     READ_ROLE_ASSIGNMENTS = "read_role_assignments"
+    # tag
+    APPLY = "apply"
+    REMOVE = "remove"
+    READ_ATTACHMENTS = "read_attachments"

@@ -12,7 +12,7 @@ from functools import cache
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import Ref
@@ -44,8 +44,14 @@ def authorizer() -> Authorizer:
     return _BACKENDS[settings.ICEKEEPER.authz_backend]()
 
 
-def require(actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> None:
-    """Raises `Forbidden` (403) unless `actor` may do `action` on the object."""
+def require(
+    actor: Actor, action: Can, securable_type: Securable.Type, object_id: object, *, missing: CatalogError | None = None
+) -> None:
+    """Raises `Forbidden` (403) unless `actor` may do `action` on the object.
+
+    Where even that the object exists must stay hidden from the actor, it raises `missing` instead: what the caller
+    would raise if there were none.
+    """
     if not authorizer().allows(actor, action, securable_type, object_id):
         raise Forbidden(f"{actor.name} may not {action} on {securable_type} {object_id}")
 

@@ -20,6 +20,7 @@ class Securable(models.Model):
         VIEW = "view"
         GENERIC_TABLE = "generic-table"
         ROLE = "role"
+        TAG = "tag"
         USER = "user"
 
     id = models.CharField(primary_key=True, max_length=160, help_text="<type>:<object id>")
