@@ -38,6 +38,7 @@ from icekeeper.setting_groups import (
 )
 from icekeeper.setting_values import (
     DAY,
+    AuthzBackend,
     BoundedDuration,
     DatabaseUrl,
     Duration,
@@ -104,11 +105,15 @@ class Settings(BaseModel):
     maintenance_mode: Literal["off", "read-only"] = Field(
         "off", description="With read-only the APIs answer 503 to what would change something, and no worker runs"
     )
-    authz_backend: Literal["allowall"] = Field(
-        "allowall", description="Who decides about rights; this version knows allowall"
+    authz_backend: AuthzBackend | None = Field(
+        None,
+        description="Who decides about rights: `allowall` (nobody is refused), `builtin` (grants in the database), or "
+        "the dotted path of a class of your own; unset, `builtin` where authentication is on, else `allowall`",
     )
     instance_admins: UserIdList = Field(
-        [], description="Ids of the users who alone may change managed warehouses, such as [oidc~alice]"
+        [],
+        description="Ids of the users, such as [oidc~alice], who may administrate everything whatever is granted, but "
+        "neither read data nor grant; they alone may change managed warehouses",
     )
 
     # --- authentication -----------------------------------------------------------------------------------------
@@ -303,6 +308,18 @@ class Settings(BaseModel):
             check_vault(self.kv2, self.vault)
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         return self
+
+    @property
+    def has_authentication(self) -> bool:
+        """Whether people are told apart."""
+        return bool(self.identity_providers) or self.enable_kubernetes_authentication or bool(self.access_tokens)
+
+    @property
+    def effective_authz_backend(self) -> str:
+        """Who decides about rights."""
+        if self.authz_backend is not None:
+            return self.authz_backend
+        return "builtin" if self.has_authentication else "allowall"
 
     @property
     def identity_providers(self) -> dict[str, ProviderSettings]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
+AUTHZ_BACKENDS = ("allowall", "builtin")
 SHORTEST_KEY, FEWEST_DIFFERENT = 32, 8
 """Characters of a signing key: who holds one of its tokens can try keys on it, as fast as they can hash."""
 
@@ -41,6 +42,14 @@ def _user_ids(ids: list[str]) -> list[str]:
     if any(not all(each.partition("~")[::2]) for each in ids):
         raise ValueError("a list of user ids such as [oidc~alice,kubernetes~robot]")
     return ids
+
+
+def _authz_backend(text: str) -> str:
+    """One that this version has, or a class that can be imported later: names cannot be looked up while settings are
+    read."""
+    if text not in AUTHZ_BACKENDS and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", text):
+        raise ValueError(f"one of {', '.join(AUTHZ_BACKENDS)}, or the dotted path of a class")
+    return text
 
 
 def _database_url(value: object) -> object:
@@ -104,4 +113,5 @@ ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)
 """Of a second to a day."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]
+AuthzBackend = Annotated[str, AfterValidator(_authz_backend)]
 UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]

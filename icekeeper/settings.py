@@ -96,6 +96,7 @@ SERVER_PRECONDITIONS = [
 # Called in each server process when it begins to serve; what they return is called when it ends.
 SERVER_ATTENDANTS = [
     "tenancy.maintenance.start_watching",
+    "tenancy.authz.changes.start_watching",
     "management.statistics.flusher.start_flushing",
     "tenancy.authn.token_uses.start_recording",
 ]

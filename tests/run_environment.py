@@ -40,6 +40,8 @@ class RunEnvironment:
         os.environ["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(self.storage_root)
         # Most profiles of tests name stores that are not there. Servers of their own and the tests of validation ask.
         os.environ["LAKEKEEPER__SKIP_STORAGE_VALIDATION"] = "true"
+        # Most tests are not about rights, whoever their callers are; those that are choose who decides.
+        os.environ["LAKEKEEPER__AUTHZ_BACKEND"] = "allowall"
         if self.database == "postgres":
             self.postgres = Postgres().start()
             os.environ["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = self.postgres.url

@@ -170,11 +170,11 @@ class IcebergView(APIView):
         """LoadCredentialsResponse of the tabular in the path, fresh ones. Local files need none."""
         require_shallow_references(request)
         tabular = self.identifier
-        tabular_id, files = find_files_for(
+        tabular_id, files, rights = find_files_for(
             actor=self.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
         )
         asked = asked_by(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
-        access = access_for(actor=self.actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
+        access = access_for(rights=rights, kind=kind, files=files, asked=asked)
         refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
         way = way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
         return json_answer({"storage-credentials": way.storage_credentials})

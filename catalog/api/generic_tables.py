@@ -67,9 +67,7 @@ class GenericTableView(IcebergView):
     def get(self, request: Request, **_: Any) -> HttpResponse:
         loaded = load_generic_table_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
         files = loaded.files
-        access = access_for(
-            actor=self.actor, kind=GENERIC_TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request)
-        )
+        access = access_for(rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked_by(request))
         way = way_to(request, files, access, tabular_id=loaded.id, refreshed_as=None)
         return load_generic_table_response(loaded, way)
 

@@ -61,7 +61,7 @@ class TableView(IcebergView):
         table = self.identifier
         loaded = load_tabular_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
         files = loaded.files
-        access = access_for(actor=self.actor, kind=TABLE, tabular_id=loaded.id, files=files, asked=asked_by(request))
+        access = access_for(rights=loaded.rights, kind=TABLE, files=files, asked=asked_by(request))
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
         etag = etag_of(loaded.metadata_location, snapshots, storage=files.storage if files else None, access=access)

@@ -23,7 +23,7 @@ class _OneView(IcebergView):
 
     def found(self, request: HttpRequest, view: Loaded) -> HttpResponse:
         asked = asked_by(request)
-        access = access_for(actor=self.actor, kind=VIEW, tabular_id=view.id, files=view.files, asked=asked)
+        access = access_for(rights=view.rights, kind=VIEW, files=view.files, asked=asked)
         return load_view_result(view, way_to(request, view.files, access, tabular_id=view.id, refreshed_as=None))
 
     def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:

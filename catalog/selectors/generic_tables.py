@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -11,16 +12,19 @@ from django.conf import settings
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
+from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from catalog.selectors.tabulars import require_listing
+from catalog.selectors.visibility import seen_page
 from icekeeper.kernel.errors import NoSuchGenericTable
 from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.paging import Page
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
+from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 
 _LOAD = f"""
@@ -57,11 +61,19 @@ SELECT w.status, n.id, n.path, t.id, t.name, g.format
 """
 
 
+_LISTED = """
+SELECT t.id, t.name, g.format
+  FROM catalog_tabular t JOIN catalog_generictable g ON g.tabular_id = t.id
+ WHERE t.id = ANY(%s) AND t.deleted_at IS NULL
+ ORDER BY t.id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedGenericTable:
     """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given.
 
-    `files` is as of `catalog.selectors.tabulars.Loaded`.
+    `files` and `rights` are as of `catalog.selectors.tabulars.Loaded`.
     """
 
     id: UUID
@@ -74,6 +86,7 @@ class LoadedGenericTable:
     schema: str | None
     statistics: str | None
     files: TabularFiles | None = None
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +107,13 @@ def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Iden
     version, profile, secret_id, location, metadata_location, claims, *described = row
     if described[0] != "active":
         raise no_such_warehouse(warehouse_id)
+    missing = no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
     if described[1] is None:
-        raise no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
+        raise nothing_there(actor, Securable.Type.GENERIC_TABLE, missing)
+    rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(described[1]), missing=missing)
     storage = read_storage(warehouse_id, version, profile, secret_id)
     files = TabularFiles(storage, read_places(location, metadata_location, claims))
-    return replace(_loaded(actor, tuple(described)), files=files)
+    return replace(_loaded(tuple(described)), files=files, rights=rights)
 
 
 def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:
@@ -106,9 +121,11 @@ def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID
     row = fetch_one("default", _LOAD_BY_ID, [table_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
+    missing = NoSuchGenericTable(f"Generic table does not exist: {table_id}")
     if row[1] is None:
-        raise NoSuchGenericTable(f"Generic table does not exist: {table_id}")
-    return _loaded(actor, row)
+        raise nothing_there(actor, Securable.Type.GENERIC_TABLE, missing)
+    require(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id, missing=missing)
+    return _loaded(row)
 
 
 def list_generic_tables_for(
@@ -119,21 +136,23 @@ def list_generic_tables_for(
     key = path_key(levels)
     params = [key, warehouse_id, key, after, page.sql_limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
-    stored_levels = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
-    found = [
-        (as_uuid(row[3]), ListedGenericTable(as_uuid(row[3]), Identifier(stored_levels, row[4]), row[5]))
-        for row in rows
-        if row[3] is not None
-    ]
-    return page_of(found, page)
+    listing = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
+
+    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedGenericTable]]:
+        ids = [(as_uuid(row[0]), row) for row in found if row[0] is not None]
+        return [(own_id, ListedGenericTable(own_id, Identifier(listing.levels, row[1]), row[2])) for own_id, row in ids]
+
+    def read(ids: list[UUID]) -> list[tuple[UUID, ListedGenericTable]]:
+        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+
+    kind, found = Securable.Type.GENERIC_TABLE, listed([row[3:] for row in rows])
+    return seen_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
 
 
-def _loaded(actor: Actor, row: Row) -> LoadedGenericTable:
+def _loaded(row: Row) -> LoadedGenericTable:
     _, table_id, name, location, is_protected, table_format, doc, properties, schema, statistics = row
-    table_id = as_uuid(table_id)
-    require(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id)
     if isinstance(properties, str):  # SQLite keeps JSON as text
         properties = read_stored_json(properties.encode())
     return LoadedGenericTable(
-        table_id, name, table_format, location, bool(is_protected), doc, properties, schema, statistics
+        as_uuid(table_id), name, table_format, location, bool(is_protected), doc, properties, schema, statistics
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -10,14 +12,17 @@ from django.conf import settings
 from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
 from catalog.models.namespace import shown_properties
+from catalog.selectors.visibility import require_to_list, seen_page
+from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.paging import Page, page_of
-from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.paging import Page
+from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
+from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 _GET = """
@@ -39,6 +44,8 @@ SELECT w.status, w.id, n.id, n.path, n.protected
  WHERE w.id = %s
  ORDER BY n.id
 """
+
+_LISTED = "SELECT id, path, protected FROM catalog_namespace WHERE id = ANY(%s) ORDER BY id"
 
 _LIST_CHILDREN = """
 SELECT w.status, p.id, n.id, n.path, n.protected
@@ -80,10 +87,11 @@ def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> Fo
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, namespace_id, path, properties, location = row
+    missing = no_such_namespace(levels)
     if namespace_id is None:
-        raise no_such_namespace(levels)
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
     namespace_id = as_uuid(namespace_id)
-    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id)
+    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     if isinstance(properties, str):  # SQLite keeps JSON as text
         properties = read_stored_json(properties.encode())
     shown = shown_properties(properties, namespace_id=namespace_id, location=location)
@@ -105,13 +113,28 @@ def list_namespaces_for(
         rows = fetch_all(settings.READ_DATABASE, _LIST_CHILDREN, params)
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
-    if rows[0][1] is None:
-        raise no_such_namespace(parent or ())
-    securable = Securable.Type.WAREHOUSE if parent is None else Securable.Type.NAMESPACE
-    require(actor, Can.LIST_NAMESPACES, securable, as_uuid(rows[0][1]))
-    found = [
-        (as_uuid(row[2]), ListedNamespace(as_uuid(row[2]), tuple(row[3].split(LEVEL_SEPARATOR)), bool(row[4])))
-        for row in rows
-        if row[2] is not None
-    ]
-    return page_of(found, page)
+    seen_in = _require_to_list(actor, warehouse_id, parent, rows[0][1])
+
+    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedNamespace]]:
+        ids = [(as_uuid(row[0]), row) for row in found if row[0] is not None]
+        return [
+            (own_id, ListedNamespace(own_id, tuple(row[1].split(LEVEL_SEPARATOR)), bool(row[2]))) for own_id, row in ids
+        ]
+
+    def read(ids: list[UUID]) -> list[tuple[UUID, ListedNamespace]]:
+        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+
+    found = listed([row[2:] for row in rows])
+    return seen_page(found, page, actor=actor, seen_in=seen_in, child_type=Securable.Type.NAMESPACE, read=read)
+
+
+def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> Ref | None:
+    if parent is None:
+        missing: CatalogError = no_such_warehouse(warehouse_id)
+        above: Ref = (Securable.Type.WAREHOUSE, as_uuid(found_id))
+    else:
+        missing = no_such_namespace(parent)
+        if found_id is None:
+            raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        above = (Securable.Type.NAMESPACE, as_uuid(found_id))
+    return require_to_list(actor, Can.LIST_NAMESPACES, above, missing)

@@ -12,7 +12,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 
 
@@ -40,9 +40,10 @@ def get_protected_for(
     else:
         tabulars = Tabular.objects.filter(warehouse_id=warehouse_id, kind=kind.value, deleted_at__isnull=True)
         found = tabulars.filter(uuid=object_id).first()
+    missing = no_such_id(kind.value, object_id)
     if found is None:
         if not Warehouse.objects.filter(pk=warehouse_id).exists():
             raise no_such_warehouse(warehouse_id)
-        raise no_such_id(kind.value, object_id)
-    require(actor, action, kind, found.pk)
+        raise nothing_there(actor, kind, missing)
+    require(actor, action, kind, found.pk, missing=missing)
     return found

@@ -9,15 +9,14 @@ from uuid import UUID
 from django.db import Error
 
 from catalog.models import Tabular
+from catalog.selectors.data_rights import data_rights
 from catalog.selectors.tabular_files import TabularFiles, files_of
 from storage.vending.delegation import Asked, Delegation, choose_delegation
 from storage.vending.rights import Rights
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
-from tenancy.models import Securable
+from tenancy.authz.refusals import AuthorizationBackendError
 
 logger = logging.getLogger("icekeeper.storage")
 
@@ -30,21 +29,12 @@ class Access:
     rights: Rights
 
 
-def access_for(
-    *, actor: Actor, kind: Tabular.Kind, tabular_id: UUID, files: TabularFiles | None, asked: Asked
-) -> Access | None:
+def access_for(*, rights: Rights | None, kind: Tabular.Kind, files: TabularFiles | None, asked: Asked) -> Access | None:
     """None for who may see the metadata alone, for files that are gone (None), and where no help is needed with them.
 
-    Nobody writes to the folder of a view, and requests to it are not signed.
+    Requests to the folder of a view are not signed.
     """
-    if files is None or files.storage.profile["type"] == "local":
-        return None
-    securable = Securable.Type(kind.value)
-    if kind != Tabular.Kind.VIEW and is_allowed(actor, Can.WRITE_DATA, securable, tabular_id):
-        rights = Rights.READ_WRITE
-    elif is_allowed(actor, Can.READ_DATA, securable, tabular_id):
-        rights = Rights.READ
-    else:
+    if rights is None or files is None or _needs_no_help(files):
         return None
     return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW)
 
@@ -56,21 +46,24 @@ def access_to_written(
 
     `files` are those of one that was made just now. Without them the answer is about one that was there before, or is
     told again: what may be done then goes by the rights that the caller has now, and nothing may be with files of a
-    dropped table. The write is done: where the database cannot tell, nothing is lent, and a load tells later.
+    dropped table. The write is done: where nobody can tell, nothing is lent, and a load tells later.
     """
     if files is not None and kind != Tabular.Kind.VIEW:
         return files, access_of_maker(files, asked)
     try:
         files = files or files_of(warehouse_id=warehouse_id, tabular_id=tabular_id)
-        return files, access_for(actor=actor, kind=kind, tabular_id=tabular_id, files=files, asked=asked)
-    except Error as error:
+        if files is None or _needs_no_help(files):
+            return files, None
+        rights = data_rights(actor, kind, tabular_id)
+        return files, access_for(rights=rights, kind=kind, files=files, asked=asked)
+    except (Error, AuthorizationBackendError) as error:
         logger.warning("nothing is lent for what was written", exc_info=error, extra={"tabular": str(tabular_id)})
         return None, None
 
 
 def access_of_maker(files: TabularFiles, asked: Asked) -> Access | None:
     """Of whoever made a table just now, or is about to."""
-    return None if files.storage.profile["type"] == "local" else _access(files, Rights.READ_WRITE, asked, signs=True)
+    return None if _needs_no_help(files) else _access(files, Rights.READ_WRITE, asked, signs=True)
 
 
 def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, Vended]]:
@@ -82,6 +75,10 @@ def vended_credentials(files: TabularFiles, access: Access) -> list[tuple[str, V
         return []
     found = ((place, vend(files.storage, location=place, rights=access.rights)) for place in files.locations)
     return [(place, vended) for place, vended in found if vended is not None]
+
+
+def _needs_no_help(files: TabularFiles) -> bool:
+    return bool(files.storage.profile["type"] == "local")
 
 
 def _access(files: TabularFiles, rights: Rights, asked: Asked, *, signs: bool) -> Access:

@@ -11,13 +11,14 @@ from django.conf import settings
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
+from catalog.selectors.data_rights import require_data_rights
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from storage.storage import Storage
+from storage.vending.rights import Rights
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there
 from tenancy.models import Securable
 
 STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id"
@@ -81,16 +82,19 @@ def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
 
 def find_files_for(
     *, actor: Actor, warehouse_id: UUID, identifier: Identifier, kind: Tabular.Kind
-) -> tuple[UUID, TabularFiles]:
-    """The id and the files of a tabular that `actor` may read. Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`."""
+) -> tuple[UUID, TabularFiles, Rights]:
+    """The id and the files of a tabular that `actor` may read, and what else they may do with them.
+
+    Raises `NoSuchWarehouse`, `NoSuchTable`, `Forbidden`.
+    """
     row = fetch_one(settings.READ_DATABASE, _NAMED, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, *stored, tabular_id, found_kind, location, metadata_location, claims = row
+    missing = no_such_tabular(kind, identifier)
     if tabular_id is None or found_kind != kind:
-        raise no_such_tabular(kind, identifier)
+        raise nothing_there(actor, Securable.Type(kind.value), missing)
     tabular_id = as_uuid(tabular_id)
-    require(actor, Can.READ_DATA, Securable.Type(kind.value), tabular_id)
-    return tabular_id, TabularFiles(
-        read_storage(warehouse_id, *stored), read_places(location, metadata_location, claims)
-    )
+    rights = require_data_rights(actor, kind, tabular_id, missing=missing)
+    files = TabularFiles(read_storage(warehouse_id, *stored), read_places(location, metadata_location, claims))
+    return tabular_id, files, rights

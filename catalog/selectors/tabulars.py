@@ -13,19 +13,23 @@ from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
+from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
+from catalog.selectors.visibility import require_to_list, seen_page
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.paging import Page
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for
 from storage.profiles.options import verifies_metadata_on_load
 from storage.storage import Storage
+from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
+from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 _LOAD = f"""
@@ -70,6 +74,10 @@ SELECT w.status, n.id, n.path, t.id, t.name, t.uuid, t.protected
 """
 
 
+_LISTED = """
+SELECT id, name, uuid, protected FROM catalog_tabular WHERE id = ANY(%s) AND deleted_at IS NULL ORDER BY id
+"""
+
 LISTING_ACTIONS = {
     Tabular.Kind.TABLE: Can.LIST_TABLES,
     Tabular.Kind.VIEW: Can.LIST_VIEWS,
@@ -82,13 +90,14 @@ class Loaded:
     """A table or view as it is answered: where its metadata lies and the exact bytes of it.
 
     `files` says where its files are; None in an answer to a write that is told again, as much may have happened since:
-    then `files_of` tells.
+    then `files_of` tells. `rights` are those of who loads it to its files, None without any and where nobody asked.
     """
 
     id: UUID
     metadata_location: str
     document: bytes
     files: TabularFiles | None = None
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +137,9 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
         raise no_such_warehouse(warehouse_id)
     _, version, profile, secret_id, tabular_id, found_kind, location, metadata_location, claims, stored = row
     if tabular_id is None or found_kind != kind:
-        raise no_such_tabular(kind, identifier)
+        raise nothing_there(actor, Securable.Type(kind.value), no_such_tabular(kind, identifier))
     tabular_id = as_uuid(tabular_id)
-    require(actor, Can.GET_METADATA, Securable.Type(kind.value), tabular_id)
+    rights = require_to_load(actor, kind, tabular_id, missing=no_such_tabular(kind, identifier))
     current = Version(tabular_id, metadata_location)
     storage = read_storage(warehouse_id, version, profile, secret_id)
     if verifies_metadata_on_load(storage.profile):
@@ -139,7 +148,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
         document = read_document(storage, current, stored)
         metadata_cache.put(current, document, address=address)
     files = TabularFiles(storage, read_places(location, metadata_location, claims))
-    return Loaded(tabular_id, metadata_location, document, files)
+    return Loaded(tabular_id, metadata_location, document, files, rights)
 
 
 def read_document(storage: Storage, version: Version, stored: Any) -> bytes:
@@ -163,7 +172,8 @@ def load_version(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, location
     *stored_storage, kind, current_location, stored = row
     storage = read_storage(warehouse_id, *stored_storage)
     if kind is not None:
-        require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id)
+        gone = ObjectNotFound(f"There is no metadata file {location}")
+        require(actor, Can.GET_METADATA, Securable.Type(kind), tabular_id, missing=gone)
     if current_location != location:
         try:
             return Loaded(tabular_id, location, _read_file(storage, location))
@@ -191,10 +201,11 @@ def require_tabular_exists(
     row = fetch_one(settings.READ_DATABASE, _EXISTS, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
+    securable, missing = Securable.Type(kind.value), no_such_tabular(kind, identifier)
     if row[1] is None or row[2] != kind:
-        raise no_such_tabular(kind, identifier)
+        raise nothing_there(actor, securable, missing)
     tabular_id = as_uuid(row[1])
-    require(actor, action, Securable.Type(kind.value), tabular_id)
+    require(actor, action, securable, tabular_id, missing=missing)
     return tabular_id
 
 
@@ -209,22 +220,38 @@ def list_tabulars_for(
     key = path_key(levels)
     params = [key, warehouse_id, key, kind.value, after, kind.value, page.sql_limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
-    stored_levels = require_listing(actor, rows, warehouse_id, levels, kind)
-    listed = [(as_uuid(row[3]), ListedTabular(row[4], row[5], bool(row[6]))) for row in rows if row[3] is not None]
-    return stored_levels, *page_of(listed, page)
+    listing = require_listing(actor, rows, warehouse_id, levels, kind)
+
+    def listed(found: Sequence[Row]) -> list[tuple[UUID, ListedTabular]]:
+        return [(as_uuid(row[0]), ListedTabular(row[1], row[2], bool(row[3]))) for row in found if row[0] is not None]
+
+    def read(ids: list[UUID]) -> list[tuple[UUID, ListedTabular]]:
+        return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
+
+    found = listed([row[3:] for row in rows])
+    return listing.levels, *seen_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A namespace as it is spelled; and itself where the caller sees only a part of what is in it (else None)."""
+
+    levels: Levels
+    seen_in: Ref | None
 
 
 def require_listing(
     actor: Actor, rows: Sequence[Row], warehouse_id: UUID, levels: Levels, kind: Tabular.Kind
-) -> Levels:
-    """The stored spelling of a namespace whose listing was read as `rows`: warehouse status, its id and path first.
+) -> Listing:
+    """The namespace whose listing was read as `rows`: warehouse status, its id and path first.
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
     """
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)
     _, namespace_id, path, *_ = rows[0]
+    missing = no_such_namespace(levels)
     if namespace_id is None:
-        raise no_such_namespace(levels)
-    require(actor, LISTING_ACTIONS[kind], Securable.Type.NAMESPACE, as_uuid(namespace_id))
-    return tuple(path.split(LEVEL_SEPARATOR))
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+    seen_in = require_to_list(actor, LISTING_ACTIONS[kind], (Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing)
+    return Listing(tuple(path.split(LEVEL_SEPARATOR)), seen_in)

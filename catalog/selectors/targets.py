@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 
 _TARGET = """
@@ -72,16 +72,18 @@ class Target:
 
     def namespace_for(self, actor: Actor, action: Can) -> UUID:
         """The namespace, when it is there and `actor` may do `action` in it."""
+        missing = no_such_namespace(self.identifier.levels)
         if self.namespace_id is None:
-            raise no_such_namespace(self.identifier.levels)
-        require(actor, action, Securable.Type.NAMESPACE, self.namespace_id)
+            raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        require(actor, action, Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
         return self.namespace_id
 
     def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:
         """What has the name, when it is of `kind` and `actor` may do `action` on it."""
+        securable, missing = Securable.Type(kind.value), no_such_tabular(kind, self.identifier)
         if self.current is None or self.current.kind != kind:
-            raise no_such_tabular(kind, self.identifier)
-        require(actor, action, Securable.Type(kind.value), self.current.id)
+            raise nothing_there(actor, securable, missing)
+        require(actor, action, securable, self.current.id, missing=missing)
         return self.current
 
 

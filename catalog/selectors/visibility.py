@@ -4,13 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
+from uuid import UUID
 
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.paging import EVERYTHING, Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed
+from tenancy.authz.port import allowed_many, are_allowed, refusal, visible_ids
 from tenancy.authz.securables import Ref
+from tenancy.models import Securable
 
 T = TypeVar("T")
+
+
+def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogError) -> Ref | None:
+    """None when the caller sees everything in `parent`, else `parent`: what is in it is to be looked at one by one.
+
+    Raises as `require` for who may not do `action`, one of listing, on it.
+    """
+    may_list, sees_everything = allowed_many(actor, [(action, parent), (Can.LIST_EVERYTHING, parent)])
+    if not may_list:
+        raise refusal(actor, action, parent, missing)
+    return None if sees_everything else parent
+
+
+def seen_page(
+    listed: Sequence[tuple[UUID, T]],
+    page: Page,
+    *,
+    actor: Actor,
+    seen_in: Ref | None,
+    child_type: str,
+    read: Callable[[list[UUID]], Sequence[tuple[UUID, T]]],
+) -> tuple[list[T], str | None]:
+    """The items of `page` that the caller sees, and the next token; full as long as there are any.
+
+    `listed` are all items from where the page begins, by id, one more of which than belong to it may have been read;
+    `seen_in` is what `require_to_list` gave. `read` finds items by their ids, in their order, less those that are gone.
+    """
+    if seen_in is None:
+        return page_of(listed, page)
+    kind = Securable.Type(child_type)
+    after = page.after_id()
+    if len(listed) < page.sql_limit:  # all that there is
+        seen = set(visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=EVERYTHING))
+        return page_of([each for each in listed if each[0] in seen], page)
+    found: list[tuple[UUID, T]] = []
+    while len(found) < page.sql_limit:
+        wanted = page.sql_limit - len(found)
+        ids = visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=wanted)
+        found += read(ids) if ids else []
+        if len(ids) < wanted:
+            break
+        after = ids[-1]
+    return page_of(found, page)
 
 
 def visible(

@@ -15,7 +15,7 @@ from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 from tenancy.selectors.projects import is_project_id
 
@@ -64,16 +64,18 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
     row = None
     if project_id is not None and "\x00" not in name:
         row = fetch_one(settings.READ_DATABASE, _FIND, [project_id, name_key(name)])
+    missing = NoSuchWarehouse(f"Warehouse does not exist: {name[:200]}")
     if row is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {name[:200]}")
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
     warehouse_id = as_uuid(row[0])
-    require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id)
+    require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
 
 
 def require_on_warehouse(actor: Actor, warehouse_id: UUID, *actions: Can) -> None:
     """The way to what a warehouse holds, whether it is active or not. Raises `NoSuchWarehouse`, `Forbidden`."""
+    missing = no_such_warehouse(warehouse_id)
     if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
-        raise no_such_warehouse(warehouse_id)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
     for action in actions:
-        require(actor, action, Securable.Type.WAREHOUSE, warehouse_id)
+        require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)

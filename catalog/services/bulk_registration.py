@@ -123,6 +123,7 @@ def check_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite:
     metadata, stored, is_verbatim = read_registered(target, listed.kind, listed.metadata_location)
     with _taken_back():
         new = NewTabular(
+            actor,
             target,
             _make_levels(actor, warehouse_id, identifier.levels),
             listed.kind,

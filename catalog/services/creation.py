@@ -76,7 +76,7 @@ def create_table(
     if is_foreseeable(metadata["location"], table_uuid):
         require_vacant(target, metadata["location"], once)
     if not stage:
-        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
+        return make_tabular(actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
     files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
     staged = StagedTable(write_json(metadata), files)
     keep_unchanged(once, staged)
@@ -120,7 +120,8 @@ def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], on
     )
     require_format_version(target, change.metadata["format-version"])
     try:
-        return make_tabular(target, namespace_id, Tabular.Kind.TABLE, change.metadata, fresh_uuid=None, once=once)
+        table = Tabular.Kind.TABLE
+        return make_tabular(actor, target, namespace_id, table, change.metadata, fresh_uuid=None, once=once)
     except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
         if error.kind != "table":

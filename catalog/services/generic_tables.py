@@ -84,17 +84,18 @@ def create_generic_table(
     if base_location is None and is_foreseeable(wanted, table_id):
         do_queued_purges(target, wanted)
     with making(KIND, identifier), write_transaction():
-        made = _insert_rows(target, namespace_id, table_id, wanted, described)
+        made = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
         keep_outcome(once, made)
     return made
 
 
 def _insert_rows(
-    target: Target, namespace_id: UUID, table_id: UUID, wanted: str, described: GenericTable
+    actor: Actor, target: Target, namespace_id: UUID, described: GenericTable, *, table_id: UUID, wanted: str
 ) -> LoadedGenericTable:
     warehouse = hold_name(target, namespace_id, KIND, table_id)
     location = location_inside(wanted, base=warehouse.location)
     insert_row(
+        actor,
         warehouse,
         namespace_id,
         target.identifier,

@@ -41,6 +41,8 @@ from storage.errors import no_such_warehouse
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
+from tenancy.actor import Actor
+from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 
@@ -50,12 +52,13 @@ _NOBODY = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class NewTabular:
-    """A table or view that is to be made: where, and what its metadata file says.
+    """A table or view that `actor` makes: where, and what its metadata file says.
 
     `document` is the file at `metadata_location`, or, when not `is_verbatim`, the modern form of it: then the database
     keeps it whatever its size, because commits go on from there. `replaced` has the name now and gives it up.
     """
 
+    actor: Actor
     target: Target
     namespace_id: UUID
     kind: Tabular.Kind
@@ -67,6 +70,7 @@ class NewTabular:
 
 
 def make_tabular(
+    actor: Actor,
     target: Target,
     namespace_id: UUID,
     kind: Tabular.Kind,
@@ -86,7 +90,8 @@ def make_tabular(
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
     try:
-        return insert_tabular(NewTabular(target, namespace_id, kind, metadata, metadata_location, document), once=once)
+        new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document)
+        return insert_tabular(new, once=once)
     except CommitStateUnknown:
         raise  # it may be there: then it needs its file
     except (CatalogError, DatabaseError):
@@ -110,7 +115,7 @@ def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
     """Make the rows of a table or view whose metadata file is in place.
 
     Raises `NoSuchNamespace`, `AlreadyExists` (name or UUID), `LocationAlreadyTaken`, `Busy`, or `CommitStateUnknown`
-    when the database was lost in the act.
+    when the database was lost in the act. Whoever makes it owns it.
     """
     identifier = new.target.identifier
     client_uuid = _client_uuid(new)
@@ -188,6 +193,7 @@ def _give_way(replaced: CurrentTabular, namespace_id: UUID, identifier: Identifi
 
 
 def insert_row(
+    actor: Actor,
     warehouse: Warehouse,
     namespace_id: UUID,
     identifier: Identifier,
@@ -198,7 +204,7 @@ def insert_row(
     location: str,
     metadata_location: str,
 ) -> None:
-    """The row that every kind has, and what its rights hang on; under the locks of `hold_name`.
+    """The row that every kind has, and what its rights hang on, with those of its owner; under `hold_name`'s locks.
 
     `location` is the compared form. Raises `LocationAlreadyTaken`.
     """
@@ -207,7 +213,9 @@ def insert_row(
     names = [identifier.name, identifier.name_key]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
     execute(_INSERT, [*row, False, made_at, made_at])
-    add_securable(Securable.Type(kind.value), tabular_id, parent=(Securable.Type.NAMESPACE, namespace_id))
+    securable = Securable.Type(kind.value)
+    add_securable(securable, tabular_id, parent=(Securable.Type.NAMESPACE, namespace_id))
+    grant_creator(actor, OWNERSHIP, (securable, tabular_id))
 
 
 _INSERT = """
@@ -232,6 +240,7 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: l
     warehouse = hold_name(new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location, *beside = places
     insert_row(
+        new.actor,
         warehouse,
         new.namespace_id,
         new.target.identifier,

@@ -32,7 +32,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 
 ATTEMPTS = 3
@@ -101,7 +101,7 @@ def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
 def _last_seen_table(actor: Actor, warehouse_id: UUID, table: Identifier) -> UUID | None:
     """The table that had the name when it was last loaded here: engines load what they report on."""
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
-    if seen is None or not authorizer().allows(actor, Can.GET_METADATA, Securable.Type.TABLE, seen.tabular_id):
+    if seen is None or not is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, seen.tabular_id):
         return None
     return seen.tabular_id
 

@@ -30,7 +30,8 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.changes import rights_changed
+from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import Ref, move_securable_tree
 from tenancy.models import Securable
 
@@ -69,16 +70,17 @@ def move_namespace(
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
-            moved, below, parent = _lock(warehouse_id, namespace_id, levels)
-            require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id)
+            moved, below, parent = _lock(actor, warehouse_id, namespace_id, levels)
+            missing = no_such_id("namespace", namespace_id)
+            require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:
-                raise no_such_namespace(levels[:-1])
+                raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels[:-1]))
             path = levels[-1] if parent is None else f"{parent.path}{LEVEL_SEPARATOR}{levels[-1]}"
             if path == moved.path:
                 return moved
-            _require_welcome(actor, moved, parent)
+            _require_welcome(actor, moved, parent, levels)
             _require_layout_permits(warehouse.storage_profile, moved, parent, levels[-1])
             if not force:
                 _require_unprotected(moved, below)
@@ -90,12 +92,12 @@ def move_namespace(
 
 
 def _lock(
-    warehouse_id: UUID, namespace_id: UUID, levels: Levels
+    actor: Actor, warehouse_id: UUID, namespace_id: UUID, levels: Levels
 ) -> tuple[Namespace, list[Namespace], Namespace | None]:
     """The namespace, those below it and its new parent, which nobody can drop or change any more: locked by id."""
     moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
     if moved is None:
-        raise no_such_id("namespace", namespace_id)
+        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_id("namespace", namespace_id))
     above = path_key(levels[:-1])
     wanted = subtree_of(warehouse_id, moved.path_key)
     if above:
@@ -109,12 +111,13 @@ def _lock(
     return locked, below, next((each for each in found.values() if each.path_key == above), None)
 
 
-def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None) -> None:
+def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None, levels: Levels) -> None:
     above: Ref = (
         (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
     )
+    missing = None if parent is None else no_such_namespace(levels[:-1])
     for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
-        require(actor, action, *above)
+        require(actor, action, *above, missing=missing)
 
 
 def _require_layout_permits(profile: dict[str, Any], moved: Namespace, parent: Namespace | None, name: str) -> None:
@@ -169,6 +172,7 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
             (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
         )
         move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=above)
+        rights_changed()
 
 
 def _parent_id(parent: Namespace | None) -> UUID | None:

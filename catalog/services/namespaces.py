@@ -32,7 +32,8 @@ from storage.profiles.default_locations import namespace_location
 from storage.profiles.location import location_inside, new_location_inside, normalize
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.grants import OWNERSHIP, grant_creator
+from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import Ref, add_securable, remove_securable
 from tenancy.models import Securable
 
@@ -82,11 +83,12 @@ def create_namespace(
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
-            parent_id, path, above_location = _place(warehouse_id, checked)
+            parent_id, path, above_location = _place(actor, warehouse_id, checked)
             above: Ref = (
                 (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
             )
-            require(actor, Can.CREATE_NAMESPACE, *above)
+            missing = no_such_namespace(checked[:-1]) if parent_id else no_such_warehouse(warehouse_id)
+            require(actor, Can.CREATE_NAMESPACE, *above, missing=missing)
             namespace_id = new_id()
             namespace = Namespace.objects.create(
                 id=namespace_id,
@@ -98,6 +100,7 @@ def create_namespace(
                 location=_location(warehouse, chosen, above_location, checked[-1], namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
+            grant_creator(actor, OWNERSHIP, (Securable.Type.NAMESPACE, namespace.pk))
             keep_outcome(once, namespace.as_json())
     except IntegrityError as error:
         if is_foreign_key_violation(error):
@@ -126,7 +129,7 @@ def _location(warehouse: Warehouse, chosen: str | None, parent: str | None, name
     return location
 
 
-def _place(warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str, str | None]:
+def _place(actor: Actor, warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str, str | None]:
     """The parent, if there is one; the new namespace's path: the levels above as they are spelled there; and the
     parent's location, if it has one.
     """
@@ -139,7 +142,7 @@ def _place(warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str, str | 
     )
     parent = parents.values_list("pk", "path", "location").first()
     if parent is None:
-        raise no_such_namespace(tuple(above))
+        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(tuple(above)))
     parent_id, parent_path, parent_location = parent
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
@@ -238,10 +241,10 @@ def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Na
     if namespace is None:
         if not Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).exists():
             raise no_such_warehouse(warehouse_id)
-        raise no_such_namespace(levels)
+        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels))
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
-    require(actor, action, Securable.Type.NAMESPACE, namespace.pk)
+    require(actor, action, Securable.Type.NAMESPACE, namespace.pk, missing=no_such_namespace(levels))
     return namespace
 
 

@@ -56,6 +56,7 @@ def register_tabular(
         replaced = target.tabular_for(actor, Can.DROP, kind)
     metadata, stored, is_verbatim = read_registered(target, kind, metadata_location)
     new = NewTabular(
+        actor,
         target,
         namespace_id,
         kind,

@@ -19,6 +19,7 @@ from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
 from tenancy.authz.securables import move_securable
 from tenancy.models import Securable
 
@@ -59,10 +60,11 @@ def rename_tabular(
             ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
             if not renamed:
                 raise no_such_tabular(kind, source)
+            keep_outcome(once)
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type(kind.value), tabular.id, parent=parent)
-            keep_outcome(once)
+                rights_changed()
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise no_such_namespace(destination.levels) from None

@@ -15,14 +15,15 @@ from catalog.models import Tabular
 from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
 from catalog.services.locations import holders_of
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.errors import BadRequest, CatalogError
+from storage.errors import no_such_warehouse
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of
 from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed, require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 
 
@@ -89,8 +90,8 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     if is_held or not ticket.is_for(actor, warehouse_id):
         return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
     if namespace_id is None:
-        raise _no_table_there()
-    require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
+        raise nothing_there(actor, Securable.Type.NAMESPACE, _no_table_there())
+    require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
     return _signed(signer, request, given, (location,))
 
 
@@ -102,7 +103,8 @@ def refuse_without_warehouse() -> CatalogError:
 
 
 def _read(actor: Actor, storage: Storage, given: RequestToSign) -> tuple[Signer, SignableRequest]:
-    require(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id)
+    missing = no_such_warehouse(storage.warehouse_id)
+    require(actor, Can.USE, Securable.Type.WAREHOUSE, storage.warehouse_id, missing=missing)
     signer = signer_of(storage)
     return signer, signer.read(given)
 
@@ -123,12 +125,9 @@ def _signed_for(
 ) -> Signed:
     is_reading = request.operation.is_reading
     if found is None or found.kind == Tabular.Kind.VIEW or (found.is_dropped and not is_reading):
-        raise missing
+        raise nothing_there(actor, Securable.Type.TABLE, missing)
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
-    if not is_allowed(actor, action, securable, found.id):
-        if not is_allowed(actor, Can.GET_METADATA, securable, found.id):
-            raise missing
-        raise Forbidden(f"{actor.name} may not {action} on {securable} {found.id}")
+    require(actor, action, securable, found.id, missing=missing)
     return _signed(signer, request, given, found.locations)
 
 

@@ -26,7 +26,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
 
@@ -54,9 +54,10 @@ def drop_subtree(
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
-        namespaces = _lock_subtree(warehouse_id, levels)
+        namespaces = _lock_subtree(actor, warehouse_id, levels)
         top = namespaces[0]
-        require(actor, Can.DELETE, Securable.Type.NAMESPACE, top.pk)
+        # Who may delete a namespace may drop whatever is in it: the right to modify goes down all the way.
+        require(actor, Can.DELETE, Securable.Type.NAMESPACE, top.pk, missing=no_such_namespace(levels))
         if warehouse.has_soft_delete and not force:
             raise NamespaceDeleteNotAllowed(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
@@ -76,13 +77,13 @@ def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:
     return namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
 
 
-def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
+def _lock_subtree(actor: Actor, warehouse_id: UUID, levels: Levels) -> list[Namespace]:
     """The namespace and those below it, which nobody can change any more; the namespace itself comes first."""
     key = path_key(levels)
     subtree = subtree_of(warehouse_id, key).select_for_update().order_by("id")
     found = sorted(subtree, key=lambda namespace: len(namespace.levels))
     if not found or found[0].path_key != key:
-        raise no_such_namespace(levels)
+        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels))
     return found
 
 

@@ -42,7 +42,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
             if lock_warehouse(warehouse_id) is None:
                 raise no_such_warehouse(warehouse_id)
-            require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id)
+            missing = no_such_warehouse(warehouse_id)
+            require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
             found = _lock(warehouse_id, wanted)
             require_each(actor, Can.UNDROP, [(Securable.Type(row.kind), row.pk) for row in found])
             dropped = [row for row in found if row.deleted_at is not None]

@@ -61,7 +61,7 @@ def create_view(
     )
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         do_queued_purges(target, metadata["location"])
-    return make_tabular(target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)
+    return make_tabular(actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)
 
 
 def replace_view(

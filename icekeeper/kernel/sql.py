@@ -147,9 +147,10 @@ def _locking(model: type[models.Model], where: str, mode: str) -> tuple[str, lis
 
 _SQLITE_WORDS = (
     (re.compile(r"= ANY\(%s\)"), "IN (SELECT value FROM json_each(%s))"),
-    (re.compile(r"~(>=|<)~"), r"\1"),  # in the order of bytes, which is SQLite's own
-    (re.compile(r" FOR (NO KEY )?UPDATE\b"), ""),
+    (re.compile(r"~(>=|>|<)~"), r"\1"),  # in the order of bytes, which is SQLite's own
+    (re.compile(r" FOR ((NO KEY )?UPDATE|SHARE)\b"), ""),
     (re.compile(r"\bjson_agg\("), "json_group_array("),
+    (re.compile(r"\bstrpos\("), "instr("),
 )
 
 

@@ -10,6 +10,7 @@ from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, do
 from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementView
 from tasks.queue.models import Task
+from tenancy.authz.port import authorizer
 from tenancy.models import User
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
@@ -134,7 +135,7 @@ class ServerInfoView(ManagementView):
                 "bootstrapped": server.bootstrapped_at is not None,
                 "server-id": str(server.server_id),
                 "default-project-id": own.default_project_id if own.enable_default_project else None,
-                "authz-backend": own.authz_backend,
+                "authz-backend": authorizer().name,
                 "aws-system-identities-enabled": own.enable_aws_system_credentials,
                 "azure-system-identities-enabled": own.enable_azure_system_credentials,
                 "gcp-system-identities-enabled": own.enable_gcp_system_credentials,

@@ -9,25 +9,27 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import authorizer, require
+from tenancy.authz.port import are_allowed, nothing_there, require
 from tenancy.models import Project, Securable
 
 
 def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """The warehouse, active or not. Raises `NoSuchWarehouse`."""
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
+    missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
-        raise no_such_warehouse(warehouse_id)
-    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return warehouse
 
 
 def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> Warehouse:
     """The warehouse of a project by its name, active or not. Raises `NoSuchWarehouse`."""
     warehouse = Warehouse.objects.filter(project=project, name_key=name_key(name)).first()
+    missing = no_such_warehouse(name[:200])
     if warehouse is None:
-        raise no_such_warehouse(name[:200])
-    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+    require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 
 
@@ -46,11 +48,8 @@ def list_warehouses_for(
     wanted = page.sql_limit
     while True:
         found = list(warehouses.filter(pk__gt=after)[:wanted])
-        seen += [(each.pk, each) for each in found if _is_shown(actor, each)]
+        shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.WAREHOUSE, each.pk) for each in found])
+        seen += [(each.pk, each) for each, is_shown in zip(found, shown, strict=True) if is_shown]
         if len(found) < wanted or len(seen) >= wanted:
             return page_of(seen, page)
         after = found[-1].pk
-
-
-def _is_shown(actor: Actor, warehouse: Warehouse) -> bool:
-    return authorizer().allows(actor, Can.INCLUDE_IN_LIST, Securable.Type.WAREHOUSE, warehouse.pk)

@@ -21,7 +21,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
 
 
@@ -38,8 +38,8 @@ def locked_for(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool =
 
     Raises `NoSuchWarehouse`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
-    warehouse = _lock(warehouse_id, deletes=deletes)
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk)
+    warehouse = _lock(actor, warehouse_id, deletes=deletes)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=no_such_warehouse(warehouse_id))
     require_not_managed(actor, warehouse)
     return warehouse
 
@@ -50,9 +50,10 @@ def look_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
     The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
+    missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
-        raise no_such_warehouse(warehouse_id)
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 
 
@@ -123,7 +124,7 @@ def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Ware
     """Raises `InstanceAdminRequired` (403), which no right of the authorizer can replace."""
     require_instance_admin(actor)
     with write_transaction():
-        warehouse = _lock(warehouse_id)
+        warehouse = _lock(actor, warehouse_id)
         _set(actor, warehouse, managed_by=managed_by)
     return warehouse
 
@@ -134,10 +135,10 @@ def _changing(actor: Actor, action: Can, warehouse_id: UUID) -> Iterator[Warehou
         yield locked_for(actor=actor, action=action, warehouse_id=warehouse_id)
 
 
-def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
+def _lock(actor: Actor, warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
     warehouse = lock_row(Warehouse, "id = %s", [warehouse_id], mode="UPDATE" if deletes else "NO KEY UPDATE")
     if warehouse is None:
-        raise no_such_warehouse(warehouse_id)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, no_such_warehouse(warehouse_id))
     return warehouse
 
 

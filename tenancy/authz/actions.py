@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from tenancy.models import Securable
+
 
 class Can(StrEnum):
     # server
@@ -13,6 +15,9 @@ class Can(StrEnum):
     PROVISION_USERS = "provision_users"
     UPDATE_USERS = "update_users"
     DELETE_USERS = "delete_users"
+    READ_AUDIT = "read_audit"  # of a project, too
+    GRANT_ADMIN = "grant_admin"
+    GRANT_OPERATOR = "grant_operator"
     # project
     CREATE_TAG = "create_tag"
     LIST_TAGS = "list_tags"
@@ -23,6 +28,11 @@ class Can(StrEnum):
     CREATE_ROLE = "create_role"
     LIST_ROLES = "list_roles"
     SEARCH_ROLES = "search_roles"
+    GRANT_PROJECT_ADMIN = "grant_project_admin"
+    GRANT_SECURITY_ADMIN = "grant_security_admin"
+    GRANT_DATA_ADMIN = "grant_data_admin"
+    GRANT_ROLE_CREATOR = "grant_role_creator"
+    GRANT_TAG_CREATOR = "grant_tag_creator"
     # warehouse
     USE = "use"
     GET_CONFIG = "get_config"
@@ -52,6 +62,15 @@ class Can(StrEnum):
     MODIFY_TASK_QUEUE_CONFIG = "modify_task_queue_config"
     MANAGE_TAGS = "manage_tags"
     READ_GRANTS = "read_grants"
+    GRANT_DESCRIBE = "grant_describe"
+    GRANT_SELECT = "grant_select"
+    GRANT_CREATE = "grant_create"
+    GRANT_MODIFY = "grant_modify"
+    GRANT_PASS_GRANTS = "grant_pass_grants"  # noqa: S105 - a name
+    GRANT_MANAGE_GRANTS = "grant_manage_grants"
+    GRANT_MANAGE_TAGS = "grant_manage_tags"
+    CHANGE_OWNERSHIP = "change_ownership"
+    SET_MANAGED_ACCESS = "set_managed_access"
     GET_ENDPOINT_STATISTICS = "get_endpoint_statistics"
     GET_METADATA = "get_metadata"
     INCLUDE_IN_LIST = "include_in_list"
@@ -80,3 +99,16 @@ class Can(StrEnum):
     APPLY = "apply"
     REMOVE = "remove"
     READ_ATTACHMENTS = "read_attachments"
+    GRANT_APPLY = "grant_apply"
+
+
+SEEN_BY: dict[Securable.Type, Can] = {
+    Securable.Type.WAREHOUSE: Can.USE,
+    Securable.Type.NAMESPACE: Can.GET_METADATA,
+    Securable.Type.TABLE: Can.GET_METADATA,
+    Securable.Type.VIEW: Can.GET_METADATA,
+    Securable.Type.GENERIC_TABLE: Can.GET_METADATA,
+    Securable.Type.ROLE: Can.READ,
+    Securable.Type.TAG: Can.READ,
+}
+"""Who may not do this may not know that there is such an object; projects, servers and users are no secret."""

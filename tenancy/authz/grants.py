@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.sql import execute
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_role
+from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import Ref, securable_id
-from tenancy.models import Grant, Role
+from tenancy.models import Securable
 from tenancy.services.registration import register_principal
 
-PROJECT_ADMIN = "project_admin"
-OWNERSHIP = "ownership"
+PROJECT_ADMIN: Final = "project_admin"
+
+# Nobody is deleted, with all that was granted to them, while something is granted to them: their row is locked.
+_TO_USER: Final = """
+INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
+SELECT %s, %s, grantee.id, NULL, %s, %s, %s, NULL
+  FROM tenancy_user AS grantee
+ WHERE grantee.id = %s AND grantee.deleted_at IS NULL
+   AND (%s OR EXISTS (SELECT 1 FROM tenancy_accesstoken AS token
+                       WHERE token.id = %s AND token.revoked_at IS NULL AND token.expires_at > %s))
+   FOR SHARE
+"""
+_TO_ROLE: Final = """
+INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
+SELECT %s, %s, NULL, grantee.id, %s, %s, %s, NULL FROM tenancy_role AS grantee WHERE grantee.id = %s FOR SHARE
+"""
 
 
 def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
     """Give `privilege` on a securable that was just made to whoever acts: the assumed role if any, else the user.
 
-    Nothing for anonymous callers and for the server's own commands.
+    One statement for who is registered. Nothing for anonymous callers and for the server's own commands. Raises
+    `UnknownAssumedRole` (400) for a role that was deleted since the request came, and what `register_principal` raises.
     """
     if actor.user_id is None:
         return
-    on = securable_id(*securable)
+    owned_role = securable[1] if securable[0] is Securable.Type.ROLE and privilege == OWNERSHIP else None
+    at = now()
+    row = [new_id(), securable_id(*securable), privilege, at, owned_role]
     if actor.assumed_role is not None:
-        role = Role.objects.select_for_update(no_key=True).filter(pk=actor.assumed_role).first()
-        if role is None:  # deleted since the request came
+        if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_role(actor.assumed_role)
-        Grant.objects.create(securable_id=on, role=role, privilege=privilege)
         return
-    user = register_principal(actor=actor)
-    Grant.objects.create(securable_id=on, user=user, privilege=privilege)
+    token_id = None if actor.identity is None else actor.identity.access_token_id
+    to_user = [*row, actor.user_id, token_id is None, token_id, at]
+    if not execute(_TO_USER, to_user):
+        register_principal(actor=actor)
+        execute(_TO_USER, to_user)
+
+
+__all__ = ["OWNERSHIP", "PROJECT_ADMIN", "grant_creator"]

@@ -1,7 +1,8 @@
 """The one question about rights, and who answers it.
 
-Services and selectors call `require`, listings `are_allowed`; which backend answers is the deployment's choice
-(`LAKEKEEPER__AUTHZ_BACKEND`). This version has `allowall`.
+Services and selectors call `require`, listings `are_allowed` and `visible_ids`. Which backend answers is the
+deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend there is stands in
+`tenancy.authz.standing_rights`.
 """
 
 from __future__ import annotations
@@ -9,39 +10,101 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
+from typing import ClassVar
+from uuid import UUID
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
-from icekeeper.kernel.errors import CatalogError, Forbidden
+from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.refusals import action_forbidden
 from tenancy.authz.securables import Ref
+from tenancy.authz.standing_rights import standing_right
 from tenancy.models import Securable
+
+Question = tuple[Can, Ref]
+"""Whether somebody may do something on an object."""
+
+NO_OBJECT = UUID(int=0)
+"""The id of no object of any type."""
 
 
 class Authorizer(ABC):
-    @abstractmethod
-    def allows(self, actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
-        """Whether `actor` may do `action` on the object."""
+    """Who decides. A class of a deployment's own is named by `LAKEKEEPER__AUTHZ_BACKEND` with its dotted path.
 
-    def allows_each(self, actor: Actor, action: Can, objects: Sequence[Ref]) -> list[bool]:
-        """`allows` for each of the objects; a backend that has to look something up does so for all at once."""
-        return [self.allows(actor, action, securable_type, object_id) for securable_type, object_id in objects]
+    It raises `AuthorizationBackendError` when it cannot tell: what is not known to be allowed is not.
+    """
+
+    name: ClassVar[str]
+    """Shown by `GET /management/v1/info`."""
+
+    @abstractmethod
+    def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+        """An answer for each question, in their order. Objects that there are not answer no."""
+
+    @abstractmethod
+    def visible_ids(
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+    ) -> list[UUID]:
+        """The first `limit` ids behind `after` of what `actor` sees of the direct children of `parent`, in order.
+
+        Asked only for who may not do `Can.LIST_EVERYTHING` on the parent.
+        """
 
 
 class AllowAll(Authorizer):
     """Everybody may do everything: for laptops, and for networks that guard the server themselves."""
 
-    def allows(self, actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
-        return True
+    name = "allowall"
+
+    def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+        return [True] * len(questions)
+
+    def visible_ids(
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+    ) -> list[UUID]:
+        raise NotImplementedError("everybody may list everything")
 
 
-_BACKENDS: dict[str, type[Authorizer]] = {"allowall": AllowAll}
+_BACKENDS = {
+    "allowall": "tenancy.authz.port.AllowAll",
+    "builtin": "tenancy.authz.builtin.backend.BuiltinAuthorizer",
+}
 
 
 @cache
 def authorizer() -> Authorizer:
-    return _BACKENDS[settings.ICEKEEPER.authz_backend]()
+    chosen: str = settings.ICEKEEPER.effective_authz_backend
+    made: Authorizer = import_string(_BACKENDS.get(chosen, chosen))()
+    return made
+
+
+def allowed_many(actor: Actor, questions: Sequence[Question]) -> list[bool]:
+    """Whether `actor` may, for each of the questions, in their order; the backend is asked once.
+
+    Raises `AuthorizationBackendError` (503) when it cannot be.
+    """
+    answers: list[bool | None] = [standing_right(actor, action, ref) for action, ref in questions]
+    open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer is None]
+    if not open_questions:
+        return [bool(answer) for answer in answers]
+    decided = authorizer().decide(actor, open_questions)
+    if len(decided) != len(open_questions):
+        raise RuntimeError("the authorizer did not answer each question")
+    rest = iter(decided)
+    return [next(rest) if answer is None else answer for answer in answers]
+
+
+def is_allowed(actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
+    """`require` as a question, for what shows less to some."""
+    return allowed_many(actor, [(action, (securable_type, object_id))])[0]
+
+
+def are_allowed(actor: Actor, action: Can, objects: Sequence[Ref]) -> list[bool]:
+    """Whether `actor` may do `action` on each of the objects, in their order."""
+    return allowed_many(actor, [(action, ref) for ref in objects])
 
 
 def require(
@@ -52,25 +115,34 @@ def require(
     Where even that the object exists must stay hidden from the actor, it raises `missing` instead: what the caller
     would raise if there were none.
     """
-    if not authorizer().allows(actor, action, securable_type, object_id):
-        raise Forbidden(f"{actor.name} may not {action} on {securable_type} {object_id}")
-
-
-def is_allowed(actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
-    """`require` as a question, for listings that show less to some."""
-    return authorizer().allows(actor, action, securable_type, object_id)
-
-
-def are_allowed(actor: Actor, action: Can, objects: Sequence[Ref]) -> list[bool]:
-    """Whether `actor` may do `action` on each of the objects, in their order."""
-    answers = authorizer().allows_each(actor, action, objects)
-    if len(answers) != len(objects):
-        raise RuntimeError("the authorizer did not answer for each object")
-    return answers
+    if not is_allowed(actor, action, securable_type, object_id):
+        raise refusal(actor, action, (securable_type, object_id), missing)
 
 
 def require_each(actor: Actor, action: Can, objects: Sequence[Ref]) -> None:
     """As `require`, for all of the objects: one that is refused refuses all."""
-    for (securable_type, object_id), answer in zip(objects, are_allowed(actor, action, objects), strict=True):
+    for ref, answer in zip(objects, are_allowed(actor, action, objects), strict=True):
         if not answer:
-            raise Forbidden(f"{actor.name} may not {action} on {securable_type} {object_id}")
+            raise action_forbidden(actor, action, ref)
+
+
+def refusal(actor: Actor, action: Can, ref: Ref, missing: CatalogError | None) -> CatalogError:
+    """What to raise for who may not do `action`: `missing` where they may not know that there is such a thing."""
+    seen_by = SEEN_BY.get(ref[0])
+    if missing is not None and seen_by is not None and (action == seen_by or not is_allowed(actor, seen_by, *ref)):
+        return missing
+    return action_forbidden(actor, action, ref)
+
+
+def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogError) -> CatalogError:
+    """`error`, which says that there is no such object, after a question about one that there is not.
+
+    What is missing then takes as long as what is hidden.
+    """
+    is_allowed(actor, SEEN_BY[securable_type], securable_type, NO_OBJECT)
+    return error
+
+
+def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int) -> list[UUID]:
+    """As `Authorizer.visible_ids`, of the backend of this deployment."""
+    return authorizer().visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=limit)

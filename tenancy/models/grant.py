@@ -6,13 +6,21 @@ from icekeeper.kernel.ids import new_id
 
 
 class Grant(models.Model):
-    """One privilege of one user or role on one securable. Exactly one of the two is set."""
+    """One privilege of one user or role on one securable, until `expires_at` if that is set.
+
+    Exactly one of user and role is set. `owned_role` is the securable when it is a role, and the privilege ownership:
+    its owners are members of it, which is looked up like a membership.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
-    securable = models.ForeignKey("tenancy.Securable", on_delete=models.CASCADE, related_name="grants")
+    securable = models.ForeignKey("tenancy.Securable", on_delete=models.CASCADE, related_name="grants", db_index=False)
     user = models.ForeignKey("tenancy.User", on_delete=models.CASCADE, null=True, related_name="grants")
     role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, null=True, related_name="grants")
     privilege = models.CharField(max_length=64)
+    owned_role = models.ForeignKey(
+        "tenancy.Role", on_delete=models.CASCADE, null=True, related_name="owners", db_index=False
+    )
+    expires_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -24,6 +32,11 @@ class Grant(models.Model):
                 | models.Q(user__isnull=False, role__isnull=True),
                 name="grant_is_to_user_or_role",
             ),
+        ]
+        indexes = [
+            models.Index(fields=["owned_role"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles"),
+            models.Index(fields=["user"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles_to_user"),
+            models.Index(fields=["role"], condition=models.Q(owned_role__isnull=False), name="grant_of_roles_to_role"),
         ]
 
     def __str__(self) -> str:

@@ -32,7 +32,10 @@ class Role(models.Model):
                 fields=["project", "provider_id", "source_id"], name="role_source_once_per_project"
             ),
         ]
-        indexes = [models.Index(fields=["project", "id"], name="role_by_project")]
+        indexes = [
+            models.Index(fields=["project", "id"], name="role_by_project"),
+            models.Index(fields=["provider_id", "source_id"], name="role_by_source"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -6,7 +6,10 @@ from icekeeper.kernel.ids import new_id
 
 
 class RoleMember(models.Model):
-    """A user, or another role of the same project with all its members, is in `role`. Exactly one of the two is set."""
+    """A user, or another role of the same project with all its members, is in `role`. Exactly one of the two is set.
+
+    Until `expires_at` if that is set.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     role = models.ForeignKey("tenancy.Role", on_delete=models.CASCADE, related_name="memberships", db_index=False)
@@ -17,6 +20,7 @@ class RoleMember(models.Model):
         "tenancy.Role", on_delete=models.CASCADE, null=True, related_name="member_of", db_index=False
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [

@@ -8,7 +8,9 @@ from icekeeper.kernel.ids import new_id
 class Server(models.Model):
     """The one row about this deployment; made by the first migration, filled in by bootstrap.
 
-    With `is_read_only` the deployment is in maintenance mode (`tenancy.maintenance`).
+    With `is_read_only` the deployment is in maintenance mode (`tenancy.maintenance`). `rights_version` counts changes
+    of rights (`tenancy.authz.changes`). `authz_backend` is who decided about rights when the server last began to
+    serve, None until it did.
     """
 
     singleton = models.SmallIntegerField(primary_key=True, default=1)
@@ -16,6 +18,8 @@ class Server(models.Model):
     bootstrapped_at = models.DateTimeField(null=True)
     terms_accepted_at = models.DateTimeField(null=True)
     is_read_only = models.BooleanField(default=False)
+    rights_version = models.BigIntegerField(default=0, db_default=0)
+    authz_backend = models.CharField(max_length=255, null=True)  # noqa: DJ001 - unknown is not an empty name
 
     class Meta:
         constraints = [models.CheckConstraint(condition=models.Q(singleton=1), name="server_is_one_row")]

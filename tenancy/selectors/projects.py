@@ -9,7 +9,7 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import authorizer, require
+from tenancy.authz.port import are_allowed, is_allowed, require
 from tenancy.models import Project, Securable
 from tenancy.selectors.server import get_server
 
@@ -76,7 +76,7 @@ def get_project_for(*, actor: Actor, given: str | None) -> Project:
 def list_projects_for(*, actor: Actor) -> list[Project]:
     """The projects that `actor` may see, in order of creation."""
     projects = list(Project.objects.order_by("created_at", "id"))
-    allows = authorizer().allows
-    if allows(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
+    if is_allowed(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
         return projects
-    return [each for each in projects if allows(actor, Can.INCLUDE_IN_LIST, Securable.Type.PROJECT, each.pk)]
+    shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.PROJECT, each.pk) for each in projects])
+    return [each for each, is_shown in zip(projects, shown, strict=True) if is_shown]

@@ -14,7 +14,7 @@ from icekeeper.kernel.paging import Page, page_of
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.similarity import search
 
@@ -65,9 +65,10 @@ def role_id_not_found(role_id: object) -> RoleIdNotFound:
 def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
     """Raises `RoleNotFoundInProject` (404), for a role of another project, too."""
     role = Role.objects.filter(project=project, pk=role_id).first()
+    missing = role_not_found(role_id, project)
     if role is None:
-        raise role_not_found(role_id, project)
-    require(actor, action, Securable.Type.ROLE, role_id)
+        raise nothing_there(actor, Securable.Type.ROLE, missing)
+    require(actor, action, Securable.Type.ROLE, role_id, missing=missing)
     return role
 
 

@@ -13,9 +13,17 @@ from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed, require
+from tenancy.authz.refusals import action_forbidden
 from tenancy.models import Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.similarity import HITS, needle_of, search
+
+_RIGHTS_ON_SERVER = {
+    Can.UPDATE: Can.UPDATE_USERS,
+    Can.DELETE: Can.DELETE_USERS,
+    Can.READ_ROLE_ASSIGNMENTS: Can.LIST_USERS,
+}
+"""What it takes to do something with somebody else."""
 
 
 class UserNotFound(NotFound):
@@ -37,8 +45,21 @@ def users() -> QuerySet[User]:
 
 def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
     """Raises `Forbidden` (403), whether the user exists or not."""
-    if actor.user_id != user_id:  # whatever role is assumed, it is still the same person
-        require(actor, action, Securable.Type.USER, user_id)
+    if not may_for_user(actor, action, user_id):
+        raise action_forbidden(actor, action, (Securable.Type.USER, user_id))
+
+
+def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
+    """Whether `actor` may do `action` with a user: anything with themselves, with others what the server's rights say.
+
+    Who is named somewhere is no secret: everybody who is known may read who a user is.
+    """
+    if actor.user_id == user_id:  # whatever role is assumed, it is still the same person
+        return True
+    on_server = _RIGHTS_ON_SERVER.get(action)
+    if on_server is None:
+        return True
+    return is_allowed(actor, on_server, Securable.Type.SERVER, get_server().server_id)
 
 
 def get_user_for(*, actor: Actor, action: Can, user_id: str) -> User:

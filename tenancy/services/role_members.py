@@ -15,6 +15,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.selectors.users import users
@@ -93,6 +94,8 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
                 *(RoleMember(role_id=role_id, member_role_id=each) for each in new_roles),
             ]
         )
+        if new_users or new_roles:
+            rights_changed()
     _record(Event.ROLE_MEMBERS_ADDED, actor, role_id, new_users, new_roles)
 
 
@@ -106,7 +109,9 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
         gone = list(wanted.order_by("pk").select_for_update())
-        RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
+        if gone:
+            RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
+            rights_changed()
     users_gone = [each.user_id for each in gone if each.user_id is not None]
     roles_gone = [each.member_role_id for each in gone if each.member_role_id is not None]
     _record(Event.ROLE_MEMBERS_REMOVED, actor, role_id, users_gone, roles_gone)

@@ -19,6 +19,8 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
+from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Role, Securable
@@ -95,6 +97,7 @@ def create_role(
         with write_transaction():
             role.save(force_insert=True)
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
+            grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
     except Securable.DoesNotExist:
         raise _project_is_gone(project) from None
     except IntegrityError as error:
@@ -134,6 +137,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             raise role_not_found(role_id, project)
         delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
+        rights_changed()
     known_roles.forget(role_id)
     record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))
 
@@ -154,6 +158,7 @@ def _changed(actor: Actor, role: Role, *fields: str) -> Role:
             if not changed:  # it was deleted in between
                 raise role_not_found(role.pk, role.project)
             stored = Role.objects.get(pk=role.pk)
+            rights_changed()
     except IntegrityError as error:
         raise _conflict(error, role) from error
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))

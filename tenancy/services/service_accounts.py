@@ -16,6 +16,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
 from tenancy.models import Grant, RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
@@ -78,4 +79,5 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
         ended = revoke_tokens_of(user_id=user_id)
         RoleMember.objects.filter(user_id=user_id).delete()
         Grant.objects.filter(user_id=user_id).delete()
+        rights_changed()
     record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

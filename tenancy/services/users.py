@@ -10,6 +10,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.server import get_server
@@ -90,6 +91,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         ended = revoke_tokens_of(user_id=user_id)
         rows = User.objects.filter(pk=user_id)
         rows.update(deleted_at=at, updated_at=at, password=make_password(None))
+        rights_changed()
     registered_users.forget(user_id)
     record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
 

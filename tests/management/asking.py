@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -49,16 +49,27 @@ class Refusing(port.AllowAll):
         self.granted = granted
         self.asked: list[tuple[Can, str]] = []
 
-    def allows(self, actor: Actor, action: Can, securable_type: Any, object_id: object) -> bool:
-        self.asked.append((action, str(securable_type.value)))
-        return action in self.granted
+    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+        self.asked += [(action, str(ref[0].value)) for action, ref in questions]
+        return [action in self.granted for action, _ in questions]
+
+    def visible_ids(self, actor: Actor, **_: Any) -> list[UUID]:
+        return []
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
+    """From now on nobody may do anything but `granted`; what exists is hidden unless that is among them."""
     refusing = Refusing(*granted)
-    for module in ("tenancy.authz.port", "tenancy.selectors.projects", "storage.selectors.warehouses"):
-        monkeypatch.setattr(f"{module}.authorizer", lambda: refusing)
+    monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: refusing)
     return refusing
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
+    """As `refuse`, and everybody sees everything."""
+    return refuse(monkeypatch, *SEEING, *granted)
+
+
+SEEING = (Can.USE, Can.GET_METADATA, Can.READ)
 
 
 def at_once(*acts: Callable[[], Answer]) -> list[Answer]:

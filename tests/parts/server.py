@@ -51,6 +51,7 @@ class CatalogServer:
             "ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.storage_root),
             "ICEKEEPER__SERVER__WORKERS": str(workers),
             "ICEKEEPER__SERVER__THREADS": str(threads),
+            "LAKEKEEPER__AUTHZ_BACKEND": "allowall",
             "LAKEKEEPER__BIND_IP": "127.0.0.1",
             "LAKEKEEPER__METRICS__PORT": "off",
         }

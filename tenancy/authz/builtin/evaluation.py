@@ -1,0 +1,131 @@
+"""What follows from what is granted: the model, worked out over one object and what lies above it.
+
+Going down a path nothing else is needed. Whether anything visible lies below an object is asked for apart, as it takes
+a statement of its own and is seldom needed: an evaluation notes where it would have helped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from tenancy.authz.model import (
+    DOWN,
+    UP,
+    Computed,
+    Direct,
+    Exclusion,
+    Expression,
+    Intersection,
+    Linked,
+    MalformedModel,
+    Union,
+    rights_model,
+)
+
+VISIBLE: Final = "can_get_metadata"
+"""The one relation that goes up: what holds something visible is visible."""
+
+
+class Node(NamedTuple):
+    """An object on a path: its type, its securable's id, and the direct relations that the asker has to it."""
+
+    type: str
+    id: str
+    held: frozenset[str]
+
+
+class Evaluation:
+    """Answers about the last of `path`, which begins at the root.
+
+    `shows_below` tells by securable id whether something visible lies below. Where it does not know, nothing does, and
+    the id goes to `wanted`: a "no" may then become a "yes".
+    """
+
+    def __init__(self, path: Sequence[Node], shows_below: Mapping[str, bool] | None = None) -> None:
+        self._path = path
+        self._shows_below = shows_below or {}
+        self._known: dict[tuple[str, int], bool] = {}
+        self.wanted: set[str] = set()
+
+    def informed(self, shows_below: Mapping[str, bool]) -> Evaluation:
+        """The same with what was `wanted`."""
+        return Evaluation(self._path, shows_below)
+
+    def holds(self, relation: str) -> bool:
+        """Whether the asker has `relation` to the object; False for one that its type does not have."""
+        return bool(self._path) and self.at(relation, len(self._path) - 1)
+
+    def at(self, relation: str, place: int) -> bool:
+        key = (relation, place)
+        known = self._known.get(key)
+        if known is None:
+            rule = _rules().get((self._path[place].type, relation))
+            known = self._known[key] = rule is not None and rule(self, place)
+        return known
+
+    def above(self, relation: str, place: int) -> bool:
+        return place > 0 and self.at(relation, place - 1)
+
+    def has(self, relation: str, place: int) -> bool:
+        return relation in self._path[place].held
+
+    def shows_below(self, place: int) -> bool:
+        node_id = self._path[place].id
+        known = self._shows_below.get(node_id)
+        if known is None:
+            self.wanted.add(node_id)
+        return bool(known)
+
+
+Rule = Callable[[Evaluation, int], bool]
+
+
+@cache
+def _rules() -> Mapping[tuple[str, str], Rule]:
+    """The model as functions, by type and relation."""
+    return {
+        (object_type, relation): _rule(expression, relation)
+        for object_type, relations in rights_model().types.items()
+        for relation, expression in relations.items()
+        if relation not in {UP, DOWN}
+    }
+
+
+def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one for each kind of expression
+    """`expression` as a part of what defines `relation`."""
+    match expression:
+        case Direct():
+            return lambda evaluation, place: evaluation.has(relation, place)
+        case Computed(other):
+            return lambda evaluation, place: evaluation.at(other, place)
+        case Linked(other, link) if link == UP:
+            return lambda evaluation, place: evaluation.above(other, place)
+        case Linked(other, link) if link == DOWN and other == VISIBLE:
+            return lambda evaluation, place: evaluation.shows_below(place)
+        case Union(parts):
+            some = [_rule(part, relation) for part in parts]
+            return lambda evaluation, place: any(rule(evaluation, place) for rule in some)
+        case Intersection(parts):
+            each = [_rule(part, relation) for part in parts]
+            return lambda evaluation, place: all(rule(evaluation, place) for rule in each)
+        case Exclusion(base, minus):
+            wanted, unwanted = _rule(base, relation), _rule(minus, relation)
+            return lambda evaluation, place: wanted(evaluation, place) and not unwanted(evaluation, place)
+        case _:
+            raise MalformedModel(f"{relation}: not evaluated here: {expression}")
+
+
+@cache
+def showing_privileges() -> Mapping[str, frozenset[str]]:
+    """By type of what can lie below something: the privileges whose holder sees the object and so all above it."""
+    below = {each for relations in rights_model().types for each in rights_model().links(relations, DOWN)}
+    return {
+        object_type: frozenset(
+            privilege
+            for privilege in rights_model().privileges(object_type)
+            if Evaluation([Node(object_type, "", frozenset({privilege}))]).holds(VISIBLE)
+        )
+        for object_type in sorted(below)
+    }

@@ -1,0 +1,74 @@
+"""What is answered to who may not."""
+
+from __future__ import annotations
+
+from icekeeper.kernel.errors import CatalogError, Forbidden
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+
+
+class AuthorizationBackendError(CatalogError):
+    """Nobody can tell at the moment who may do what; so nobody may."""
+
+    status, wire_type, retry_after = 503, "AuthorizationBackendError", 5
+
+
+class ServerActionForbidden(Forbidden):
+    wire_type = "ServerActionForbidden"
+
+
+class ProjectActionForbidden(Forbidden):
+    wire_type = "ProjectActionForbidden"
+
+
+class WarehouseActionForbidden(Forbidden):
+    wire_type = "WarehouseActionForbidden"
+
+
+class NamespaceActionForbidden(Forbidden):
+    wire_type = "NamespaceActionForbidden"
+
+
+class TableActionForbidden(Forbidden):
+    wire_type = "TableActionForbidden"
+
+
+class ViewActionForbidden(Forbidden):
+    wire_type = "ViewActionForbidden"
+
+
+class GenericTableActionForbidden(Forbidden):
+    wire_type = "GenericTableActionForbidden"
+
+
+class RoleActionForbidden(Forbidden):
+    wire_type = "RoleActionForbidden"
+
+
+class TagActionForbidden(Forbidden):
+    wire_type = "TagActionForbidden"
+
+
+class UserActionForbidden(Forbidden):
+    wire_type = "UserActionForbidden"
+
+
+_REFUSALS: dict[Securable.Type, type[Forbidden]] = {
+    Securable.Type.SERVER: ServerActionForbidden,
+    Securable.Type.PROJECT: ProjectActionForbidden,
+    Securable.Type.WAREHOUSE: WarehouseActionForbidden,
+    Securable.Type.NAMESPACE: NamespaceActionForbidden,
+    Securable.Type.TABLE: TableActionForbidden,
+    Securable.Type.VIEW: ViewActionForbidden,
+    Securable.Type.GENERIC_TABLE: GenericTableActionForbidden,
+    Securable.Type.ROLE: RoleActionForbidden,
+    Securable.Type.TAG: TagActionForbidden,
+    Securable.Type.USER: UserActionForbidden,
+}
+
+
+def action_forbidden(actor: Actor, action: Can, ref: Ref) -> Forbidden:
+    securable_type, object_id = ref
+    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {securable_type} {object_id}")
