@@ -19,6 +19,7 @@ from tenancy.authz.changes import rights_changed
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.selectors.users import users
+from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.role_locks import lock_memberships
 
 MOST_MEMBERS = 1000
@@ -87,7 +88,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         new_users = [each for each in members.user_ids if each not in users_there]
         new_roles = [each for each in members.role_ids if each not in roles_there]
         if new_roles:
-            _require_chain(role_id, new_roles)
+            require_chain(role_id, new_roles)
         RoleMember.objects.bulk_create(
             [
                 *(RoleMember(role_id=role_id, user_id=each) for each in new_users),
@@ -102,15 +103,16 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
     """Take users and roles out of a role; those who are not in it are none the worse for it.
 
-    Raises `RoleNotFoundInProject` (404) for the role itself.
+    Raises `RoleNotFoundInProject` (404) for the role itself, `LastAdministrator` (409).
     """
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     with write_transaction():
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
-        gone = list(wanted.order_by("pk").select_for_update())
-        if gone:
+        with keeping_administrators(administrated_by(role_ids=[role_id])):
+            gone = list(wanted.order_by("pk").select_for_update())
             RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
+        if gone:
             rights_changed()
     users_gone = [each.user_id for each in gone if each.user_id is not None]
     roles_gone = [each.member_role_id for each in gone if each.member_role_id is not None]
@@ -138,7 +140,7 @@ def _lock_users(user_ids: Sequence[str]) -> None:
             raise RoleAssignmentUserNotFound(f"User does not exist: {user_id}")
 
 
-def _require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
+def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
     """That `new_roles` may be put into the role: none of them holds it, and no chain grows too long."""
     most = settings.ICEKEEPER.role.max_nesting_depth
     above = {as_uuid(each): steps for each, steps in fetch_all("default", _ABOVE, [role_id, most])}

@@ -27,6 +27,7 @@ from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
+from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.role_locks import lock_memberships
 
 SYSTEM_PROVIDER: Final = "system"
@@ -128,14 +129,16 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
 def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
     """Forget a role, its members, what it is a member of, and what was granted to it and on it.
 
-    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `RoleMembershipLockTimeout` (409).
+    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `LastAdministrator` and
+    `RoleMembershipLockTimeout` (409).
     """
     role = _changeable(actor, Can.DELETE, project, role_id)
     with write_transaction():
         lock_memberships(project)
         if not Role.objects.filter(pk=role_id).exists():
             raise role_not_found(role_id, project)
-        delete_rows(Role, [role_id])
+        with keeping_administrators(administrated_by(role_ids=[role_id])):
+            delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         rights_changed()
     known_roles.forget(role_id)

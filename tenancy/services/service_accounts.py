@@ -21,6 +21,7 @@ from tenancy.models import Grant, RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
+from tenancy.services.administrators import administrated_by, keeping_administrators
 
 LONGEST_DESCRIPTION: Final = 1000
 
@@ -68,16 +69,17 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
 def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     """Its tokens end, its grants and its membership in roles are gone; as a user it is kept as deleted.
 
-    Raises `ServiceAccountNotFound` (404).
+    Raises `ServiceAccountNotFound` (404), `LastAdministrator` (409).
     """
     require_on_server(actor, Can.DELETE_USERS)
     user_id = f"{USER_ID_PREFIX}{account_id}"
     with ending_tokens():
         is_there = live_service_accounts().filter(pk=account_id).exists()
-        if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
-            raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
-        ended = revoke_tokens_of(user_id=user_id)
-        RoleMember.objects.filter(user_id=user_id).delete()
-        Grant.objects.filter(user_id=user_id).delete()
+        with keeping_administrators(administrated_by(user_id=user_id)):
+            if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
+                raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+            ended = revoke_tokens_of(user_id=user_id)
+            RoleMember.objects.filter(user_id=user_id).delete()
+            Grant.objects.filter(user_id=user_id).delete()
         rights_changed()
     record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

@@ -16,6 +16,7 @@ from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
+from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.registered_users import registered_users
 from tenancy.services.registration import (
     CREATED,
@@ -76,9 +77,10 @@ def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, use
 
 
 def delete_user(*, actor: Actor, user_id: str) -> None:
-    """End a user and all that they may do: memberships, grants and access tokens. Raises `UserNotFound` (404).
+    """End a user and all that they may do: memberships, grants and access tokens.
 
-    The row stays, since others name who it was. If the user comes again, it is a new beginning without rights.
+    The row stays, since others name who it was. If the user comes again, it is a new beginning without rights. Raises
+    `UserNotFound` (404), `LastAdministrator` (409).
     """
     require_for_user(actor, Can.DELETE, user_id)
     at = now()
@@ -86,11 +88,12 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
-        RoleMember.objects.filter(user_id=user_id).delete()
-        Grant.objects.filter(user_id=user_id).delete()
-        ended = revoke_tokens_of(user_id=user_id)
-        rows = User.objects.filter(pk=user_id)
-        rows.update(deleted_at=at, updated_at=at, password=make_password(None))
+        with keeping_administrators(administrated_by(user_id=user_id)):
+            RoleMember.objects.filter(user_id=user_id).delete()
+            Grant.objects.filter(user_id=user_id).delete()
+            ended = revoke_tokens_of(user_id=user_id)
+            rows = User.objects.filter(pk=user_id)
+            rows.update(deleted_at=at, updated_at=at, password=make_password(None))
         rights_changed()
     registered_users.forget(user_id)
     record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

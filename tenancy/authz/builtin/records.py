@@ -107,7 +107,7 @@ _SHOWS_BELOW = """
 WITH RECURSIVE {acting}
 SELECT top.id FROM tenancy_securable AS top
  WHERE top.id = ANY(%s) AND EXISTS (
-    SELECT 1 {shown} AND s.path ~>=~ top.path AND s.path ~<~ substr(top.path, 1, length(top.path) - 1) || '0')
+    SELECT 1 {shown} AND s.path ~>=~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0'))
 """
 
 _SHOWN_CHILDREN = """
@@ -118,7 +118,7 @@ SELECT DISTINCT c.object_id FROM tenancy_securable AS c
         SELECT substr(s.path, length(top.path) + 1) AS rest
           FROM tenancy_securable AS top, (SELECT s.path {shown}) AS s
          WHERE top.id = %s AND s.path ~>~ top.path
-           AND s.path ~<~ substr(top.path, 1, length(top.path) - 1) || '0') AS below)
+           AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')) AS below)
  ORDER BY c.object_id LIMIT %s
 """
 

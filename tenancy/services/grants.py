@@ -1,0 +1,304 @@
+"""Writes of grants: who is given what on an object, and from whom it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db import OperationalError, connection
+from django.db.models import QuerySet
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.database_errors import sqlstate
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, Forbidden, NotFound
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.changes import rights_changed
+from tenancy.authz.model import OWNERSHIP
+from tenancy.authz.port import allowed_many
+from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.selectors.users import users
+from tenancy.services.administrators import keeping_administrators
+from tenancy.services.role_locks import lock_memberships
+from tenancy.services.role_members import require_chain
+
+MOST_CHANGES: Final = 100
+"""Of one call."""
+
+LONGEST_WAIT_SECONDS: Final = 3.0
+_LOCK_TIMEOUT: Final = "55P03"
+
+
+class InvalidGrantPrivilege(BadRequest):
+    wire_type = "InvalidGrantPrivilege"
+
+
+class GrantUserNotFound(BadRequest):
+    wire_type = "GrantUserNotFound"
+
+
+class GrantRoleNotInProject(BadRequest):
+    wire_type = "GrantRoleNotInProject"
+
+
+class GrantExpired(BadRequest):
+    """A grant that would have ended before it began."""
+
+    wire_type = "GrantExpired"
+
+
+class SelfAssignment(BadRequest):
+    wire_type = "SelfAssignment"
+
+
+class GrantActionForbidden(Forbidden):
+    wire_type = "GrantActionForbidden"
+
+
+class GrantLockTimeout(Conflict):
+    """Others are changing the grants of the same object; later it may work."""
+
+    wire_type, is_final = "GrantLockTimeout", False
+
+
+class GrantExists(Conflict):
+    wire_type = "TupleAlreadyExistsError"
+
+
+class GrantNotFound(NotFound):
+    wire_type = "TupleNotFoundError"
+
+
+@dataclass(frozen=True, slots=True)
+class Grantee:
+    """A user or a role with all its members: exactly one of the two is set."""
+
+    user_id: str | None = None
+    role_id: UUID | None = None
+
+    def __str__(self) -> str:
+        return self.user_id if self.user_id is not None else f"role {self.role_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantSpec:
+    """A privilege for somebody; `expires_at` counts for what is granted only."""
+
+    privilege: str
+    grantee: Grantee
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is to be granted on an object and what taken away, each (privilege, grantee) at most once."""
+
+    writes: Sequence[GrantSpec] = ()
+    deletes: Sequence[GrantSpec] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a difference met: grants that were there already, and revoked ones that were not there."""
+
+    present: Sequence[GrantSpec]
+    absent: Sequence[GrantSpec]
+
+
+def apply_grants(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> None:
+    """Make it so, all of it or nothing: what is granted already gets the new end, what is not there may be revoked.
+
+    Raises `InvalidGrantPrivilege`, `GrantUserNotFound`, `GrantRoleNotInProject`, `GrantExpired`, `SelfAssignment`
+    (400), `GrantActionForbidden` (403), `missing` for who may not know of the object, `LastAdministrator` and
+    `GrantLockTimeout` (409), and for roles in roles what `add_role_members` raises.
+    """
+    _change(actor, ref, difference, missing, judge=lambda _: None)
+
+
+def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> None:
+    """As `apply_grants`, but for `GrantExists` (409) when something is granted already and `GrantNotFound` (404)."""
+
+    def judge(outcome: Outcome) -> None:
+        for each in outcome.present:
+            raise GrantExists(f"{each.privilege} on {securable_id(*ref)} is granted to {each.grantee} already")
+        for each in outcome.absent:
+            raise GrantNotFound(f"{each.privilege} on {securable_id(*ref)} is not granted to {each.grantee}")
+
+    _change(actor, ref, difference, missing, judge=judge)
+
+
+def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing: CatalogError) -> None:
+    """Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it."""
+    names = list(dict.fromkeys(privileges))
+    answers = allowed_many(actor, [(grant_action(name), ref) for name in names])
+    refused = [name for name, answer in zip(names, answers, strict=True) if not answer]
+    if refused:
+        require_known(actor, ref, missing)
+        raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
+
+
+def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
+    """Raises `missing` for who may neither see the object nor read what is granted on it."""
+    seen_by = SEEN_BY.get(ref[0])
+    if seen_by is not None and not any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)])):
+        raise missing
+
+
+def reads_grants(ref: Ref) -> Can:
+    """What who reads the grants on an object must be allowed to do on it."""
+    return Can.READ_ROLE_ASSIGNMENTS if ref[0] is Securable.Type.ROLE else Can.READ_GRANTS
+
+
+def _change(
+    actor: Actor, ref: Ref, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
+) -> None:
+    _require_sound(ref, difference)
+    names = [each.privilege for each in (*difference.writes, *difference.deletes)]
+    require_to_grant(actor, ref, [_judged_as(ref[0], name) for name in names], missing)
+    with write_transaction():
+        on = _lock(ref, [*difference.writes, *difference.deletes], missing)
+        _require_grantees(on, difference.writes)
+        with keeping_administrators([on.pk]):
+            revoked = [each for each in difference.deletes if _rows(on, each).delete()[0]]
+            granted = [each for each in difference.writes if _grant(on, each)]
+            present = [each for each in difference.writes if each not in granted]
+            judge(Outcome(present, [each for each in difference.deletes if each not in revoked]))
+            prolonged = [
+                each
+                for each in present
+                if _rows(on, each).exclude(expires_at=each.expires_at).update(expires_at=each.expires_at)
+            ]
+        if granted or revoked or prolonged:
+            rights_changed()
+        for event, changes in ((Event.GRANT_REVOKED, revoked), (Event.GRANT_CREATED, [*granted, *prolonged])):
+            for each in changes:
+                _record(event, actor, on, each)
+
+
+def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> None:
+    grantee, until = change.grantee, change.expires_at
+    record(
+        event,
+        actor=actor,
+        subject=on.pk,
+        privilege=change.privilege,
+        user=grantee.user_id,
+        role=None if grantee.role_id is None else str(grantee.role_id),
+        until=None if until is None else until.isoformat(),
+    )
+
+
+def _require_sound(ref: Ref, difference: Difference) -> None:
+    at = now()
+    for each in difference.writes:
+        if not is_privilege(ref[0], each.privilege):
+            raise InvalidGrantPrivilege(f"{each.privilege!r} cannot be granted on a {ref[0]}")
+        if each.expires_at is not None and each.expires_at <= at:
+            raise GrantExpired(f"{each.privilege} for {each.grantee} would have ended already: {each.expires_at}")
+        if ref[0] is Securable.Type.ROLE and each.grantee.role_id == ref[1]:
+            raise SelfAssignment(f"Role {ref[1]} cannot be given to itself")
+
+
+def _judged_as(securable_type: Securable.Type, privilege: str) -> str:
+    """What is left of a privilege that there is no more may be revoked by who may revoke the most."""
+    return privilege if is_privilege(securable_type, privilege) else _MOST[securable_type]
+
+
+_MOST: Final = {
+    Securable.Type.SERVER: "operator",
+    Securable.Type.PROJECT: "project_admin",
+    Securable.Type.ROLE: OWNERSHIP,
+    Securable.Type.TAG: OWNERSHIP,
+    Securable.Type.WAREHOUSE: OWNERSHIP,
+    Securable.Type.NAMESPACE: OWNERSHIP,
+    Securable.Type.TABLE: OWNERSHIP,
+    Securable.Type.VIEW: OWNERSHIP,
+    Securable.Type.GENERIC_TABLE: OWNERSHIP,
+}
+
+
+def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> Securable:
+    """The securable, locked; before it the users and what memberships hang on, in the order of the house."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = {int(LONGEST_WAIT_SECONDS * 1000)}")
+    try:
+        if ref[0] is Securable.Type.ROLE:
+            role = Role.objects.select_related("project").filter(pk=str(ref[1])).first()
+            if role is None:
+                raise missing
+            lock_memberships(role.project)
+        named = [each.grantee.user_id for each in changes if each.grantee.user_id is not None]
+        list(users().filter(pk__in=named).order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+        on = lock_row(Securable, "id = %s", [securable_id(*ref)])
+    except OperationalError as error:
+        if sqlstate(error) == _LOCK_TIMEOUT:
+            raise GrantLockTimeout("Others are changing the same grants; try again") from error
+        raise
+    if on is None:
+        raise missing
+    return on
+
+
+def _require_grantees(on: Securable, writes: Sequence[GrantSpec]) -> None:
+    user_ids = {each.grantee.user_id for each in writes if each.grantee.user_id is not None}
+    unknown = user_ids - set(users().filter(pk__in=user_ids).values_list("pk", flat=True))
+    if unknown:
+        raise GrantUserNotFound(f"User does not exist: {min(unknown)[:200]}")
+    role_ids = {each.grantee.role_id for each in writes if each.grantee.role_id is not None}
+    roles = Role.objects.filter(pk__in=role_ids)
+    if on.type != Securable.Type.SERVER:
+        roles = roles.filter(project_id=_project_id(on))
+    # Locked, so that none of them is deleted, with all that was granted to it, while something is granted to it.
+    foreign = role_ids - set(roles.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+    if foreign:
+        raise GrantRoleNotInProject(f"There is no such role in the object's project: {min(foreign)}")
+
+
+def _project_id(on: Securable) -> str:
+    return next(part.partition(":")[2] for part in on.path.split("/") if part.startswith("project:"))
+
+
+def _grant(on: Securable, change: GrantSpec) -> bool:
+    """Whether it was not granted before."""
+    if _rows(on, change).exists():
+        return False
+    user_id, role_id = change.grantee.user_id, change.grantee.role_id
+    if change.privilege == ASSIGNEE:
+        if role_id is not None:
+            require_chain(UUID(on.object_id), [role_id])
+        RoleMember.objects.create(
+            role_id=UUID(on.object_id), user_id=user_id, member_role_id=role_id, expires_at=change.expires_at
+        )
+        return True
+    owned = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
+    Grant.objects.create(
+        securable=on,
+        user_id=user_id,
+        role_id=role_id,
+        privilege=change.privilege,
+        owned_role_id=owned,
+        expires_at=change.expires_at,
+    )
+    return True
+
+
+def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMember]:
+    grantee = change.grantee
+    if on.type == Securable.Type.ROLE and change.privilege == ASSIGNEE:
+        members = RoleMember.objects.filter(role_id=UUID(on.object_id))
+        if grantee.role_id is None:
+            return members.filter(user_id=grantee.user_id)
+        return members.filter(member_role_id=grantee.role_id)
+    grants = Grant.objects.filter(securable=on, privilege=change.privilege)
+    if grantee.role_id is None:
+        return grants.filter(user_id=grantee.user_id)
+    return grants.filter(role_id=grantee.role_id)
