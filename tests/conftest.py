@@ -18,7 +18,7 @@ from tests.run_environment import RunEnvironment
 
 HERE = Path(__file__).parent
 DATABASE_FIXTURES = {"db", "transactional_db", "live_catalog", "run_environment"}
-STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs"}
+STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openfga", "opa"}
 """Fixtures that start the part of their name."""
 
 STARTED_ONCE = {"spark", "keycloak"}
@@ -47,6 +47,7 @@ from django.conf import settings  # noqa: E402
 settings.READ_DATABASE = "default"
 
 pytest_plugins = [
+    "tests.authorization_fixtures",
     "tests.catalog_fixtures",
     "tests.identity_fixtures",
     "tests.named_callers",

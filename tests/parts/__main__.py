@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
-from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck, registry, seaweedfs
+from tests.parts import azurite, fake_gcs, keycloak, minio, opa, openfga, postgres, rck, registry, seaweedfs
 from tests.parts.process import PartError
 
 LANES: tuple[tuple[Callable[[], object], ...], ...] = (
     (rck.install_jars, keycloak.install),
     (azurite.PACKAGE.install, seaweedfs.install),
-    (fake_gcs.PROGRAM.install, minio.PROGRAM.install),
+    (fake_gcs.PROGRAM.install, opa.PROGRAM.install, openfga.PROGRAM.install, minio.PROGRAM.install),
 )
 """At once, as one loads while another builds; but Maven's, npm's and Go's caches are each for one at a time."""
 

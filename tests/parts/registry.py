@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tasks.spark import java
-from tests.parts import azurite, fake_gcs, keycloak, minio, postgres, rck, seaweedfs
+from tests.parts import azurite, fake_gcs, keycloak, minio, opa, openfga, postgres, rck, seaweedfs
 from tests.parts.golang import GoProgram
 
 
@@ -105,6 +105,8 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "seaweedfs": _find_seaweedfs,
     "azurite": _find_azurite,
     "fake_gcs": lambda: _find_go_program("fake-gcs-server", fake_gcs.PROGRAM),
+    "openfga": lambda: _find_go_program("OpenFGA", openfga.PROGRAM),
+    "opa": lambda: _find_go_program("Open Policy Agent", opa.PROGRAM),
 }
 
 

@@ -26,6 +26,9 @@ class RelayedServer(ABC):
     health_path: ClassVar[str]
     """Answered with anything but 5xx once it serves."""
 
+    foreign_variables: ClassVar[tuple[str, ...]] = ()
+    """How names of our environment begin that it must not read."""
+
     def __init__(self, home: Path) -> None:
         self.home = home
         self.log_path = home / "server.log"
@@ -50,11 +53,16 @@ class RelayedServer(ABC):
         """What its environment has beside ours."""
         return {}
 
+    def environment(self) -> dict[str, str]:
+        """All of it."""
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(self.foreign_variables)}
+        return ours | self.variables()
+
     def __enter__(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
         self.relay.__enter__()
         try:
-            self._process = process.start(self.command(), log=self.log_path, env={**os.environ, **self.variables()})
+            self._process = process.start(self.command(), log=self.log_path, env=self.environment())
             process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
         except BaseException:
             self.__exit__()
