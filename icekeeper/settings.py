@@ -91,6 +91,7 @@ HOUSEKEEPING = [
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
 SERVER_PRECONDITIONS = [
     "tenancy.selectors.server.require_terms_accepted",
+    "tenancy.authz.start.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.

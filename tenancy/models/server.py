@@ -10,7 +10,8 @@ class Server(models.Model):
 
     With `is_read_only` the deployment is in maintenance mode (`tenancy.maintenance`). `rights_version` counts changes
     of rights (`tenancy.authz.changes`). `authz_backend` is who decided about rights when the server last began to
-    serve, None until it did.
+    serve: empty when it has not since bootstrap, None before that, and for servers of versions that let everybody do
+    everything.
     """
 
     singleton = models.SmallIntegerField(primary_key=True, default=1)

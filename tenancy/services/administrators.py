@@ -64,9 +64,9 @@ def keeping_administrators(securable_ids: Sequence[str]) -> Iterator[None]:
         return
     rows = Securable.objects.filter(pk__in=administrated).order_by("pk").select_for_update(no_key=True)
     ids = list(rows.values_list("pk", flat=True))
-    before = _administrated(ids)
+    before = administrated_among(ids)
     yield
-    orphaned = sorted(before - _administrated(ids))
+    orphaned = sorted(before - administrated_among(ids))
     if orphaned:
         raise LastAdministrator(f"Nobody would administrate {orphaned[0]} any more: appoint somebody else first")
 
@@ -77,6 +77,7 @@ def administrated_by(*, user_id: str | None = None, role_ids: Sequence[UUID] = (
     return [row[0] for row in rows]
 
 
-def _administrated(ids: list[str]) -> set[str]:
-    params: list[Any] = [ids, _PRIVILEGES]
+def administrated_among(ids: Sequence[str]) -> set[str]:
+    """Which of these projects, or the server, by securable id, somebody administrates."""
+    params: list[Any] = [list(ids), _PRIVILEGES]
     return {row[0] for row in fetch_all("default", _ADMINISTRATED, [*params, *params])}

@@ -77,6 +77,8 @@ def bootstrap(
         if not Server.objects.filter(bootstrapped_at=None).update(bootstrapped_at=at, terms_accepted_at=at):
             raise ConcurrentBootstrap("The catalog has just been bootstrapped by somebody else")
         server = Server.objects.get()
+        if server.authz_backend is None:
+            Server.objects.update(authz_backend="")  # it has not served yet: nobody relies on having all rights
         project_id = _make_default_project(server)
         if actor.user_id is not None:
             _make_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)

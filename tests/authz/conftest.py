@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.conf import settings
 
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.securables import Ref
 from tenancy.identity import Identity
+from tests.authz.trees import make_tree
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
@@ -34,6 +35,12 @@ def person(name: str, *roles: str) -> Actor:
 
 
 @pytest.fixture
+def tree(warehouse: Warehouse) -> dict[str, Ref]:
+    """What `tests.authz.trees.make_tree` makes."""
+    return make_tree(warehouse)
+
+
+@pytest.fixture
 def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], CallerClient]:
     """What the person of that name calls the catalog with, below the warehouse's address."""
 
@@ -42,6 +49,3 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
         return CallerClient(f"/catalog/v1/{warehouse.pk}", name)
 
     return of
-
-
-__all__ = ["person", "settings"]

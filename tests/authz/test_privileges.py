@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from icekeeper.kernel.errors import NotFound
-from icekeeper.kernel.ids import new_id
-from storage.models import Warehouse
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
-from tenancy.authz.securables import Ref, add_securable
-from tenancy.models import Securable, Server, User
-from tenancy.selectors.projects import get_project
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
 from tests.authz.conftest import person
+from tests.authz.trees import give
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
 ALICE = person("alice")
-T = Securable.Type
-
-
-def give(privilege: str, ref: Ref, to: Actor = ALICE) -> None:
-    User.objects.get_or_create(id=to.user_id, defaults={"name": "n"})
-    difference = Difference(writes=[GrantSpec(privilege, Grantee(user_id=to.user_id))])
-    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("there is no such thing"))
-
-
-@pytest.fixture
-def tree(warehouse: Warehouse) -> dict[str, Ref]:
-    """server > project > wh > outer > inner > table; beside it in wh > other > view."""
-    made: dict[str, Ref] = {
-        "server": (T.SERVER, Server.objects.get().server_id),
-        "project": (T.PROJECT, get_project(None).pk),
-        "wh": (T.WAREHOUSE, warehouse.pk),
-    }
-    for name, securable_type, parent in (
-        ("outer", T.NAMESPACE, "wh"), ("inner", T.NAMESPACE, "outer"), ("table", T.TABLE, "inner"),
-        ("other", T.NAMESPACE, "wh"), ("view", T.VIEW, "other"), ("role", T.ROLE, "project"),
-    ):  # fmt: skip
-        made[name] = (securable_type, new_id())
-        add_securable(*made[name], parent=made[parent])
-    return made
 
 
 def may(tree: dict[str, Ref], name: str, *actions: Can, who: Actor = ALICE) -> list[bool]:
@@ -56,7 +28,7 @@ def test_nobody_may_do_anything_unasked(tree: dict[str, Ref]) -> None:
 
 
 def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[str, Ref]) -> None:
-    give("select", tree["table"])
+    give("select", tree["table"], ALICE)
     assert may(tree, "table", Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.DROP) == [True, True, False, False]
     for above in ("inner", "outer"):
         assert may(tree, above, Can.GET_METADATA, Can.LIST_TABLES, Can.LIST_EVERYTHING) == [True, True, False]
@@ -67,10 +39,10 @@ def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[s
 
 
 def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, Ref]) -> None:
-    give("ownership", tree["inner"])
+    give("ownership", tree["inner"], ALICE)
     assert may(tree, "inner", Can.GRANT_SELECT, Can.CHANGE_OWNERSHIP) == [True, True]
     Securable.objects.filter(pk=f"namespace:{tree['outer'][1]}").update(managed_access=True)
     assert may(tree, "inner", Can.GRANT_SELECT, Can.CHANGE_OWNERSHIP, Can.DELETE) == [False, False, True]
     assert may(tree, "table", Can.GRANT_SELECT, Can.DROP) == [False, True]
-    give("ownership", tree["outer"])
+    give("ownership", tree["outer"], ALICE)
     assert may(tree, "inner", Can.GRANT_SELECT) == may(tree, "table", Can.GRANT_SELECT) == [True]

@@ -1,0 +1,155 @@
+"""Why somebody may do something, or what would let them.
+
+It is worked out of the relation rows, which are the record whatever backend decides; of `allowall`, and of what stands
+whoever decides (`tenancy.authz.standing_rights`), it says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.evaluation import Evaluation, Node
+from tenancy.authz.builtin.proof_records import GrantRow, Rows, read_rows
+from tenancy.authz.builtin.records import Asker
+from tenancy.authz.model import (
+    DOWN,
+    Computed,
+    Direct,
+    Expression,
+    Intersection,
+    Linked,
+    Union,
+    rights_model,
+)
+from tenancy.authz.port import authorizer
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.standing_rights import standing_right
+
+MOST_CURES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """That the asker has `relation` to a securable: by `grant`, else because of the step before."""
+
+    relation: str
+    securable_id: str
+    grant: GrantRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """A privilege on a securable that would let the asker."""
+
+    privilege: str
+    securable_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`chain` leads from grants to the action where it is allowed by grants, else it is empty.
+
+    `standing` says what else allows it: the name of the backend `allowall`, or `standing right`. `cures` are the grants
+    any one of which would allow what is not allowed, the nearest and weakest first.
+    """
+
+    is_allowed: bool
+    chain: Sequence[Step] = ()
+    standing: str | None = None
+    cures: Sequence[Cure] = ()
+
+
+def explain(actor: Actor, action: Can, ref: Ref) -> Explanation:
+    """Of the rights that `actor` has now; the object must be there."""
+    standing = standing_right(actor, action, ref)
+    if standing is not None:
+        return Explanation(standing, standing="standing right" if standing else None)
+    if authorizer().name == "allowall":
+        return Explanation(is_allowed=True, standing="allowall")
+    rows = read_rows(Asker.of(actor), securable_id(*ref))
+    relation = f"can_{action.value}"
+    chain = _Prover(rows).prove(relation)
+    if chain is not None:
+        return Explanation(is_allowed=True, chain=chain)
+    return Explanation(is_allowed=False, cures=_cures(rows.path, relation)[:MOST_CURES])
+
+
+class _Prover:
+    """Finds the shortest chain of grants, each step of it once."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._evaluation = Evaluation(rows.path)
+        self._found: dict[tuple[str, int], tuple[Step, ...] | None] = {}
+
+    def prove(self, relation: str) -> tuple[Step, ...] | None:
+        return self._at(relation, len(self._rows.path) - 1) if self._rows.path else None
+
+    def _at(self, relation: str, place: int) -> tuple[Step, ...] | None:
+        key = (relation, place)
+        if key not in self._found:
+            node = self._rows.path[place]
+            expression = rights_model().types[node.type].get(relation)
+            found = None if expression is None else self._of(expression, relation, place)
+            if found is not None and (found[-1].relation, found[-1].securable_id) != (relation, node.id):
+                found = (*found, Step(relation, node.id))
+            self._found[key] = found
+        return self._found[key]
+
+    def _of(self, expression: Expression, relation: str, place: int) -> tuple[Step, ...] | None:
+        own_id = self._rows.path[place].id
+        match expression:
+            case Direct():
+                return _by(self._rows.grant(relation, own_id))
+            case Computed(other):
+                return self._at(other, place)
+            case Linked(other, link):
+                if link == DOWN:
+                    return _by(self._rows.shown_below(own_id))
+                return self._at(other, place - 1) if place else None
+            case Union(parts):
+                found = [each for part in parts if (each := self._of(part, relation, place)) is not None]
+                return min(found, key=len, default=None)
+            case Intersection(parts):
+                return _all_of([self._of(part, relation, place) for part in parts])
+        is_excluded = isinstance(expression.minus, Linked) and self._evaluation.above(expression.minus.relation, place)
+        return None if is_excluded else self._of(expression.base, relation, place)
+
+
+def _by(grant: GrantRow | None) -> tuple[Step, ...] | None:
+    return None if grant is None else (Step(grant.privilege, grant.securable_id, grant),)
+
+
+def _all_of(chains: Sequence[tuple[Step, ...] | None]) -> tuple[Step, ...] | None:
+    """One after another, each step once; None when one is missing."""
+    steps: dict[Step, None] = {}
+    for chain in chains:
+        if chain is None:
+            return None
+        steps |= dict.fromkeys(chain)
+    return tuple(steps)
+
+
+def _cures(path: Sequence[Node], relation: str) -> list[Cure]:
+    """Every single grant on the path after which `relation` holds."""
+    found: list[Cure] = []
+    for place in range(len(path) - 1, -1, -1):
+        node = path[place]
+        for privilege in sorted(rights_model().privileges(node.type), key=lambda name: _reach(node.type, name)):
+            changed = [*path]
+            changed[place] = node._replace(held=node.held | {privilege})
+            if Evaluation(changed).holds(relation):
+                found.append(Cure(privilege, node.id))
+    return found
+
+
+@cache
+def _reach(object_type: str, privilege: str) -> int:
+    """How much a privilege allows on the object itself."""
+    evaluation = Evaluation([Node(object_type, "", frozenset({privilege}))])
+    return sum(evaluation.holds(relation) for relation in rights_model().types[object_type])

@@ -1,0 +1,61 @@
+"""Whether the server may begin to serve with who decides about rights."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from django.conf import settings
+
+from icekeeper.kernel.errors import CatalogError
+from tenancy.authz.port import authorizer
+from tenancy.authz.securables import securable_id
+from tenancy.maintenance import is_read_only
+from tenancy.models import Securable, Server
+from tenancy.selectors.server import get_server
+from tenancy.services.administrators import administrated_among
+
+logger = logging.getLogger("icekeeper.authz")
+
+ALLOW_ALL: Final = "allowall"
+
+
+class AuthorizationNotChosen(CatalogError):
+    """The message names what may be chosen."""
+
+
+def require_chosen_backend() -> None:
+    """Asked before the server begins (`SERVER_PRECONDITIONS`); raises `AuthorizationNotChosen`.
+
+    A server on which everybody might do everything goes on like that until somebody decides: who only upgrades locks
+    nobody out. From then on who decided when it last began to serve is on record.
+    """
+    own = settings.ICEKEEPER
+    chosen = own.effective_authz_backend
+    if chosen != ALLOW_ALL and not own.has_authentication:
+        raise AuthorizationNotChosen(
+            f"LAKEKEEPER__AUTHZ_BACKEND={chosen} decides by who asks, and authentication is off: nobody could do "
+            "anything. Set LAKEKEEPER__OPENID_PROVIDER_URI (docs/authentication.md), or "
+            "LAKEKEEPER__AUTHZ_BACKEND=allowall"
+        )
+    authorizer()  # one that cannot be made stops the server, not its first request
+    server = get_server()
+    if server.bootstrapped_at is None:
+        return
+    if own.authz_backend is None and chosen != ALLOW_ALL and server.authz_backend in {None, ALLOW_ALL}:
+        raise AuthorizationNotChosen(
+            "On this server everybody who has a token may do everything, and nothing says whether that is to go on. "
+            "Set LAKEKEEPER__AUTHZ_BACKEND=allowall to go on like that; or appoint an administrator "
+            "(manage.py bootstrap --admin oidc~SUBJECT) and set LAKEKEEPER__AUTHZ_BACKEND=builtin, from when on "
+            "everybody needs grants (docs/authorization.md)"
+        )
+    if chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
+        logger.warning(
+            "nobody administrates this server, so nobody can grant anything: run manage.py bootstrap --admin USER_ID"
+        )
+    if server.authz_backend != chosen and not is_read_only():
+        Server.objects.update(authz_backend=chosen)
+
+
+def _has_administrator(server: Server) -> bool:
+    return bool(administrated_among([securable_id(Securable.Type.SERVER, server.server_id)]))

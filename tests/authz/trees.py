@@ -1,0 +1,58 @@
+"""A small tree of securables, and grants on it, for tests of what follows from them."""
+
+from __future__ import annotations
+
+from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import name_key
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.securables import Ref, add_securable
+from tenancy.models import Role, RoleMember, Securable, Server, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+
+T = Securable.Type
+SHAPE = (
+    ("outer", T.NAMESPACE, "wh"), ("inner", T.NAMESPACE, "outer"), ("table", T.TABLE, "inner"),
+    ("generic", T.GENERIC_TABLE, "inner"), ("other", T.NAMESPACE, "wh"), ("view", T.VIEW, "other"),
+    ("role", T.ROLE, "project"), ("tag", T.TAG, "project"),
+)  # fmt: skip
+
+
+def make_tree(warehouse: Warehouse) -> dict[str, Ref]:
+    """server > project > wh > outer > inner > table; beside it in wh > other > view."""
+    made: dict[str, Ref] = {
+        "server": (T.SERVER, Server.objects.get().server_id),
+        "project": (T.PROJECT, get_project(None).pk),
+        "wh": (T.WAREHOUSE, warehouse.pk),
+    }
+    for name, securable_type, parent in SHAPE:
+        made[name] = (securable_type, new_id())
+        add_securable(*made[name], parent=made[parent])
+    return made
+
+
+def give(privilege: str, ref: Ref, who: Actor, *, through: Role | None = None, to: Role | None = None) -> None:
+    """Grant it to somebody, or to the role `to`, with them as a member of `through`."""
+    User.objects.get_or_create(id=who.user_id, defaults={"name": "n"})
+    if through is not None:
+        RoleMember.objects.get_or_create(role=through, user_id=who.user_id)
+    grantee = Grantee(user_id=who.user_id) if to is None else Grantee(role_id=to.pk)
+    difference = Difference(writes=[GrantSpec(privilege, grantee)])
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("there is no such thing"))
+
+
+def role(name: str, *, source: str | None = None) -> Role:
+    """A role of the default project; with `source` one that the provider `oidc` knows by that name."""
+    own_id, project = new_id(), get_project(None)
+    made = Role.objects.create(
+        id=own_id,
+        project=project,
+        name=name,
+        name_key=name_key(name),
+        provider_id="lakekeeper" if source is None else "oidc",
+        source_id=source or str(own_id),
+    )
+    add_securable(T.ROLE, own_id, parent=(T.PROJECT, project.pk))
+    return made
