@@ -101,7 +101,9 @@ class _Prover:
             self._found[key] = found
         return self._found[key]
 
-    def _of(self, expression: Expression, relation: str, place: int) -> tuple[Step, ...] | None:
+    def _of(  # noqa: PLR0911 - one for each kind of expression
+        self, expression: Expression, relation: str, place: int
+    ) -> tuple[Step, ...] | None:
         own_id = self._rows.path[place].id
         match expression:
             case Direct():
