@@ -13,6 +13,7 @@ from icekeeper.kernel.errors import (
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
+    NotFound,
 )
 
 _NO_SUCH = {"table": NoSuchTable, "view": NoSuchView, "generic-table": NoSuchGenericTable}
@@ -78,6 +79,10 @@ class ReservedNamespace(BadRequest):
     wire_type = "ReservedNamespace"
 
 
+class ColumnNotFound(NotFound):
+    wire_type = "ColumnNotFound"
+
+
 class NameTaken(AlreadyExists):
     """`kind` is what has the name: a table, a view or a generic table."""
 
@@ -109,6 +114,10 @@ def no_such_id(kind: str, object_id: object) -> CatalogError:
     """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
     refusal = NoSuchNamespace if kind == "namespace" else _NO_SUCH[kind]
     return refusal(f"{noun(kind)} does not exist: {object_id}")
+
+
+def no_such_column(name: str, table_id: object) -> ColumnNotFound:
+    return ColumnNotFound(f"The current schema of table {table_id} has no column {name[:200]!r}")
 
 
 def location_taken(location: str) -> LocationAlreadyTaken:

@@ -33,6 +33,22 @@ from management.api.roles import RoleMetadataView, RoleSearchView, RoleSourceSys
 from management.api.server import BootstrapView, ServerInfoView
 from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
 from management.api.tabular_search import SearchTabularView
+from management.api.tag_definitions import TagAttachmentsView, TagDefinitionsView, TagDefinitionView
+from management.api.tags import (
+    AllColumnTagsView,
+    ColumnTagsView,
+    ColumnTagView,
+    GenericTableTagsView,
+    GenericTableTagView,
+    NamespaceTagsView,
+    NamespaceTagView,
+    TableTagsView,
+    TableTagView,
+    ViewTagsView,
+    ViewTagView,
+    WarehouseTagsView,
+    WarehouseTagView,
+)
 from management.api.tokens import TokenRotationView, TokensView, TokenView
 from management.api.users import UserSearchView, UsersView, UserView
 from management.api.warehouse_changes import (
@@ -59,6 +75,9 @@ from management.api.whoami import WhoamiView
 _WAREHOUSE = "v1/warehouse/<str:warehouse_id>"
 _PROTECTION = "<str:object_id>/protection"
 _ROLE = "v1/role/<str:role_id>"
+_TAG_DEFINITION = "v1/tag-definition/<str:tag_definition_id>"
+_TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
+_COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
 
 urlpatterns = [
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
@@ -102,6 +121,22 @@ urlpatterns = [
     path(f"{_WAREHOUSE}/table/{_PROTECTION}", TableProtectionView.as_view(), name="table-protection"),
     path(f"{_WAREHOUSE}/view/{_PROTECTION}", ViewProtectionView.as_view(), name="view-protection"),
     path(f"{_WAREHOUSE}/generic-table/{_PROTECTION}", GenericTableProtectionView.as_view(), name="generic-protection"),
+    path("v1/tag-definition", TagDefinitionsView.as_view(), name="tag-definitions"),
+    path(_TAG_DEFINITION, TagDefinitionView.as_view(), name="tag-definition"),
+    path(f"{_TAG_DEFINITION}/attachments", TagAttachmentsView.as_view(), name="tag-attachments"),
+    path(f"{_WAREHOUSE}/tags", WarehouseTagsView.as_view(), name="warehouse-tags"),
+    path(f"{_WAREHOUSE}/tags/<str:tag_name>", WarehouseTagView.as_view(), name="warehouse-tag"),
+    path(f"{_WAREHOUSE}/namespace/{_TAGS}", NamespaceTagsView.as_view(), name="namespace-tags"),
+    path(f"{_WAREHOUSE}/namespace/{_TAG}", NamespaceTagView.as_view(), name="namespace-tag"),
+    path(f"{_WAREHOUSE}/table/{_TAGS}", TableTagsView.as_view(), name="table-tags"),
+    path(f"{_WAREHOUSE}/table/{_TAG}", TableTagView.as_view(), name="table-tag"),
+    path(f"{_WAREHOUSE}/view/{_TAGS}", ViewTagsView.as_view(), name="view-tags"),
+    path(f"{_WAREHOUSE}/view/{_TAG}", ViewTagView.as_view(), name="view-tag"),
+    path(f"{_WAREHOUSE}/generic-table/{_TAGS}", GenericTableTagsView.as_view(), name="generic-table-tags"),
+    path(f"{_WAREHOUSE}/generic-table/{_TAG}", GenericTableTagView.as_view(), name="generic-table-tag"),
+    path(_COLUMN_TAGS, ColumnTagsView.as_view(), name="column-tags"),
+    path(f"{_COLUMN_TAGS}/<str:tag_name>", ColumnTagView.as_view(), name="column-tag"),
+    path(f"{_WAREHOUSE}/table/<str:object_id>/column-tags", AllColumnTagsView.as_view(), name="all-column-tags"),
     path("v1/whoami", WhoamiView.as_view(), name="whoami"),
     path("v1/user", UsersView.as_view(), name="users"),
     path("v1/user/<str:user_id>", UserView.as_view(), name="user"),

@@ -8,6 +8,20 @@ from tenancy.models.role_member import RoleMember
 from tenancy.models.securable import Securable
 from tenancy.models.server import Server
 from tenancy.models.service_account import ServiceAccount
+from tenancy.models.tag_attachment import TagAttachment
+from tenancy.models.tag_definition import TagDefinition
 from tenancy.models.user import User
 
-__all__ = ["AccessToken", "Grant", "Project", "Role", "RoleMember", "Securable", "Server", "ServiceAccount", "User"]
+__all__ = [
+    "AccessToken",
+    "Grant",
+    "Project",
+    "Role",
+    "RoleMember",
+    "Securable",
+    "Server",
+    "ServiceAccount",
+    "TagAttachment",
+    "TagDefinition",
+    "User",
+]

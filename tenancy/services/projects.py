@@ -16,8 +16,8 @@ from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
-from tenancy.authz.securables import add_securable, remove_securables
-from tenancy.models import Project, Role, Securable
+from tenancy.authz.securables import Ref, add_securable, remove_securables
+from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 
@@ -89,7 +89,7 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
 
 
 def delete_project(*, actor: Actor, project_id: str) -> None:
-    """Forget a project without warehouses, the default one as any other; its roles and their grants go with it.
+    """Forget a project without warehouses, the default one as any other, with its roles and tags and their grants.
 
     Raises `ProjectNotFound`, `ProjectNotEmpty` (409).
     """
@@ -99,13 +99,15 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             # From here on nobody can come to refer to it: what they write waits for this row.
             project = _locked_for(actor, Can.DELETE, project_id)
             roles = list(Role.objects.filter(project_id=project_id).values_list("pk", flat=True))
-            gone = [(Securable.Type.ROLE, role_id) for role_id in roles]
+            tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
+            gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
+            gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
             project.delete()
             remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
         known_roles.forget(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
-    record(Event.PROJECT_DELETED, actor=actor, subject=project_id, named=project.name, roles=len(gone))
+    record(Event.PROJECT_DELETED, actor=actor, subject=project_id, named=project.name, roles=len(roles))
 
 
 def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:

@@ -1,0 +1,95 @@
+"""Tags put on things and taken off again."""
+
+from __future__ import annotations
+
+from django.db import IntegrityError
+
+from catalog.models import Namespace, Tabular
+from catalog.selectors.tag_targets import TagPlace, TagTarget, get_tag_target_for
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import securable_id
+from tenancy.models import Project, Securable, TagAttachment, TagDefinition
+from tenancy.selectors.tag_definitions import get_tag_definition_named_for, tag_name_not_found
+from tenancy.services.tag_attachments import put_attachment, remove_attachment
+from tenancy.services.tag_definitions import InvalidTagValue, checked_value
+
+_KINDS = TagDefinition.ValueKind
+
+
+class TagScopeNotAllowed(BadRequest):
+    wire_type = "TagScopeNotAllowed"
+
+
+def attach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str, value: str | None) -> TagAttachment:
+    """Put the tag of that name on what is at `place`, or give it another value there; the same again changes nothing.
+
+    `value` is None for a marker. Raises as `get_tag_target_for`, `TagDefinitionNameNotFound` (404),
+    `TagScopeNotAllowed`, `InvalidTagValue` (400).
+    """
+    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, place=place)
+    definition = get_tag_definition_named_for(actor=actor, action=Can.APPLY, project=project, name=name)
+    if place.scope not in definition.scope:
+        raise TagScopeNotAllowed(f"Tag {definition.name!r} is for {', '.join(definition.scope)}, not for {place.scope}")
+    _require_value(definition, value)
+    try:
+        with write_transaction():
+            _lock(target)
+            attachment, is_news = put_attachment(definition, target.ref, field_id=target.field_id, value=value)
+    except IntegrityError:  # the definition was deleted in between; the target is locked
+        raise tag_name_not_found(name, project) from None
+    attachment.definition = definition
+    if is_news:
+        said = {} if value is None else {"value": value}
+        record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **_told(definition, target), **said)
+    return attachment
+
+
+def detach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str) -> None:
+    """Take the tag of that name off what is at `place`; where it is not, nothing happens.
+
+    Raises as `get_tag_target_for`, `TagDefinitionNameNotFound` (404).
+    """
+    target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, place=place)
+    definition = get_tag_definition_named_for(actor=actor, action=Can.REMOVE, project=project, name=name)
+    with write_transaction():
+        is_removed = remove_attachment(definition, target.ref, field_id=target.field_id)
+    if is_removed:
+        record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_told(definition, target))
+
+
+def _require_value(definition: TagDefinition, value: str | None) -> None:
+    if definition.value_kind == _KINDS.MARKER:
+        if value is not None:
+            raise InvalidTagValue(f"value: tag {definition.name!r} is a marker and has none")
+        return
+    if value is None:
+        raise InvalidTagValue(f"value: tag {definition.name!r} needs one")
+    checked_value(value, "value")
+    if definition.value_kind == _KINDS.ENUMERATED and value not in definition.allowed_values:
+        raise InvalidTagValue(f"value: {value!r} is not among those that tag {definition.name!r} allows")
+
+
+def _lock(target: TagTarget) -> None:
+    """What drops and deletes lock too, so that no tag comes to something that is just going."""
+    found: Warehouse | Namespace | Tabular | None
+    if target.place.kind == Securable.Type.WAREHOUSE:
+        found = lock_row(Warehouse, "id = %s", [target.id])
+    elif target.place.kind == Securable.Type.NAMESPACE:
+        found = lock_row(Namespace, "id = %s", [target.id])
+    else:
+        found = lock_row(Tabular, "id = %s AND deleted_at IS NULL", [target.id])
+    if found is None:
+        raise target.place.missing
+
+
+def _told(definition: TagDefinition, target: TagTarget) -> dict[str, str | int]:
+    """What the log tells of a tag on something."""
+    target_id, column = securable_id(*target.ref), target.field_id
+    told: dict[str, str | int] = {"project": definition.project_id, "named": definition.name, "target": target_id}
+    return told if column is None else told | {"field_id": column}

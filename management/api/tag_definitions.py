@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, PolymorphicProxySerializer, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.selectors.tags import Attached, list_tag_attachments_for
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import listing_of
+from icekeeper.kernel.raw_path import decode_segment
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.tabular_shapes import required_id
+from management.api.users import paged
+from tenancy.authz.actions import Can
+from tenancy.models import TagDefinition
+from tenancy.selectors.tag_attachments import AttachmentFilter
+from tenancy.selectors.tag_definitions import get_tag_definition_for, list_tag_definitions_for, tag_id_not_found
+from tenancy.services.tag_definitions import create_tag_definition, delete_tag_definition, update_tag_definition
+
+TAGS = ["tag"]
+SOURCES = ["manual"]
+SCOPES = TagDefinition.Scope.values
+TAG_ID = OpenApiParameter("tag_definition_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`")
+NO_DEFINITION = f"`TagDefinitionIdNotFound`, {PROJECT_REFUSALS[404]}"
+BAD_DEFINITION = f"{PROJECT_REFUSALS[400]}, `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, "
+BAD_DEFINITION += "`InvalidTagValue`"
+IN_SCOPE = "What may carry the tag"
+
+
+class TagDefinitionResponse(KebabSerializer):
+    id = serializers.UUIDField()
+    name = Text()
+    description = Text(required=False, help_text="Absent when there is none")
+    scope = serializers.ListField(child=serializers.ChoiceField(SCOPES), help_text=IN_SCOPE)
+    value_kind = serializers.ChoiceField(TagDefinition.ValueKind.values)
+    allowed_values = serializers.ListField(
+        child=Text(), required=False, help_text="Of an enumerated definition; absent in listings"
+    )
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField(required=False, help_text="Absent when it was never changed")
+
+
+class TagDefinitionListResponse(KebabSerializer):
+    tag_definitions = TagDefinitionResponse(many=True)
+    next_page_token = Text(required=False, help_text="Absent on the last page")
+
+
+class CreateTagDefinitionRequest(KebabSerializer):
+    name = Text(
+        allow_blank=True, help_text="Unique in the project, whatever its case; dots divide it (`pii.classification`)"
+    )
+    description = Text(required=False, allow_null=True, allow_blank=True)
+    scope = serializers.ListField(child=serializers.ChoiceField(SCOPES), help_text=IN_SCOPE)
+    value_kind = serializers.ChoiceField(
+        TagDefinition.ValueKind.values,
+        help_text="Whether the tag has no value, any, or one of `allowed-values`; it never changes",
+    )
+    allowed_values = serializers.ListField(
+        child=Text(allow_blank=True),
+        required=False,
+        allow_null=True,
+        help_text="One or more for an enumerated definition, none for others",
+    )
+
+
+class UpdateTagDefinitionRequest(KebabSerializer):
+    name = Text(allow_blank=True, help_text="As when it is made")
+    description = Text(
+        required=False, allow_null=True, allow_blank=True, help_text="Without it the definition has none any more"
+    )
+    scope = serializers.ListField(
+        child=serializers.ChoiceField(SCOPES), help_text="All of it; what is in it now must be there again"
+    )
+    add_allowed_values = serializers.ListField(
+        child=Text(allow_blank=True),
+        required=False,
+        allow_null=True,
+        help_text="For an enumerated definition, beside those that it has",
+    )
+
+
+class TaggedWarehouse(KebabSerializer):
+    type = serializers.ChoiceField(["warehouse"])
+    warehouse_id = serializers.UUIDField()
+
+
+class TaggedNamespace(KebabSerializer):
+    type = serializers.ChoiceField(["namespace"])
+    warehouse_id = serializers.UUIDField()
+    namespace_id = serializers.UUIDField()
+
+
+class TaggedTable(KebabSerializer):
+    type = serializers.ChoiceField(["table"])
+    warehouse_id = serializers.UUIDField()
+    table_id = serializers.UUIDField()
+
+
+class TaggedView(KebabSerializer):
+    type = serializers.ChoiceField(["view"])
+    warehouse_id = serializers.UUIDField()
+    view_id = serializers.UUIDField()
+
+
+class TaggedGenericTable(KebabSerializer):
+    type = serializers.ChoiceField(["generic-table"])
+    warehouse_id = serializers.UUIDField()
+    generic_table_id = serializers.UUIDField()
+
+
+class TaggedColumn(KebabSerializer):
+    type = serializers.ChoiceField(["column"])
+    warehouse_id = serializers.UUIDField()
+    table_id = serializers.UUIDField()
+    field_id = serializers.IntegerField(help_text="Of the column, whatever it is called")
+
+
+TARGETS: dict[str, serializers.Serializer[Any] | type[serializers.Serializer[Any]]] = {
+    "warehouse": TaggedWarehouse,
+    "namespace": TaggedNamespace,
+    "table": TaggedTable,
+    "view": TaggedView,
+    "generic-table": TaggedGenericTable,
+    "column": TaggedColumn,
+}
+
+
+class TagAttachmentResponse(KebabSerializer):
+    target = PolymorphicProxySerializer("TaggedTarget", TARGETS, "type")
+    value = Text(required=False, help_text="Absent for a marker")
+    source = serializers.ChoiceField(SOURCES, help_text="How it came there")  # type: ignore[assignment]  # a field
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField(required=False, help_text="Absent when it never had another value")
+
+
+class TagAttachmentListResponse(KebabSerializer):
+    attachments = TagAttachmentResponse(many=True)
+    next_page_token = Text(required=False, help_text="Absent on the last page")
+
+
+def tag_definition_json(definition: TagDefinition, *, is_listed: bool = False) -> dict[str, Any]:
+    body = {
+        "id": str(definition.pk),
+        "name": definition.name,
+        "scope": definition.scope,
+        "value-kind": definition.value_kind,
+        "created-at": definition.created_at,
+    }
+    if not is_listed and definition.value_kind == TagDefinition.ValueKind.ENUMERATED:
+        body["allowed-values"] = definition.allowed_values
+    sometimes = {"description": definition.description, "updated-at": definition.updated_at}
+    return body | {name: value for name, value in sometimes.items() if value is not None}
+
+
+class TagDefinitionsView(ManagementView):
+    @extend_schema(
+        operation_id="list_tag_definitions",
+        tags=TAGS,
+        summary="The tag definitions of a project that the caller may see",
+        description="In order of creation.",
+        parameters=[
+            PROJECT_HEADER,
+            *PAGE,
+            OpenApiParameter("name", OpenApiTypes.STR, description="Only the one of this name, whatever its case"),
+        ],
+        responses=answers(
+            {200: TagDefinitionListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        project, name = self.project(), request.GET.get("name")
+        page = self.page(listing_of("tag-definitions", project.pk, name))
+        found, token = list_tag_definitions_for(actor=self.actor, project=project, name=name, page=page)
+        listed = [tag_definition_json(each, is_listed=True) for each in found]
+        return Response(paged("tag-definitions", listed, token))
+
+    @extend_schema(
+        operation_id="create_tag_definition",
+        tags=TAGS,
+        summary="Make a tag definition",
+        parameters=[PROJECT_HEADER],
+        request=CreateTagDefinitionRequest,
+        responses=answers(
+            {201: TagDefinitionResponse},
+            {400: BAD_DEFINITION, 404: PROJECT_REFUSALS[404], 409: "`TagNameAlreadyExists`"},
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        body = self.body(CreateTagDefinitionRequest)
+        definition = create_tag_definition(actor=self.actor, project=self.project(), **body)
+        return Response(tag_definition_json(definition), status=201)
+
+
+class TagDefinitionResourceView(ManagementView):
+    """What is below one definition's address. It is one of the request's project."""
+
+    @property
+    def definition_id(self) -> UUID:
+        text = decode_segment(self.kwargs["tag_definition_id"])
+        definition_id = parse_id(text)
+        if definition_id is None:
+            raise tag_id_not_found(text[:100], self.project())
+        return definition_id
+
+
+class TagDefinitionView(TagDefinitionResourceView):
+    @extend_schema(
+        operation_id="get_tag_definition",
+        tags=TAGS,
+        summary="One tag definition",
+        parameters=[TAG_ID, PROJECT_HEADER],
+        responses=answers({200: TagDefinitionResponse}, {400: PROJECT_REFUSALS[400], 404: NO_DEFINITION}),
+    )
+    def get(self, request: Request, tag_definition_id: str) -> Response:
+        definition = get_tag_definition_for(
+            actor=self.actor, action=Can.READ, project=self.project(), definition_id=self.definition_id
+        )
+        return Response(tag_definition_json(definition))
+
+    @extend_schema(
+        operation_id="update_tag_definition",
+        tags=TAGS,
+        summary="Give a tag definition another name and description, a wider scope and more allowed values",
+        parameters=[TAG_ID, PROJECT_HEADER],
+        request=UpdateTagDefinitionRequest,
+        responses=answers(
+            {200: TagDefinitionResponse},
+            {400: f"{BAD_DEFINITION}, `TagScopeNarrowed`", 404: NO_DEFINITION, 409: "`TagNameAlreadyExists`"},
+        ),
+    )
+    def post(self, request: Request, tag_definition_id: str) -> Response:
+        body = {"description": None, **self.body(UpdateTagDefinitionRequest)}
+        definition = update_tag_definition(
+            actor=self.actor, project=self.project(), definition_id=self.definition_id, **body
+        )
+        return Response(tag_definition_json(definition))
+
+    @extend_schema(
+        operation_id="delete_tag_definition",
+        tags=TAGS,
+        summary="Forget a tag definition that nothing carries",
+        parameters=[TAG_ID, PROJECT_HEADER],
+        responses=answers(
+            done("Deleted"),
+            {
+                400: f"{PROJECT_REFUSALS[400]}, `ReservedTagNamespace`",
+                404: NO_DEFINITION,
+                409: "`TagDefinitionInUse`: something carries it, perhaps a table that was dropped and can be restored",
+            },
+        ),
+    )
+    def delete(self, request: Request, tag_definition_id: str) -> Response:
+        delete_tag_definition(actor=self.actor, project=self.project(), definition_id=self.definition_id)
+        return Response(status=204)
+
+
+class TagAttachmentsView(TagDefinitionResourceView):
+    @extend_schema(
+        operation_id="list_tag_attachments",
+        tags=TAGS,
+        summary="What carries a tag",
+        description="In order of attachment. What inherits the tag is not among it; what was dropped and can be "
+        "restored is.",
+        parameters=[
+            TAG_ID,
+            PROJECT_HEADER,
+            *PAGE,
+            OpenApiParameter("value", OpenApiTypes.STR, description="Only where it has exactly this value"),
+            OpenApiParameter("targetType", OpenApiTypes.STR, enum=SCOPES, description="Only targets of this type"),
+            OpenApiParameter("createdAfter", OpenApiTypes.DATETIME, description="Only those of then or later"),
+            OpenApiParameter("createdBefore", OpenApiTypes.DATETIME, description="Only those of then or earlier"),
+            OpenApiParameter("warehouseId", OpenApiTypes.UUID, description="Only in this warehouse"),
+        ],
+        responses=answers(
+            {200: TagAttachmentListResponse}, {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}", 404: NO_DEFINITION}
+        ),
+    )
+    def get(self, request: Request, tag_definition_id: str) -> Response:
+        wanted = self._wanted()
+        found, token = list_tag_attachments_for(
+            actor=self.actor,
+            project=self.project(),
+            definition_id=self.definition_id,
+            wanted=wanted,
+            page=self.page(listing_of("tag-attachments", self.definition_id, wanted)),
+        )
+        return Response(paged("attachments", [_attached_json(each) for each in found], token))
+
+    def _wanted(self) -> AttachmentFilter:
+        given = self.request.GET
+        target, warehouse = given.get("targetType"), given.get("warehouseId")
+        if target is not None and target not in SCOPES:
+            raise BadRequest(f"targetType: must be one of {', '.join(SCOPES)}")
+        return AttachmentFilter(
+            value=given.get("value"),
+            target=None if target is None else TagDefinition.Scope(target),
+            created_after=self._time("createdAfter"),
+            created_before=self._time("createdBefore"),
+            warehouse_id=None if warehouse is None else required_id(warehouse, "warehouseId"),
+        )
+
+    def _time(self, name: str) -> datetime | None:
+        text = self.request.GET.get(name)
+        if text is None:
+            return None
+        try:
+            read = datetime.fromisoformat(text)
+            if read.tzinfo is not None:
+                return read.astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+        raise BadRequest(f"{name}: must be a time such as 2026-01-31T12:00:00Z, a + in it sent as %2B")
+
+
+def _attached_json(attached: Attached) -> dict[str, Any]:
+    attachment, kind = attached.attachment, attached.type.value
+    target: dict[str, Any] = {"type": kind, "warehouse-id": str(attached.warehouse_id)}
+    if kind == "column":
+        target |= {"table-id": str(attached.object_id), "field-id": attachment.field_id}
+    elif kind != "warehouse":
+        target[f"{kind}-id"] = str(attached.object_id)
+    body = {"target": target, "source": SOURCES[0], "created-at": attachment.created_at}
+    sometimes = {"value": attachment.value, "updated-at": attachment.updated_at}
+    return body | {name: value for name, value in sometimes.items() if value is not None}

@@ -1,0 +1,110 @@
+"""Reads of tag definitions: one by its id or its name, or all of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from uuid import UUID
+
+from icekeeper.kernel.errors import CatalogError, NotFound
+from icekeeper.kernel.names import hidden_character, name_key
+from icekeeper.kernel.paging import Page, page_of
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import are_allowed, is_allowed, require
+from tenancy.models import Project, Securable, TagDefinition
+
+LONGEST_NAME = 256
+"""Characters."""
+
+BATCH = 500
+"""Rows that are read at once for callers who may not see all of them."""
+
+
+class TagDefinitionIdNotFound(NotFound):
+    """There is none, it is another project's, or the caller may not see it."""
+
+    wire_type = "TagDefinitionIdNotFound"
+
+
+class TagDefinitionNameNotFound(NotFound):
+    """As `TagDefinitionIdNotFound`, where a tag is addressed by its name."""
+
+    wire_type = "TagDefinitionNameNotFound"
+
+
+def tag_id_not_found(definition_id: object, project: Project) -> TagDefinitionIdNotFound:
+    return TagDefinitionIdNotFound(f"Tag definition does not exist in project {project.pk}: {definition_id}")
+
+
+def tag_name_not_found(name: str, project: Project) -> TagDefinitionNameNotFound:
+    return TagDefinitionNameNotFound(f"No tag definition of project {project.pk} is named {name[:LONGEST_NAME]!r}")
+
+
+def get_tag_definition_for(*, actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
+    """Raises `TagDefinitionIdNotFound` (404), for a definition of another project, too."""
+    definition = TagDefinition.objects.filter(project=project, pk=definition_id).first()
+    missing = tag_id_not_found(definition_id, project)
+    return _permitted(actor, action, definition, missing)
+
+
+def get_tag_definition_named_for(*, actor: Actor, action: Can, project: Project, name: str) -> TagDefinition:
+    """The one of the project that has the name, however it is spelled. Raises `TagDefinitionNameNotFound` (404)."""
+    definition = _named(project, name)
+    return _permitted(actor, action, definition, tag_name_not_found(name, project))
+
+
+def list_tag_definitions_for(
+    *, actor: Actor, project: Project, name: str | None, page: Page
+) -> tuple[list[TagDefinition], str | None]:
+    """The definitions of a project in order of creation, without their allowed values, and the next page's token.
+
+    With `name` the one that has it, or none. Who may not list tags sees those alone that they may read for another
+    reason, as they may apply them; whoever sees none at all is refused.
+    """
+    after = page.after_id()
+    sees_everything = is_allowed(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
+    if name is not None:
+        one = _named(project, name)
+        found = [] if one is None else [one]
+        token = None
+        shown = found if sees_everything else _readable(actor, found)
+    else:
+        batch = page.sql_limit if sees_everything else BATCH
+        rows = (
+            each
+            for read in _batches(project, after, batch)
+            for each in (read if sees_everything else _readable(actor, read))
+        )
+        shown, token = page_of([(each.pk, each) for each in islice(rows, page.sql_limit)], page)
+    if not shown and not sees_everything and not page.token:
+        require(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
+    return shown, token
+
+
+def _permitted(actor: Actor, action: Can, definition: TagDefinition | None, missing: CatalogError) -> TagDefinition:
+    if definition is None:
+        raise missing
+    require(actor, action, Securable.Type.TAG, definition.pk, missing=missing)
+    return definition
+
+
+def _named(project: Project, name: str) -> TagDefinition | None:
+    if len(name) > LONGEST_NAME or hidden_character(name) is not None:
+        return None
+    return TagDefinition.objects.filter(project=project, name_key=name_key(name)).first()
+
+
+def _readable(actor: Actor, definitions: list[TagDefinition]) -> list[TagDefinition]:
+    answers = are_allowed(actor, Can.READ, [(Securable.Type.TAG, each.pk) for each in definitions])
+    return [each for each, answer in zip(definitions, answers, strict=True) if answer]
+
+
+def _batches(project: Project, after: UUID, size: int) -> Iterator[list[TagDefinition]]:
+    rows = TagDefinition.objects.filter(project=project).defer("allowed_values").order_by("pk")
+    while True:
+        found = list(rows.filter(pk__gt=after)[:size])
+        yield found
+        if len(found) < size:
+            return
+        after = found[-1].pk

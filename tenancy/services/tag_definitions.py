@@ -1,0 +1,240 @@
+"""Writes of tag definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from icekeeper.kernel.cascades import delete_rows
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.database_errors import is_foreign_key_violation
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.names import hidden_character, name_key, require_description
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.actions import Can
+from tenancy.authz.grants import OWNERSHIP, grant_creator
+from tenancy.authz.port import require
+from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.models import Project, Securable, TagAttachment, TagDefinition
+from tenancy.selectors.projects import no_such_project
+from tenancy.selectors.tag_definitions import LONGEST_NAME, get_tag_definition_for, tag_id_not_found
+
+LONGEST_VALUE, LONGEST_DESCRIPTION = 256, 4096
+"""Characters."""
+
+LONGEST_KEY = 4 * LONGEST_NAME
+"""Bytes of a name's look-up form."""
+
+MOST_ALLOWED_VALUES = 1000
+
+RESERVED_PREFIXES: Final = ("system.", "lakekeeper.")
+"""Of definitions that only the server itself would make and change."""
+
+_KINDS = TagDefinition.ValueKind
+
+
+class InvalidTagName(BadRequest):
+    wire_type = "InvalidTagName"
+
+
+class ReservedTagNamespace(BadRequest):
+    wire_type = "ReservedTagNamespace"
+
+
+class InvalidTagDefinition(BadRequest):
+    wire_type = "InvalidTagDefinition"
+
+
+class InvalidTagValue(BadRequest):
+    wire_type = "InvalidTagValue"
+
+
+class TagScopeNarrowed(BadRequest):
+    wire_type = "TagScopeNarrowed"
+
+
+class TagNameExists(Conflict):
+    wire_type = "TagNameAlreadyExists"
+
+
+class TagDefinitionInUse(Conflict):
+    wire_type = "TagDefinitionInUse"
+
+
+def create_tag_definition(
+    *,
+    actor: Actor,
+    project: Project,
+    name: str,
+    scope: Sequence[str],
+    value_kind: str,
+    allowed_values: Sequence[str] | None = None,
+    description: str | None = None,
+) -> TagDefinition:
+    """Make a definition in `project`, whose creator owns it. `scope` and `value_kind` are of `TagDefinition`.
+
+    Raises `InvalidTagName`, `ReservedTagNamespace`, `InvalidTagDefinition`, `InvalidTagValue`, `BadRequest` (400),
+    `TagNameExists` (409), `ProjectNotFound` (404).
+    """
+    require(actor, Can.CREATE_TAG, Securable.Type.PROJECT, project.pk)
+    definition = TagDefinition(
+        id=new_id(),
+        project=project,
+        name=_checked_name(name),
+        name_key=name_key(name),
+        description=_checked_description(description),
+        scope=_checked_scope(scope),
+        value_kind=_KINDS(value_kind).value,
+    )
+    if (definition.value_kind == _KINDS.ENUMERATED) != bool(allowed_values):
+        raise InvalidTagDefinition("allowed-values: an enumerated definition needs one or more, others have none")
+    definition.allowed_values = _with_values([], allowed_values or [])
+    try:
+        with write_transaction():
+            definition.save(force_insert=True)
+            ref = (Securable.Type.TAG, definition.pk)
+            add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
+            grant_creator(actor, OWNERSHIP, ref)
+    except Securable.DoesNotExist:
+        raise no_such_project(project.pk) from None
+    except IntegrityError as error:
+        raise _conflict(error, definition) from error
+    record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition))
+    return definition
+
+
+def update_tag_definition(
+    *,
+    actor: Actor,
+    project: Project,
+    definition_id: UUID,
+    name: str,
+    scope: Sequence[str],
+    description: str | None,
+    add_allowed_values: Sequence[str] | None = None,
+) -> TagDefinition:
+    """Give a definition another name, description and scope, and more allowed values beside those that it has.
+
+    Raises as `create_tag_definition`, `TagDefinitionIdNotFound` (404), and `TagScopeNarrowed` (400) when `scope` lacks
+    something that the definition's has.
+    """
+    _changeable(actor, Can.UPDATE, project, definition_id)
+    checked, wanted = _checked_name(name), _checked_scope(scope)
+    told = _checked_description(description)
+    definition = None
+    try:
+        with write_transaction():
+            definition = lock_row(TagDefinition, "id = %s AND project_id = %s", [definition_id, project.pk])
+            if definition is None:  # it was deleted in between
+                raise tag_id_not_found(definition_id, project)
+            lost = [each for each in definition.scope if each not in wanted]
+            if lost:
+                raise TagScopeNarrowed(f"scope: can only be widened, and {', '.join(lost)} is in it")
+            if add_allowed_values:
+                if definition.value_kind != _KINDS.ENUMERATED:
+                    raise InvalidTagDefinition("add-allowed-values: the definition is not enumerated")
+                definition.allowed_values = _with_values(definition.allowed_values, add_allowed_values)
+            definition.name, definition.name_key, definition.description = checked, name_key(checked), told
+            definition.scope, definition.updated_at = wanted, now()
+            definition.save(force_update=True)
+    except IntegrityError as error:
+        if definition is None:
+            raise
+        raise _conflict(error, definition) from error
+    record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_told(definition))
+    return definition
+
+
+def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID) -> None:
+    """Forget a definition that nothing carries, with what was granted on it.
+
+    What was dropped and can be restored still carries its tags. Raises `TagDefinitionIdNotFound` (404),
+    `TagDefinitionInUse` (409).
+    """
+    definition = _changeable(actor, Can.DELETE, project, definition_id)
+    in_use = TagDefinitionInUse(f"Tag {definition.name!r} is in use: remove it from all that carries it first")
+    try:
+        with write_transaction():
+            # From here on nobody can attach it: what they write waits for this row.
+            named = [definition_id, project.pk]
+            if lock_row(TagDefinition, "id = %s AND project_id = %s", named, mode="UPDATE") is None:
+                raise tag_id_not_found(definition_id, project)
+            if TagAttachment.objects.filter(definition_id=definition_id).exists():
+                raise in_use
+            delete_rows(TagDefinition, [definition_id])
+            remove_securable(Securable.Type.TAG, definition_id)
+    except IntegrityError:
+        raise in_use from None
+    record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **_told(definition))
+
+
+def checked_value(value: str, where: str) -> str:
+    """What may be the value of a tag. Raises `InvalidTagValue` (400)."""
+    if not value.strip():
+        raise InvalidTagValue(f"{where}: must not be empty")
+    if len(value) > LONGEST_VALUE:
+        raise InvalidTagValue(f"{where}: longer than {LONGEST_VALUE} characters")
+    hidden = hidden_character(value)
+    if hidden is not None:
+        raise InvalidTagValue(f"{where}: character U+{ord(hidden):04X} is not allowed")
+    return value
+
+
+def _changeable(actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
+    definition = get_tag_definition_for(actor=actor, action=action, project=project, definition_id=definition_id)
+    if definition.name_key.startswith(RESERVED_PREFIXES):
+        raise ReservedTagNamespace(f"Tag {definition.name!r} is the server's own and cannot be changed")
+    return definition
+
+
+def _with_values(present: list[str], more: Sequence[str]) -> list[str]:
+    checked = (checked_value(value, f"allowed value {number}") for number, value in enumerate(more, 1))
+    values = list(dict.fromkeys([*present, *checked]))
+    if len(values) > MOST_ALLOWED_VALUES:
+        raise InvalidTagDefinition(f"A definition has at most {MOST_ALLOWED_VALUES} allowed values")
+    return values
+
+
+def _checked_scope(scope: Sequence[str]) -> list[str]:
+    """Each target type once, in the order of their enumeration."""
+    if not scope:
+        raise InvalidTagDefinition("scope: must name what the tag may be applied to")
+    return [each.value for each in TagDefinition.Scope if each.value in scope]
+
+
+def _checked_description(description: str | None) -> str | None:
+    return description and require_description(description, longest=LONGEST_DESCRIPTION)
+
+
+def _checked_name(name: str) -> str:
+    key = name_key(name)
+    if not name.strip() or len(name) > LONGEST_NAME or len(key.encode(errors="replace")) > LONGEST_KEY:
+        raise InvalidTagName(f"A tag's name has 1 to {LONGEST_NAME} characters and is not blank")
+    hidden = hidden_character(name)
+    if hidden is not None:
+        raise InvalidTagName(f"A tag's name must not hold the character U+{ord(hidden):04X}")
+    if name != name.strip():
+        raise InvalidTagName("A tag's name must not begin or end with a space")
+    if "" in key.split("."):
+        raise InvalidTagName("Dots divide a tag's name: none at its ends, and no two in a row")
+    if key.startswith(RESERVED_PREFIXES):
+        raise ReservedTagNamespace(f"Names that begin with {' or '.join(RESERVED_PREFIXES)} are reserved")
+    return name
+
+
+def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
+    if is_foreign_key_violation(error):
+        return no_such_project(definition.project_id)
+    return TagNameExists(f"A tag named {definition.name!r} exists already in this project")
+
+
+def _told(definition: TagDefinition) -> dict[str, str]:
+    """What the log tells of a definition."""
+    return {"project": definition.project_id, "named": definition.name}
