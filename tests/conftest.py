@@ -52,6 +52,7 @@ pytest_plugins = [
     "tests.identity_fixtures",
     "tests.named_callers",
     "tests.storage_fixtures",
+    "tests.tag_fixtures",
     "tests.token_fixtures",
 ]
 

@@ -71,8 +71,6 @@ def list_attachments(
     """What carries a tag itself, in order of attachment, with the securables; and the next page's token."""
     rows = TagAttachment.objects.select_related("securable").filter(definition=definition, pk__gt=page.after_id())
     if wanted.value is not None:
-        if "\x00" in wanted.value:  # PostgreSQL refuses to look for it
-            return [], None
         rows = rows.filter(value=wanted.value)
     if wanted.target == TagDefinition.Scope.COLUMN:
         rows = rows.filter(field_id__isnull=False)

@@ -1,0 +1,341 @@
+"""Tags on things: put, changed and taken off, by who may, and on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from catalog.selectors import tag_targets
+from icekeeper.kernel.names import name_key
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz.actions import Can
+from tenancy.authz.securables import add_securable
+from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinition
+from tenancy.selectors import tag_definitions
+from tenancy.selectors.projects import get_project
+from tests.fingerprint import Fingerprint
+from tests.management.asking import refuse
+from tests.tag_fixtures import ALL, NOBODY, define, good, management, put, shown
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+MISSING = {
+    "namespace": "NoSuchNamespaceException",
+    "table": "NoSuchTableException",
+    "view": "NoSuchViewException",
+    "generic-table": "NoSuchGenericTableException",
+}
+
+Everything = Callable[[], Fingerprint]
+
+
+@pytest.fixture
+def api(warehouse: Warehouse) -> ApiClient:
+    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+
+
+@pytest.fixture
+def other_project(bootstrapped: None) -> Project:
+    project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
+    server = Server.objects.get()
+    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+    return project
+
+
+# --- put, changed, taken off ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_tag_is_put_changed_and_taken_off(api: ApiClient, things: dict[str, str], kind: str) -> None:
+    definition = define("PII")
+    target = things[kind]
+    assert shown(api, target) == []
+    applied = put(api, target, "low")
+    assert applied.keys() == {"tag-definition-id", "name", "value", "applied-at"}
+    assert (applied["tag-definition-id"], applied["name"], applied["value"]) == (definition, "PII", "low")
+    [tag] = good(api.get(f"{target}/tags"))["tags"]
+    assert tag == {
+        "tag-definition-id": definition,
+        "name": "PII",
+        "value": "low",
+        "source": "manual",
+        "created-at": applied["applied-at"],
+    }
+    assert put(api, target, "low") == applied  # nothing is new
+    changed = put(api, target, "High")
+    assert changed["applied-at"] > applied["applied-at"]
+    [now] = good(api.get(f"{target}/tags"))["tags"]
+    assert now == tag | {"value": "High", "updated-at": changed["applied-at"]}
+    assert shown(api, target, effective="true") == [("PII", "High", None)]
+    assert TagAttachment.objects.count() == 1
+    for name in ("pii", "PII", "absent"):  # twice: what is not there is not there
+        if name != "absent":
+            assert good(api.delete(f"{target}/tags/{name}")) is None
+    assert shown(api, target) == []
+    assert not TagAttachment.objects.exists()
+
+
+def test_each_target_carries_its_own(api: ApiClient, things: dict[str, str]) -> None:
+    define()
+    for kind, target in things.items():
+        put(api, target, kind)
+    for kind, target in things.items():
+        assert shown(api, target) == [("pii", kind, None)]
+    good(api.delete(f"{things['table']}/tags/pii"))
+    assert shown(api, things["column"]) == [("pii", "column", None)]
+    assert TagAttachment.objects.count() == len(ALL) - 1
+
+
+def test_a_marker_has_no_value(api: ApiClient, things: dict[str, str], everything: Everything) -> None:
+    define("certified", "marker")
+    target = f"{things['table']}/tags/certified"
+    before = everything()
+    for value in ("", "x", "true"):
+        assert api.put(target, {"value": value}).refused(400, "InvalidTagValue", "marker")
+    assert everything() == before
+    for body in ({}, {"value": None}):
+        assert good(api.put(target, body)).keys() == {"tag-definition-id", "name", "applied-at"}
+    assert shown(api, things["table"]) == [("certified", None, None)]
+
+
+def test_values_that_are_refused(api: ApiClient, things: dict[str, str], everything: Everything) -> None:
+    define("free")
+    define("one.of", "enumerated", **{"allowed-values": ["low", "High"]})
+    put(api, things["table"], "kept", "free")
+    before = everything()
+    for name in ("free", "one.of"):
+        target = f"{things['table']}/tags/{name}"
+        for body in ({}, {"value": None}):
+            assert api.put(target, body).refused(400, "InvalidTagValue", "needs one")
+        for value in ("", " ", "v" * 257, "a\nb", "a\u202eb", "a\u200b"):
+            assert api.put(target, {"value": value}).refused(400, "InvalidTagValue")
+        for wrong in (1, True, ["x"], {"a": 1}, "a\u0000"):
+            assert api.put(target, {"value": wrong}).refused(400, "BadRequestException", "value")
+        for raw in (b"[]", b"null", b"{", b'{"value": "\\ud800"}', b"\xff", b'{"value":"a","value":"b"}'):
+            assert api.put(target, raw=raw).refused(400, "BadRequestException")
+    for value in ("LOW", "high", "low ", "medium", "\uff4cow"):
+        assert api.put(f"{things['table']}/tags/one.of", {"value": value}).refused(400, "InvalidTagValue", "allows")
+    assert everything() == before
+    assert put(api, things["table"], "High", "one.of")["value"] == "High"
+    assert put(api, things["table"], " \u4f60\U0001f4a9' --" + "v" * 249, "free")["value"].endswith("v")
+
+
+def test_a_value_that_is_added_later_may_be_used(api: ApiClient, things: dict[str, str]) -> None:
+    definition = define("one.of", "enumerated", **{"allowed-values": ["low"]})
+    target = f"{things['view']}/tags/one.of"
+    assert api.put(target, {"value": "high"}).refused(400, "InvalidTagValue")
+    body = {"name": "one.of", "scope": ALL, "add-allowed-values": ["high"]}
+    assert management.post(f"/tag-definition/{definition}", body).status == 200
+    assert good(api.put(target, {"value": "high"}))["value"] == "high"
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_definition_is_for_its_scope_alone(
+    api: ApiClient, things: dict[str, str], kind: str, everything: Everything
+) -> None:
+    others = [each for each in ALL if each != kind]
+    definition = define(scope=others)
+    before = everything()
+    assert api.put(f"{things[kind]}/tags/pii", {"value": "x"}).refused(400, "TagScopeNotAllowed", f"not for {kind}")
+    assert everything() == before
+    for each in others:
+        put(api, things[each])
+    assert management.post(f"/tag-definition/{definition}", {"name": "pii", "scope": ALL}).status == 200
+    put(api, things[kind])
+
+
+def test_a_tag_keeps_its_targets_when_it_is_renamed(api: ApiClient, things: dict[str, str]) -> None:
+    definition = define()
+    put(api, things["table"])
+    assert management.post(f"/tag-definition/{definition}", {"name": "privacy", "scope": ALL}).status == 200
+    assert shown(api, things["table"]) == [("privacy", "x", None)]
+    assert api.delete(f"{things['table']}/tags/pii").refused(404, "TagDefinitionNameNotFound", "pii")
+    assert api.delete(f"{things['table']}/tags/PRIVACY").status == 204
+
+
+# --- names and ids in paths ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    "name", ["other", "a%0Ab", "%E2%80%AE", "x' OR 1=1 --", "%F0%9F%92%A9", "n" * 3000, "pii%2F", "%25"]
+)
+def test_a_tag_of_no_such_name(
+    api: ApiClient, things: dict[str, str], kind: str, name: str, everything: Everything
+) -> None:
+    define()
+    target = f"{things[kind]}/tags/{quote(name, safe='%')}"
+    before = everything()
+    for answer in (api.put(target, {"value": "x"}), api.delete(target)):
+        assert answer.refused(404, "TagDefinitionNameNotFound")
+    assert everything() == before
+
+
+def test_names_with_anything_in_them(api: ApiClient, things: dict[str, str]) -> None:
+    for name in ("a/b", "100 %", "'; --", "\u4f60.\u597d", "a+b"):
+        define(name)
+        target = f"{things['table']}/tags/{quote(name, safe='')}"
+        assert good(api.put(target, {"value": "x"}))["name"] == name
+        assert api.delete(target).status == 204
+
+
+@pytest.mark.parametrize("kind", MISSING)
+@pytest.mark.parametrize("wrong", [NOBODY, "x", f"%7B{NOBODY}%7D", "%00", "a%2Fb", "' OR 1=1", "i" * 3000])
+def test_what_is_not_there(
+    api: ApiClient, things: dict[str, str], kind: str, wrong: str, everything: Everything
+) -> None:
+    define()
+    target = f"/{kind}/{quote(wrong, safe='%')}"
+    before = everything()
+    one = f"{target}/tags/pii"
+    for answer in (api.get(f"{target}/tags"), api.put(one, {"value": "x"}), api.delete(one)):
+        if wrong == "%00":
+            assert answer.refused(400, "BadRequestException", "NUL")
+        else:
+            assert answer.refused(404, MISSING[kind])
+    assert everything() == before
+
+
+def test_one_kind_is_not_another(api: ApiClient, things: dict[str, str], everything: Everything) -> None:
+    define()
+    before = everything()
+    for kind, wire_type in MISSING.items():
+        for other in MISSING:
+            if kind != other:
+                target = f"/{kind}/{things[other].rpartition('/')[2]}/tags"
+                for answer in (api.get(target), api.put(f"{target}/pii", {"value": "x"}), api.delete(f"{target}/pii")):
+                    assert answer.refused(404, wire_type)
+    assert api.get(f"/table/{NOBODY}/column-tags").refused(404, "NoSuchTableException")
+    assert api.get(f"{things['view'].replace('/view/', '/table/')}/column-tags").refused(404, "NoSuchTableException")
+    assert everything() == before
+
+
+@pytest.mark.parametrize("warehouse_id", [NOBODY, "x", "%7B", "w" * 2000])
+def test_no_such_warehouse(api: ApiClient, things: dict[str, str], warehouse_id: str, everything: Everything) -> None:
+    define()
+    elsewhere = ApiClient(f"/management/v1/warehouse/{warehouse_id}")
+    before = everything()
+    for target in [*things.values(), f"/namespace/{NOBODY}"]:
+        for answer in (
+            elsewhere.get(f"{target}/tags"),
+            elsewhere.put(f"{target}/tags/pii", {"value": "x"}),
+            elsewhere.delete(f"{target}/tags/pii"),
+        ):
+            assert answer.refused(404, "NoSuchWarehouseException")
+    assert elsewhere.get(f"{things['table']}/column-tags").refused(404, "NoSuchWarehouseException")
+    assert everything() == before
+
+
+def test_what_is_in_another_warehouse(
+    api: ApiClient, things: dict[str, str], storage_root: Any, everything: Everything
+) -> None:
+    define()
+    profile = {"type": "local", "path": str(storage_root / "second")}
+    second = create_warehouse(actor=INTERNAL, project=get_project(None), name="second", storage_profile=profile)
+    elsewhere = ApiClient(f"/management/v1/warehouse/{second.pk}")
+    before = everything()
+    for kind, wire_type in MISSING.items():
+        assert elsewhere.put(f"{things[kind]}/tags/pii", {"value": "x"}).refused(404, wire_type)
+        assert elsewhere.get(f"{things[kind]}/tags").refused(404, wire_type)
+    assert everything() == before
+
+
+def test_targets_and_tags_of_another_project(
+    api: ApiClient, things: dict[str, str], other_project: Project, everything: Everything
+) -> None:
+    define()
+    there = {"x-project-id": "other"}
+    body = {"name": "theirs", "scope": ALL, "value-kind": "marker"}
+    assert management.post("/tag-definition", body, **there).status == 201
+    before = everything()
+    for target in things.values():
+        assert api.get(f"{target}/tags", **there).refused(404, "NoSuchWarehouseException")
+        for name in ("pii", "theirs"):
+            answer = api.put(f"{target}/tags/{name}", {"value": "x"}, **there)
+            assert answer.refused(404, "NoSuchWarehouseException")
+            assert api.delete(f"{target}/tags/{name}", **there).refused(404, "NoSuchWarehouseException")
+        assert api.put(f"{target}/tags/theirs", {}).refused(404, "TagDefinitionNameNotFound")
+        assert api.delete(f"{target}/tags/theirs").refused(404, "TagDefinitionNameNotFound")
+    assert api.get(f"{things['table']}/column-tags", **there).refused(404, "NoSuchWarehouseException")
+    assert everything() == before
+
+
+# --- rights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_asked_for(
+    api: ApiClient, things: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch, everything: Everything
+) -> None:
+    define()
+    put(api, things[kind])
+    before = everything()
+    target, asked_of = f"{things[kind]}/tags", "table" if kind == "column" else kind
+    acts: list[tuple[Callable[[], Answer], list[Can]]] = [
+        (lambda: api.get(target), [Can.GET_METADATA]),
+        (lambda: api.get(f"{target}?effective=true"), [Can.GET_METADATA]),
+        (lambda: api.put(f"{target}/pii", {"value": "y"}), [Can.MANAGE_TAGS, Can.APPLY]),
+        (lambda: api.delete(f"{target}/pii"), [Can.MANAGE_TAGS, Can.REMOVE]),
+    ]
+    for act, needed in acts:
+        for number, refused in enumerate(needed):
+            refusing = refuse(monkeypatch, *[each for each in Can if each != refused])
+            assert act().refused(403, "ForbiddenException", refused.value)
+            assert refusing.asked == list(zip(needed, [asked_of, "tag"], strict=False))[: number + 1]
+    assert everything() == before
+    refuse(monkeypatch, Can.GET_METADATA)
+    assert shown(api, things[kind]) == [("pii", "x", None)]  # that of the definition is not needed
+    refuse(monkeypatch, Can.MANAGE_TAGS, Can.REMOVE)
+    good(api.delete(f"{target}/pii"))
+    refuse(monkeypatch, Can.MANAGE_TAGS, Can.APPLY)
+    put(api, things[kind])
+
+
+def test_column_tags_are_asked_of_the_table(
+    api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = refuse(monkeypatch)
+    assert api.get(f"{things['table']}/column-tags").refused(403, "ForbiddenException", "get_metadata")
+    assert api.put(f"{things['table']}/column/no/tags/pii", {}).refused(403, "ForbiddenException", "manage_tags")
+    assert refusing.asked == [(Can.GET_METADATA, "table"), (Can.MANAGE_TAGS, "table")]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_refusal_may_look_like_a_missing_target(
+    api: ApiClient, things: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `missing=` is handed is word for word the answer for what is not there."""
+    if kind == "column":  # as of its table
+        return
+
+    def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
+        raise missing
+
+    monkeypatch.setattr(tag_targets, "require", hiding)
+    hidden = api.get(f"{things[kind]}/tags").error
+    monkeypatch.undo()
+    target = api.base.rpartition("/")[2] if kind == "warehouse" else things[kind].rpartition("/")[2]
+    gone = ApiClient(f"/management/v1/warehouse/{NOBODY}") if kind == "warehouse" else api
+    missing = gone.get(f"{things[kind].replace(target, NOBODY)}/tags").error
+    assert (hidden["type"], hidden["message"]) == (missing["type"], missing["message"].replace(NOBODY, target))
+
+
+def test_a_refusal_may_look_like_a_missing_tag(
+    api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hiding(actor: Any, action: Can, securable_type: Any, object_id: object, *, missing: Any = None) -> None:
+        raise missing
+
+    definition = define()
+    monkeypatch.setattr(tag_definitions, "require", hiding)
+    target = f"{things['view']}/tags/pii"
+    hidden = [api.put(target, {"value": "x"}), api.delete(target)]
+    TagDefinition.objects.filter(pk=definition).delete()
+    missing = [api.put(target, {"value": "x"}), api.delete(target)]
+    assert [each.error["message"] for each in hidden] == [each.error["message"] for each in missing]
+    assert all(each.refused(404, "TagDefinitionNameNotFound") for each in hidden)
