@@ -1,0 +1,83 @@
+"""Each change of a tag definition, and of what carries it, has one line of the log; what changes nothing has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.models import TagAttachment
+from tests.log_lines import log_lines
+from tests.management.asking import refuse
+from tests.tag_fixtures import ALL, define, management
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+PROJECT = "00000000-0000-0000-0000-000000000000"
+Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def api(warehouse: Warehouse) -> ApiClient:
+    return ApiClient(f"/management/v1/warehouse/{warehouse.pk}")
+
+
+@pytest.fixture
+def told(django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks) -> Told:
+    """The lines of an act, whose transactions count as committed when it is over."""
+
+    def of(act: Callable[[], Any]) -> list[dict[str, Any]]:
+        with log_lines("icekeeper.audit") as lines, django_capture_on_commit_callbacks(execute=True):
+            act()
+        usual = {"timestamp", "level", "logger", "request_id"}
+        return [{name: line[name] for name in line if name not in usual} for line in lines.read()]
+
+    return of
+
+
+def test_definitions(bootstrapped: None, told: Told) -> None:
+    ids: list[str] = []
+    made = told(lambda: ids.append(define("pii\\")))
+    always = {"id": ids[0], "by": "anonymous", "project": PROJECT}
+    assert made == [{"message": "tag-definition.created", **always, "named": "pii\\"}]
+    target, body = f"/tag-definition/{ids[0]}", {"name": "privacy", "scope": ALL}
+    changed = {"message": "tag-definition.updated", **always, "named": "privacy"}
+    assert told(lambda: management.post(target, body)) == [changed]
+    assert told(lambda: management.post(target, body | {"scope": ["table"]})) == []
+    assert told(lambda: management.delete(target)) == [{**changed, "message": "tag-definition.deleted"}]
+    assert told(lambda: management.delete(target)) == []
+
+
+def test_tags_on_things(api: ApiClient, things: dict[str, str], told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    definition, marker = define(), define("certified", "marker")
+    always = {"by": "anonymous", "project": PROJECT}
+    table = f"table:{Tabular.objects.get(name='t').pk}"
+
+    def put(kind: str, body: dict[str, Any], name: str = "pii") -> Callable[[], Answer]:
+        return lambda: api.put(f"{things[kind]}/tags/{name}", body)
+
+    def taken_off(kind: str) -> Callable[[], Answer]:
+        return lambda: api.delete(f"{things[kind]}/tags/pii")
+
+    on = {"message": "tag.attached", "id": definition, **always, "named": "pii", "target": table}
+    assert told(put("table", {"value": "low"})) == [on | {"value": "low"}]
+    assert told(put("table", {"value": "low"})) == []  # as it was
+    assert told(put("table", {"value": "a\n{}"})) == []  # refused
+    assert told(put("table", {"value": "high"})) == [on | {"value": "high"}]
+    [line] = told(put("column", {"value": "x"}))
+    field_id = TagAttachment.objects.filter(field_id__isnull=False)[0].field_id
+    assert line == on | {"field_id": field_id, "value": "x"}
+    [line] = told(put("warehouse", {}, "certified"))
+    warehouse = f"warehouse:{api.base.rpartition('/')[2]}"
+    assert line == on | {"id": marker, "named": "certified", "target": warehouse}
+    off = on | {"message": "tag.detached"}
+    assert told(taken_off("table")) == [off]
+    assert told(taken_off("table")) == []
+    assert told(taken_off("column")) == [off | {"field_id": field_id}]
+    refuse(monkeypatch)
+    assert told(put("view", {"value": "x"})) == told(taken_off("view")) == []
