@@ -13,7 +13,6 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.securables import securable_id
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.selectors.tag_definitions import get_tag_definition_named_for, tag_name_not_found
 from tenancy.services.tag_attachments import put_attachment, remove_attachment
@@ -89,7 +88,12 @@ def _lock(target: TagTarget) -> None:
 
 
 def _told(definition: TagDefinition, target: TagTarget) -> dict[str, str | int]:
-    """What the log tells of a tag on something."""
-    target_id, column = securable_id(*target.ref), target.field_id
-    told: dict[str, str | int] = {"project": definition.project_id, "named": definition.name, "target": target_id}
+    """What the log tells of a tag on something, by the ids that clients see."""
+    place, column = target.place, target.field_id
+    told: dict[str, str | int] = {
+        "project": definition.project_id,
+        "named": definition.name,
+        "warehouse": str(place.warehouse_id),
+        "target": f"{place.kind.value}:{place.object_id}",
+    }
     return told if column is None else told | {"field_id": column}

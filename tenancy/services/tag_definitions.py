@@ -136,7 +136,7 @@ def update_tag_definition(
                 raise tag_id_not_found(definition_id, project)
             lost = [each for each in definition.scope if each not in wanted]
             if lost:
-                raise TagScopeNarrowed(f"scope: can only be widened, and {', '.join(lost)} is in it")
+                raise TagScopeNarrowed(f"scope: can only be widened, and lacks {', '.join(lost)}")
             if add_allowed_values:
                 if definition.value_kind != _KINDS.ENUMERATED:
                     raise InvalidTagDefinition("add-allowed-values: the definition is not enumerated")

@@ -23,6 +23,7 @@ MADE_BY = {
     "POST /management/v1/user": ("id", "user_id"),
     "POST /management/v1/role": ("id", "role_id"),
     "POST /management/v1/token": ("id", "token_id"),
+    "POST /management/v1/tag-definition": ("id", "tag_definition_id"),
     "POST /management/v1/service-account": ("id", "account_id"),
 }
 """The member of its answer that is the id of what was made, and the place that takes it."""
@@ -56,6 +57,13 @@ def find_places(connect: Connect, warehouse: Warehouse, root: Path) -> Places:
     generic_tables = lakekeeper.get("/namespaces/ns/generic-tables").json()["identifiers"]
     tables = catalog.get("/namespaces/ns/tables?returnUuids=true").json()["table-uuids"]
     views = catalog.get("/namespaces/ns/views?returnUuids=true").json()["table-uuids"]
+    everything = ["warehouse", "namespace", "table", "view", "generic-table", "column"]
+    free, values = {"value-kind": "free-text"}, {"value-kind": "enumerated", "allowed-values": ["low", "high"]}
+    tags = [
+        done("/tag-definition", {"name": name, "scope": everything, **kind})["id"]
+        for name, kind in (("steward", free), ("sensitivity", values))
+    ]
+    assert api.put(f"/warehouse/{here}/table/{tables[0]}/tags/steward", {"value": "ann"}).status == 200
     return {
         "warehouse_id": [here, here, here, spare],  # the other ids are those of things in it
         "project_id": [str(warehouse.project_id), project],
@@ -72,6 +80,10 @@ def find_places(connect: Connect, warehouse: Warehouse, root: Path) -> Places:
         "table_id": tables,
         "view_id": views,
         "generic_table_id": [each["id"] for each in generic_tables],
+        "tag_definition_id": tags,
+        "tag_name": ["steward", "sensitivity"],
+        "column_name": ["id", "name"],
+        "value": ["low", "high", "ann"],
         "id": [user, role, inner, _dropped(api, catalog, here)],
         "search": ["t", "bob", "analysts", tables[0]],
         "new-name": ["new"],

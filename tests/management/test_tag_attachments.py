@@ -12,6 +12,7 @@ import pytest
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.fingerprint import Fingerprint
+from tests.statement_counts import counting
 from tests.tag_fixtures import ALL, NOBODY, define, good, management, put
 from tests.wsgi_client import ApiClient
 
@@ -110,3 +111,34 @@ def test_pages_of_attachments(api: ApiClient, things: dict[str, str]) -> None:
     other = define("other")
     answer = management.get(f"/tag-definition/{other}/attachments?value=x&pageToken={last}")
     assert answer.refused(400, "InvalidPaginationToken")
+
+
+def test_reads_cost_the_same_however_many_tags_there_are(
+    api: ApiClient, things: dict[str, str], make_table: Callable[..., dict[str, Any]]
+) -> None:
+    definition = define()
+
+    def costs() -> dict[str, int]:
+        found = {}
+        for client, target in (
+            (management, "/tag-definition"),
+            (management, f"/tag-definition/{definition}/attachments"),
+            (api, f"{things['table']}/tags?effective=true"),
+            (api, f"{things['column']}/tags"),
+            (api, f"{things['table']}/column-tags"),
+        ):
+            with counting() as seen:
+                good(client.get(target))
+            found[target.partition("/")[2]] = seen["statements"]
+        return found
+
+    for target in things.values():
+        put(api, target)
+    before = costs()
+    for number in range(20):
+        define(f"t{number}")
+        put(api, f"/table/{make_table(f'more {number}')['metadata']['table-uuid']}")
+        for target in things.values():
+            put(api, target, name=f"t{number}")
+    assert costs() == before
+    assert len(attachments(definition)) == 26

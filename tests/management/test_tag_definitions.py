@@ -220,7 +220,7 @@ def test_a_definition_is_widened() -> None:
 @pytest.mark.parametrize(
     ("change", "wire_type"),
     [
-        ({"scope": ["column"]}, "TagScopeNarrowed"),
+        ({"scope": ["column"]}, "TagScopeNarrowed"),  # it has the table, too
         ({"scope": ["warehouse", "column"]}, "TagScopeNarrowed"),
         ({"scope": []}, "InvalidTagDefinition"),
         ({"add-allowed-values": ["x"]}, "InvalidTagDefinition"),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.log_lines import log_lines
@@ -55,8 +54,9 @@ def test_definitions(bootstrapped: None, told: Told) -> None:
 
 def test_tags_on_things(api: ApiClient, things: dict[str, str], told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     definition, marker = define(), define("certified", "marker")
-    always = {"by": "anonymous", "project": PROJECT}
-    table = f"table:{Tabular.objects.get(name='t').pk}"
+    here = api.base.rpartition("/")[2]
+    always = {"by": "anonymous", "project": PROJECT, "warehouse": here}
+    table = things["table"].strip("/").replace("/", ":")
 
     def put(kind: str, body: dict[str, Any], name: str = "pii") -> Callable[[], Answer]:
         return lambda: api.put(f"{things[kind]}/tags/{name}", body)
@@ -73,8 +73,7 @@ def test_tags_on_things(api: ApiClient, things: dict[str, str], told: Told, monk
     field_id = TagAttachment.objects.filter(field_id__isnull=False)[0].field_id
     assert line == on | {"field_id": field_id, "value": "x"}
     [line] = told(put("warehouse", {}, "certified"))
-    warehouse = f"warehouse:{api.base.rpartition('/')[2]}"
-    assert line == on | {"id": marker, "named": "certified", "target": warehouse}
+    assert line == on | {"id": marker, "named": "certified", "target": f"warehouse:{here}"}
     off = on | {"message": "tag.detached"}
     assert told(taken_off("table")) == [off]
     assert told(taken_off("table")) == []
