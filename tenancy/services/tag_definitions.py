@@ -195,10 +195,13 @@ def _changeable(actor: Actor, action: Can, project: Project, definition_id: UUID
 
 
 def _with_values(present: list[str], more: Sequence[str]) -> list[str]:
+    too_many = InvalidTagDefinition(f"A definition has at most {MOST_ALLOWED_VALUES} allowed values")
+    if len(more) > MOST_ALLOWED_VALUES:
+        raise too_many
     checked = (checked_value(value, f"allowed value {number}") for number, value in enumerate(more, 1))
     values = list(dict.fromkeys([*present, *checked]))
     if len(values) > MOST_ALLOWED_VALUES:
-        raise InvalidTagDefinition(f"A definition has at most {MOST_ALLOWED_VALUES} allowed values")
+        raise too_many
     return values
 
 
