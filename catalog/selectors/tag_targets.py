@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import Ref
 from tenancy.models import Project, Securable, TagDefinition
 
@@ -77,7 +77,7 @@ def get_tag_target_for(*, actor: Actor, action: Can, project: Project, place: Ta
     if found is None:
         if not Warehouse.objects.filter(pk=place.warehouse_id, project=project).exists():
             raise no_such_warehouse(place.warehouse_id)
-        raise place.missing
+        raise nothing_there(actor, place.kind, place.missing)
     require(actor, action, place.kind, found, missing=place.missing)
     return TagTarget(place, found, None if place.column is None else _field_id(place, found, place.column))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -376,18 +376,19 @@ def test_definitions_of_another_project_are_not_there(other_project: Project, ev
 def test_each_is_asked_for(monkeypatch: pytest.MonkeyPatch, everything: Everything) -> None:
     target = f"/tag-definition/{make()['id']}"
     before = everything()
-    refusing = refuse(monkeypatch)
+    refusing = refuse(monkeypatch, Can.READ)
     for act, asked in (
         (lambda: api.post("/tag-definition", {"name": "x", **MARKER}), (Can.CREATE_TAG, "project")),
-        (lambda: api.get(target), (Can.READ, "tag")),
         (lambda: api.post(target, {"name": "x", "scope": ["table"]}), (Can.UPDATE, "tag")),
         (lambda: api.delete(target), (Can.DELETE, "tag")),
         (lambda: api.get(f"{target}/attachments"), (Can.READ_ATTACHMENTS, "tag")),
-        (lambda: api.get("/tag-definition"), (Can.LIST_TAGS, "project")),
     ):
         refusing.asked.clear()
-        assert act().refused(403, "ForbiddenException")
+        assert act().refused(403, f"{asked[1].title()}ActionForbidden")
         assert refusing.asked[0] == asked
+    refuse(monkeypatch)
+    assert api.get(target).refused(404, "TagDefinitionIdNotFound")
+    assert api.get("/tag-definition").refused(403, "ProjectActionForbidden", "list_tags")
     assert everything() == before
 
 
@@ -414,12 +415,9 @@ class OnlySome(port.AllowAll):
         self.readable = readable
         self.batches = 0
 
-    def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-        return action == Can.READ and str(object_id) in self.readable
-
-    def allows_each(self, actor: Any, action: Can, objects: Any) -> list[bool]:
-        self.batches += 1
-        return super().allows_each(actor, action, objects)
+    def decide(self, actor: Any, questions: Sequence[port.Question]) -> list[bool]:
+        self.batches += any(action == Can.READ for action, _ in questions)
+        return [action == Can.READ and str(ref[1]) in self.readable for action, ref in questions]
 
 
 def test_who_may_not_list_sees_what_they_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +433,7 @@ def test_who_may_not_list_sees_what_they_may_read(monkeypatch: pytest.MonkeyPatc
     assert [each["name"] for each in second["tag-definitions"]] == ["t6"]
     assert listed("/tag-definition?name=T3") == ["t3"]
     hidden, missing = (api.get(f"/tag-definition?name={name}") for name in ("t2", "nothing"))
-    assert hidden.refused(403, "ForbiddenException", "list_tags")
+    assert hidden.refused(403, "ProjectActionForbidden", "list_tags")
     assert hidden.error["message"] == missing.error["message"]
     some.readable = ()
-    assert api.get("/tag-definition").refused(403, "ForbiddenException", "list_tags")
+    assert api.get("/tag-definition").refused(403, "ProjectActionForbidden", "list_tags")

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tenancy', '0005_tags_are_securables'),
+        ('tenancy', '0006_rights'),
     ]
 
     operations = [
