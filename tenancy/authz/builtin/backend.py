@@ -8,7 +8,7 @@ hidden takes as long as what is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -19,7 +19,7 @@ from cachetools import LRUCache
 
 from icekeeper.kernel.sql import as_uuid
 from tenancy.actor import Actor
-from tenancy.authz.builtin.evaluation import Evaluation
+from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.records import Asker, Held, read_held, read_shown_children, read_shows_below
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
@@ -72,21 +72,33 @@ class BuiltinAuthorizer(Authorizer):
         self._memory = _Memory()
 
     def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
-        """One statement for all that is not remembered, and one more where only something below could say yes."""
+        """One statement for all that is not remembered, and seldom one more for what lies below something else."""
         asker = Asker.of(actor)
-        ids = [securable_id(*ref) for _, ref in questions]
-        found = self._evaluations(asker, list(dict.fromkeys(ids)))
-        relations = [f"can_{action.value}" for action, _ in questions]
-        answers = [found[own_id].holds(relation) for own_id, relation in zip(ids, relations, strict=True)]
-        open_ids = {own_id for own_id, answer in zip(ids, answers, strict=True) if not answer and found[own_id].wanted}
-        if not open_ids:
-            return answers
+        asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
+        found = self._remembered(asker, [own_id for own_id, _ in asked])
+        shows: dict[str, bool] = {}
+        unknown = list(dict.fromkeys(own_id for own_id, _ in asked if own_id not in found))
+        if unknown:
+            below = [own_id for own_id, relation in asked if own_id not in found and looks_below(own_id, relation)]
+            read, shows = self._read(asker, unknown, list(dict.fromkeys(below)))
+            found |= read
+        informed = {own_id: found[own_id].informed(shows) for own_id in shows}
+        answers = [informed.get(own_id, found[own_id]).holds(relation) for own_id, relation in asked]
+        return self._looking_below(asker, asked, answers, {**found, **informed})
+
+    def _looking_below(
+        self, asker: Asker, asked: Sequence[tuple[str, str]], answers: list[bool], found: Mapping[str, Evaluation]
+    ) -> list[bool]:
+        """The answers once it is known what lies below, where that could make a yes of a no."""
+        pairs = list(zip(asked, answers, strict=True))
+        open_ids = {own_id for (own_id, relation), answer in pairs if not answer and looks_below(own_id, relation)}
         wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
+        if not wanted:
+            return answers
         shows = read_shows_below(asker, wanted, roles=self._roles(asker))
         informed = {own_id: found[own_id].informed(shows) for own_id in open_ids}
         return [
-            answer or (own_id in informed and informed[own_id].holds(relation))
-            for own_id, relation, answer in zip(ids, relations, answers, strict=True)
+            answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
         ]
 
     def visible_ids(
@@ -106,22 +118,24 @@ class BuiltinAuthorizer(Authorizer):
     def _roles(self, asker: Asker) -> tuple[UUID, ...] | None:
         return self._memory.get(asker)  # type: ignore[return-value]  # kept under this key by `_read`
 
-    def _evaluations(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
+    def _remembered(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
         for own_id in ids:
             kept = self._memory.get((asker, own_id))
             if isinstance(kept, Evaluation):
                 known[own_id] = kept
-        unknown = [own_id for own_id in ids if own_id not in known]
-        return known | self._read(asker, unknown) if unknown else known
+        return known
 
-    def _read(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
+    def _read(
+        self, asker: Asker, ids: Sequence[str], below: Sequence[str]
+    ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
+        """The evaluations, without what lies below: objects come and go there without anybody being told."""
         stamp = rights_changes.stamp()
-        held: Held = read_held(asker, ids, roles=self._roles(asker))
+        held: Held = read_held(asker, ids, roles=self._roles(asker), below=below)
         self._memory.put(asker, held.role_ids, stamp=stamp, until=held.expires_at)
         found = {}
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
                 self._memory.put((asker, own_id), found[own_id], stamp=stamp, until=held.expires_at)
-        return found
+        return found, dict(held.shows_below)

@@ -21,6 +21,7 @@ from tenancy.authz.model import (
     Linked,
     MalformedModel,
     Union,
+    parts_of,
     rights_model,
 )
 
@@ -50,8 +51,8 @@ class Evaluation:
         self.wanted: set[str] = set()
 
     def informed(self, shows_below: Mapping[str, bool]) -> Evaluation:
-        """The same with what was `wanted`."""
-        return Evaluation(self._path, shows_below)
+        """The same with more knowledge of what lies below."""
+        return Evaluation(self._path, {**self._shows_below, **shows_below})
 
     def holds(self, relation: str) -> bool:
         """Whether the asker has `relation` to the object; False for one that its type does not have."""
@@ -115,6 +116,39 @@ def _rule(expression: Expression, relation: str) -> Rule:  # noqa: PLR0911 - one
             return lambda evaluation, place: wanted(evaluation, place) and not unwanted(evaluation, place)
         case _:
             raise MalformedModel(f"{relation}: not evaluated here: {expression}")
+
+
+@cache
+def _looking_below() -> frozenset[tuple[str, str]]:
+    """Relations, with the types that have them, that may follow from something below the object or its parents."""
+    found: set[tuple[str, str]] = set()
+    types = rights_model().types
+    while True:
+        more = {
+            (object_type, relation)
+            for object_type, relations in types.items()
+            for relation, expression in relations.items()
+            if (object_type, relation) not in found and _leads_below(object_type, expression, found)
+        }
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def _leads_below(object_type: str, expression: Expression, known: set[tuple[str, str]]) -> bool:
+    for part in parts_of(expression):
+        if isinstance(part, Computed) and (object_type, part.relation) in known:
+            return True
+        if isinstance(part, Linked):
+            above = rights_model().links(object_type, part.link)
+            if part.link == DOWN or any((each, part.relation) in known for each in above):
+                return True
+    return False
+
+
+def looks_below(securable_id: str, relation: str) -> bool:
+    """Whether `relation` to a securable may follow from something below."""
+    return (securable_id.partition(":")[0], relation) in _looking_below()
 
 
 @cache

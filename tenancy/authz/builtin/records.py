@@ -41,9 +41,11 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The paths to the objects that were asked about, by securable id; the asker's roles; and for how long it holds."""
+    """The paths to the objects that were asked about, by securable id; whether something visible lies below those of
+    which that was asked, too; the asker's roles; and for how long it holds."""
 
     paths: Mapping[str, tuple[Node, ...]]
+    shows_below: Mapping[str, bool]
     role_ids: tuple[UUID, ...]
     expires_at: datetime | None
 
@@ -70,6 +72,13 @@ edge(member_role_id, role_id) AS (
 )"""
 _KNOWN = "acting(role_id) AS (SELECT id FROM tenancy_role WHERE id = ANY(%s))"
 
+# What shows itself, and so whatever it lies in: a grant on something below.
+_SHOWN = """
+  FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+ WHERE (g.user_id = %s OR g.role_id IN (SELECT role_id FROM acting)) AND g.privilege = ANY(%s)
+   AND (g.expires_at IS NULL OR g.expires_at > %s) AND s.type = ANY(%s)
+"""
+
 _HELD = """
 WITH RECURSIVE {acting}, up(id, parent_id, managed_access) AS (
     SELECT id, parent_id, managed_access FROM tenancy_securable WHERE id = ANY(%s)
@@ -89,6 +98,9 @@ SELECT 'grant', g.securable_id, g.privilege, NULL, g.expires_at
 UNION ALL
 SELECT 'role', CAST(role_id AS text), NULL, NULL, NULL FROM acting
 UNION ALL
+SELECT 'shows', top.id, NULL, NULL, NULL FROM tenancy_securable AS top
+ WHERE top.id = ANY(%s) AND EXISTS ({shown_below})
+UNION ALL
 SELECT 'until', NULL, NULL, NULL, MIN(expires_at) FROM tenancy_rolemember
  WHERE expires_at > %s AND (user_id = %s OR member_role_id IN (SELECT role_id FROM acting))
 UNION ALL
@@ -96,18 +108,13 @@ SELECT 'until', NULL, NULL, NULL, MIN(expires_at) FROM tenancy_grant
  WHERE owned_role_id IS NOT NULL AND expires_at > %s AND (user_id = %s OR role_id IN (SELECT role_id FROM acting))
 """
 
-# What shows itself, and so whatever it lies in: a grant on something below.
-_SHOWN = """
-  FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
- WHERE (g.user_id = %s OR g.role_id IN (SELECT role_id FROM acting)) AND g.privilege = ANY(%s)
-   AND (g.expires_at IS NULL OR g.expires_at > %s) AND s.type = ANY(%s)
-"""
+_SHOWN_BELOW = (
+    f"SELECT 1 {_SHOWN} AND s.path ~>~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
+)
 
 _SHOWS_BELOW = """
 WITH RECURSIVE {acting}
-SELECT top.id FROM tenancy_securable AS top
- WHERE top.id = ANY(%s) AND EXISTS (
-    SELECT 1 {shown} AND s.path ~>=~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0'))
+SELECT top.id FROM tenancy_securable AS top WHERE top.id = ANY(%s) AND EXISTS ({shown_below})
 """
 
 _SHOWN_CHILDREN = """
@@ -126,7 +133,8 @@ SELECT DISTINCT c.object_id FROM tenancy_securable AS c
 def _both(statement: str) -> dict[bool, str]:
     """By whether the asker's roles are known."""
     return {
-        is_known: statement.format(acting=_KNOWN if is_known else _FOUND, shown=_SHOWN) for is_known in (False, True)
+        is_known: statement.format(acting=_KNOWN if is_known else _FOUND, shown=_SHOWN, shown_below=_SHOWN_BELOW)
+        for is_known in (False, True)
     }
 
 
@@ -135,14 +143,15 @@ SHOWS_BELOW: Final = _both(_SHOWS_BELOW)
 SHOWN_CHILDREN: Final = _both(_SHOWN_CHILDREN)
 
 
-def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None) -> Held:
+def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None, below: Sequence[str] = ()) -> Held:
     """What the asker holds on the securables `ids` and above them; `roles` are the asker's if they are known.
 
-    Of a securable that there is not, the path is its own node alone, on which nothing is held.
+    Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
+    not, the path is its own node alone, on which nothing is held.
     """
     at = now()
     user_id = asker.user_id
-    params = [list(ids), user_id, at, at, at, user_id, at, user_id]
+    params = [list(ids), user_id, at, at, list(below), *_shown(asker, at), at, user_id, at, user_id]
     rows = fetch_all("default", HELD[roles is not None], [*_acting(asker, roles, at), *params])
     objects: dict[str, tuple[str | None, set[str]]] = {
         own_id: (parent_id, {MANAGED_ACCESS} if managed else set())
@@ -151,11 +160,14 @@ def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | Non
     }
     ends = []
     found_roles = []
+    shows = dict.fromkeys(below, False)
     for kind, own_id, privilege, _, expires_at in rows:
         if kind == "grant":
             objects[own_id][1].add(privilege)
         elif kind == "role":
             found_roles.append(as_uuid(own_id))
+        elif kind == "shows":
+            shows[own_id] = True
         if expires_at is not None:
             ends.append(_datetime(expires_at))
     nodes = {own_id: Node(own_id.partition(":")[0], own_id, frozenset(held)) for own_id, (_, held) in objects.items()}
@@ -166,7 +178,7 @@ def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | Non
             path.append(nodes[here])
             here = objects[here][0]
         paths[own_id] = tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
-    return Held(paths, tuple(found_roles), min(ends, default=None))
+    return Held(paths, shows, tuple(found_roles), min(ends, default=None))
 
 
 def read_shows_below(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None) -> dict[str, bool]:

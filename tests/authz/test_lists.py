@@ -1,0 +1,114 @@
+"""Lists show what the caller may see and nothing else, full page by page, and cost the same however long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from catalog.models import Tabular
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tests.authz.conftest import good, person
+from tests.authz.trees import give
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+
+
+def names(answer_of: CallerClient, target: str, member: str = "identifiers") -> list[str]:
+    found = good(answer_of.get(target)).json()[member]
+    return sorted(each["name"] if isinstance(each, dict) else ".".join(each) for each in found)
+
+
+def pages(client: CallerClient, target: str, size: int, member: str = "identifiers") -> list[int]:
+    """How many items each page has."""
+    lengths, token = [], ""
+    while token is not None:
+        answer = good(client.get(f"{target}?pageSize={size}&pageToken={token}")).json()
+        lengths.append(len(answer[member]))
+        token = answer.get("next-page-token")
+    return lengths
+
+
+def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
+    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchNamespaceException")
+
+
+def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("select", lake["closed.deep.a"], person("alice"))
+    assert names(alice, "/namespaces", "namespaces") == ["closed"]
+    assert names(alice, "/namespaces?parent=closed", "namespaces") == ["closed.deep"]
+    assert names(alice, "/namespaces/closed/tables") == []
+    assert names(alice, "/namespaces/closed%1Fdeep/tables") == ["a"]
+    assert names(alice, "/namespaces/closed%1Fdeep/views") == []
+    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchNamespaceException")
+    generic = CallerClient(alice.base.replace("/catalog", "/lakekeeper"), "alice")
+    assert names(generic, "/namespaces/closed%1Fdeep/generic-tables") == []
+    give("describe", lake["closed.deep.g"], person("alice"))
+    assert names(generic, "/namespaces/closed%1Fdeep/generic-tables") == ["g"]
+
+
+def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("describe", lake["closed"], person("alice"))
+    assert names(alice, "/namespaces", "namespaces") == ["closed"]
+    assert names(alice, "/namespaces/closed%1Fdeep/tables") == ["a", "b"]
+    assert names(alice, "/namespaces/closed%1Fdeep/views") == ["v"]
+
+
+def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    for number in range(23):
+        made = good(root.post("/namespaces/open/tables", {"name": f"t{number:02}", "schema": SCHEMA}))
+        if number % 3 == 0:
+            give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+    seen = [f"t{number:02}" for number in range(0, 23, 3)]
+    assert names(alice, "/namespaces/open/tables") == seen
+    assert pages(alice, "/namespaces/open/tables", 3) == [3, 3, 2]
+    assert pages(alice, "/namespaces/open/tables", 8) == [8]
+    assert pages(root, "/namespaces/open/tables", 10) == [10, 10, 5]
+
+
+def test_a_dropped_table_leaves_no_gap_in_a_page(
+    client: Client, root: CallerClient, lake: dict[str, Ref], soft_delete: int
+) -> None:
+    alice = client("alice")
+    for number in range(6):
+        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+    for number in (0, 2, 3):
+        good(root.delete(f"/namespaces/open/tables/t{number}"))
+    assert pages(alice, "/namespaces/open/tables", 2) == [2, 1]
+    assert names(alice, "/namespaces/open/tables") == ["t1", "t4", "t5"]
+
+
+@pytest.mark.parametrize("size", [3, 12])
+def test_what_a_list_costs_does_not_depend_on_its_length(
+    client: Client, root: CallerClient, lake: dict[str, Ref], size: int
+) -> None:
+    alice, some = client("alice"), client("some")
+    give("describe", lake["open"], person("alice"))
+    for number in range(size):
+        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        if number % 2:
+            give("select", _table(made.json()["metadata"]["table-uuid"]), person("some"))
+    alice.get("/namespaces/open/tables")
+    with counting() as counted:
+        assert len(names(alice, "/namespaces/open/tables")) == size + 2
+    assert counted["statements"] == 2
+    some.get("/namespaces/open/tables")
+    with counting() as counted:
+        assert len(names(some, "/namespaces/open/tables")) == size // 2
+    assert counted["statements"] == 3
+
+
+def _table(uuid: str) -> Ref:
+    return Securable.Type.TABLE, Tabular.objects.get(uuid=uuid).pk
