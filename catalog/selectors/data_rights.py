@@ -10,15 +10,16 @@ from icekeeper.kernel.errors import CatalogError
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import Question, allowed_many, refusal
+from tenancy.authz.port import allowed_many, require_and_ask
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
-_READS: Final = {
-    Tabular.Kind.TABLE: Can.READ_DATA,
-    Tabular.Kind.VIEW: Can.SELECT,
-    Tabular.Kind.GENERIC_TABLE: Can.READ_DATA,
+_ON_FILES: Final = {
+    Tabular.Kind.TABLE: (Can.READ_DATA, Can.WRITE_DATA),
+    Tabular.Kind.VIEW: (Can.SELECT,),
+    Tabular.Kind.GENERIC_TABLE: (Can.READ_DATA, Can.WRITE_DATA),
 }
+"""To read them, and to write; nobody writes to the folder of a view. Who may write may read, too."""
 
 
 def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> Rights | None:
@@ -27,33 +28,24 @@ def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missi
     Raises `missing` for who may not see it.
     """
     ref = (Securable.Type(kind.value), tabular_id)
-    is_seen, *on_files = allowed_many(actor, [(Can.GET_METADATA, ref), *_asked(kind, tabular_id)])
-    if not is_seen:
-        raise refusal(actor, Can.GET_METADATA, ref, missing)
-    return _rights(on_files)
+    return _rights(require_and_ask(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
 def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> Rights:
     """Raises `Forbidden` for who may not read the files, `missing` for who may not see the tabular either."""
-    rights = data_rights(actor, kind, tabular_id)
-    if rights is None:
-        raise refusal(actor, _READS[kind], (Securable.Type(kind.value), tabular_id), missing)
-    return rights
+    reading, *writing = _ON_FILES[kind]
+    ref = (Securable.Type(kind.value), tabular_id)
+    may_write = require_and_ask(actor, reading, ref, writing, missing=missing)
+    return Rights.READ_WRITE if any(may_write) else Rights.READ
 
 
 def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> Rights | None:
     """As `require_to_load`, of a tabular that the caller was told of before."""
-    return _rights(allowed_many(actor, _asked(kind, tabular_id)))
-
-
-def _asked(kind: Tabular.Kind, tabular_id: UUID) -> list[Question]:
-    """Nobody writes to the folder of a view."""
     ref: Ref = (Securable.Type(kind.value), tabular_id)
-    reading: list[Question] = [(_READS[kind], ref)]
-    return reading if kind == Tabular.Kind.VIEW else [*reading, (Can.WRITE_DATA, ref)]
+    return _rights(allowed_many(actor, [(action, ref) for action in _ON_FILES[kind]]))
 
 
 def _rights(answers: list[bool]) -> Rights | None:
-    """Who may write may read what they wrote."""
+    """Of the answers to `_ON_FILES`."""
     may_read, may_write = answers[0], any(answers[1:])
     return Rights.READ_WRITE if may_write else Rights.READ if may_read else None

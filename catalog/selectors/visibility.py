@@ -10,7 +10,7 @@ from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.paging import EVERYTHING, Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, are_allowed, refusal, visible_ids
+from tenancy.authz.port import are_allowed, require_and_ask, visible_ids
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
@@ -22,9 +22,7 @@ def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogErro
 
     Raises as `require` for who may not do `action`, one of listing, on it.
     """
-    may_list, sees_everything = allowed_many(actor, [(action, parent), (Can.LIST_EVERYTHING, parent)])
-    if not may_list:
-        raise refusal(actor, action, parent, missing)
+    (sees_everything,) = require_and_ask(actor, action, parent, [Can.LIST_EVERYTHING], missing=missing)
     return None if sees_everything else parent
 
 

@@ -115,8 +115,20 @@ def require(
     Where even that the object exists must stay hidden from the actor, it raises `missing` instead: what the caller
     would raise if there were none.
     """
-    if not is_allowed(actor, action, securable_type, object_id):
-        raise refusal(actor, action, (securable_type, object_id), missing)
+    require_and_ask(actor, action, (securable_type, object_id), (), missing=missing)
+
+
+def require_and_ask(
+    actor: Actor, action: Can, ref: Ref, more: Sequence[Can], *, missing: CatalogError | None = None
+) -> list[bool]:
+    """As `require`, and whether `actor` may do each of `more` on the object; all of it is one question to the backend."""
+    seen_by = SEEN_BY.get(ref[0], action)
+    is_permitted, is_seen, *others = allowed_many(actor, [(each, ref) for each in (action, seen_by, *more)])
+    if is_permitted:
+        return others
+    if missing is not None and not is_seen and ref[0] in SEEN_BY:
+        raise missing
+    raise action_forbidden(actor, action, ref)
 
 
 def require_each(actor: Actor, action: Can, objects: Sequence[Ref]) -> None:
@@ -124,14 +136,6 @@ def require_each(actor: Actor, action: Can, objects: Sequence[Ref]) -> None:
     for ref, answer in zip(objects, are_allowed(actor, action, objects), strict=True):
         if not answer:
             raise action_forbidden(actor, action, ref)
-
-
-def refusal(actor: Actor, action: Can, ref: Ref, missing: CatalogError | None) -> CatalogError:
-    """What to raise for who may not do `action`: `missing` where they may not know that there is such a thing."""
-    seen_by = SEEN_BY.get(ref[0])
-    if missing is not None and seen_by is not None and (action == seen_by or not is_allowed(actor, seen_by, *ref)):
-        return missing
-    return action_forbidden(actor, action, ref)
 
 
 def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogError) -> CatalogError:

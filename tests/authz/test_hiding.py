@@ -1,0 +1,146 @@
+"""What a caller may not know of looks missing: the same status, type and words, in as many statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.authz.securables import Ref
+from tests.authz.conftest import VIEW, person
+from tests.authz.trees import give
+from tests.catalog_fixtures import SCHEMA
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+Call = Callable[[CallerClient, str], Answer]
+
+COMMIT: dict[str, Any] = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+
+
+def on_table(act: Callable[[CallerClient, str], Answer]) -> Call:
+    return lambda client, name: act(client, f"/namespaces/closed/tables/{name}")
+
+
+TABLE_CALLS: dict[str, Call] = {
+    "load": on_table(lambda client, at: client.get(at)),
+    "credentials": on_table(lambda client, at: client.get(f"{at}/credentials")),
+    "commit": on_table(lambda client, at: client.post(at, COMMIT)),
+    "drop": on_table(lambda client, at: client.delete(at)),
+    "unregister": on_table(lambda client, at: client.post(f"{at}/unregister", {})),
+    "metrics": on_table(lambda client, at: client.post(f"{at}/metrics", REPORT)),
+    "rename": lambda client, name: client.post(
+        "/tables/rename",
+        {"source": {"namespace": ["closed"], "name": name}, "destination": {"namespace": ["open"], "name": "mine"}},
+    ),
+    "transaction": lambda client, name: client.post(
+        "/transactions/commit",
+        {"table-changes": [{"identifier": {"namespace": ["closed"], "name": name}, **COMMIT}]},
+    ),
+}
+REPORT = {
+    "report-type": "commit-report", "table-name": "t", "snapshot-id": 1, "sequence-number": 1, "operation": "append",
+    "metrics": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", TABLE_CALLS)
+def test_a_hidden_table_looks_missing(
+    client: Client, lake: dict[str, Ref], call: str, everything: Callable[[], Fingerprint]
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], person("alice"))
+    before = everything()
+    missing, hidden = (_answered(lambda name=name: TABLE_CALLS[call](alice, name)) for name in ("nowhere", "a"))
+    assert hidden[0].refused(404, "NoSuchTableException")
+    assert _told(hidden[0], "closed.a") == _told(missing[0], "closed.nowhere")
+    assert hidden[1] == missing[1], "statements"
+    assert everything() == before
+
+
+NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Answer]] = {
+    "load": lambda client, name: client.get(f"/namespaces/{name}"),
+    "properties": lambda client, name: client.post(f"/namespaces/{name}/properties", {"updates": {"k": "v"}}),
+    "drop": lambda client, name: client.delete(f"/namespaces/{name}"),
+    "drop all": lambda client, name: client.delete(f"/namespaces/{name}?recursive=true&force=true"),
+    "tables": lambda client, name: client.get(f"/namespaces/{name}/tables"),
+    "views": lambda client, name: client.get(f"/namespaces/{name}/views"),
+    "children": lambda client, name: client.get(f"/namespaces?parent={name}"),
+    "create below": lambda client, name: client.post("/namespaces", {"namespace": [name, "mine"]}),
+    "create table": lambda client, name: client.post(f"/namespaces/{name}/tables", {"name": "m", "schema": SCHEMA}),
+    "create view": lambda client, name: client.post(f"/namespaces/{name}/views", {"name": "m", **VIEW}),
+    "register": lambda client, name: client.post(
+        f"/namespaces/{name}/register", {"name": "m", "metadata-location": "file:///nowhere/at/all.json"}
+    ),
+    "rename into": lambda client, name: client.post(
+        "/tables/rename",
+        {"source": {"namespace": ["open"], "name": "a"}, "destination": {"namespace": [name], "name": "mine"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("call", NAMESPACE_CALLS)
+def test_a_hidden_namespace_looks_missing(
+    client: Client, lake: dict[str, Ref], call: str, everything: Callable[[], Fingerprint]
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], person("alice"))
+    before = everything()
+    missing, hidden = (_answered(lambda name=name: NAMESPACE_CALLS[call](alice, name)) for name in ("nolose", "closed"))
+    assert hidden[0].refused(404, "NoSuchNamespaceException")
+    assert _told(hidden[0], "closed") == _told(missing[0], "nolose")
+    assert hidden[1] == missing[1], "statements"
+    assert everything() == before
+
+
+def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("describe", lake["closed"], person("alice"))
+    for name, call in TABLE_CALLS.items():
+        if name not in {"load", "metrics"}:
+            assert call(alice, "a").refused(403, "TableActionForbidden"), name
+    for name in ("properties", "drop", "drop all", "create below", "create table", "create view", "register"):
+        assert NAMESPACE_CALLS[name](alice, "closed").refused(403, "NamespaceActionForbidden"), name
+
+
+def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> None:
+    alice = client("alice")
+    config = CallerClient("/catalog/v1/config", "alice")
+    hidden, missing = config.get("?warehouse=wh"), config.get("?warehouse=hw")
+    assert hidden.refused(404, "NoSuchWarehouseException")
+    assert _told(hidden, "wh") == _told(missing, "hw")
+    assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
+    management = CallerClient("/management/v1", "alice")
+    for target in ("", "/statistics", "/deleted-tabulars"):
+        assert management.get(f"/warehouse/{warehouse.pk}{target}").refused(404, "NoSuchWarehouseException")
+
+
+def test_only_who_may_read_is_lent_anything(client: Client, lake: dict[str, Ref]) -> None:
+    """Who may see a table and no more gets its metadata."""
+    alice = client("alice")
+    give("describe", lake["closed.a"], person("alice"))
+    loaded = alice.get("/namespaces/closed/tables/a")
+    assert loaded.status == 200
+    assert loaded.json()["metadata"]["table-uuid"] == str(Tabular.objects.get(pk=lake["closed.a"][1]).uuid)
+    assert "storage-credentials" not in loaded.json()
+    assert alice.get("/namespaces/closed/tables/a/credentials").refused(403, "TableActionForbidden")
+
+
+def _answered(act: Callable[[], Answer]) -> tuple[Answer, int]:
+    act()  # what is remembered of the caller
+    with counting() as counted:
+        answer = act()
+    return answer, counted["statements"]
+
+
+def _told(answer: Answer, name: str) -> tuple[int, str, str]:
+    error = answer.error
+    return answer.status, error["type"], error["message"].replace(name, "X")
