@@ -1,0 +1,200 @@
+# What is asked of the catalog for each operation of Trino.
+#
+# `demands` is a set of sets of batch-check's operations: of each inner set one must be granted. It is undefined for an
+# operation or a resource that is not known here, which is so denied.
+package icekeeper.operations
+
+import data.icekeeper.catalog
+import data.icekeeper.settings
+
+# Of the warehouse behind `resource.catalog`.
+catalog_rights := {
+	"AccessCatalog": "get_config",
+	"CreateCatalog": "delete",
+	"DropCatalog": "delete",
+	"FilterCatalogs": "get_config",
+	"ShowSchemas": "list_namespaces",
+}
+
+# Of the namespace behind `resource.schema`.
+schema_rights := {
+	"DropSchema": "delete",
+	"FilterSchemas": "get_metadata",
+	"ShowCreateSchema": "get_metadata",
+	"ShowTables": "get_metadata",
+}
+
+# Of the namespace in which `resource.table` is to be.
+creation_rights := {
+	"CreateMaterializedView": "create_view",
+	"CreateTable": "create_table",
+	"CreateView": "create_view",
+}
+
+# Of `resource.table`: one of these, as Trino does not say whether a name is that of a table or of a view.
+relation_rights := {
+	"AddColumn": {"table": "write_data"},
+	"AlterColumn": {"table": "write_data"},
+	"CreateViewWithSelectFromColumns": {"table": "read_data", "view": "select"},
+	"DeleteFromTable": {"table": "write_data"},
+	"DropColumn": {"table": "write_data"},
+	"DropTable": {"table": "drop"},
+	"DropView": {"view": "drop"},
+	"FilterColumns": {"table": "get_metadata", "view": "get_metadata"},
+	"FilterTables": {"table": "get_metadata", "view": "get_metadata"},
+	"InsertIntoTable": {"table": "write_data"},
+	"RenameColumn": {"table": "write_data"},
+	"SelectFromColumns": {"table": "read_data", "view": "select"},
+	"SetColumnComment": {"table": "write_data", "view": "commit"},
+	"SetTableComment": {"table": "write_data"},
+	"SetTableProperties": {"table": "commit"},
+	"SetViewComment": {"view": "commit"},
+	"ShowColumns": {"table": "get_metadata", "view": "get_metadata"},
+	"ShowCreateTable": {"table": "get_metadata", "view": "get_metadata"},
+	"TruncateTable": {"table": "write_data"},
+	"UpdateTableColumns": {"table": "write_data"},
+}
+
+table_procedures := {
+	"add_files",
+	"drop_extended_stats",
+	"expire_snapshots",
+	"optimize",
+	"optimize_manifests",
+	"remove_orphan_files",
+}
+
+# Operations that read what a name stands for, and so meet names that no table has.
+readings := {"FilterColumns", "FilterTables", "SelectFromColumns", "ShowColumns"}
+
+# Trino's metadata tables, `t$snapshots` of the table `t`. Those of the second list are made from manifests: they hold
+# the least and greatest values of columns, which the metadata does not tell.
+of_metadata := {"history", "metadata_log_entries", "properties", "refs", "snapshots"}
+
+of_manifests := {"all_entries", "all_manifests", "entries", "files", "manifests", "partitions"}
+
+demands(operation, resource, _) := {{warehouse(resource.catalog.name, {"action": catalog_rights[operation]})}}
+
+demands(operation, resource, _) := {{namespace(resource.schema, {"action": schema_rights[operation]})}} if {
+	not is_virtual(resource.schema)
+}
+
+demands(operation, resource, _) := {{warehouse(resource.schema.catalogName, {"action": "get_config"})}} if {
+	operation in {"FilterSchemas", "ShowTables"}
+	is_virtual(resource.schema)
+}
+
+demands("CreateSchema", resource, _) := {{creation_of_schema(resource.schema)}} if not is_virtual(resource.schema)
+
+demands(operation, resource, _) := {{namespace(resource.table, {"action": creation_rights[operation]})}}
+
+demands(operation, resource, _) := {relations(resource.table, relation_rights[operation])} if {
+	not is_made_up(operation, resource.table)
+	not metadata_table(operation, resource.table)
+}
+
+demands(operation, resource, _) := {{warehouse(resource.table.catalogName, {"action": "get_config"})}} if {
+	is_made_up(operation, resource.table)
+}
+
+demands(operation, resource, _) := {relations(found.table, {"table": found.right})} if {
+	found := metadata_table(operation, resource.table)
+}
+
+demands("ExecuteTableProcedure", resource, _) := {relations(resource.table, {"table": "write_data"})} if {
+	procedure := object.get(resource.function, "functionName", object.get(resource.function, "name", ""))
+	procedure in table_procedures
+}
+
+demands("RenameTable", resource, target) := {
+	relations(resource.table, {"table": "rename"}),
+	{namespace(target.table, {"action": "create_table"})},
+}
+
+demands("RenameView", resource, target) := {
+	relations(resource.table, {"view": "rename"}),
+	{namespace(target.table, {"action": "create_view"})},
+}
+
+# Who is granted this sees everything below, so that a listing need not be asked about piece by piece.
+shortcuts("FilterSchemas", resource) := {everything(resource.schema.catalogName)}
+
+shortcuts("FilterTables", resource) := {
+	everything(resource.table.catalogName),
+	namespace(resource.table, {"action": "list_everything"}),
+}
+
+everything(name) := warehouse(name, {"action": "list_everything"})
+
+is_virtual(place) if place.schemaName in settings.virtual_schemas
+
+is_made_up(operation, table) if {
+	operation in readings
+	is_virtual(table)
+}
+
+is_made_up(operation, table) if {
+	operation in readings
+	table.schemaName == "system"
+	table.tableName == "iceberg_tables"
+}
+
+metadata_table(operation, table) := {"table": object.union(table, {"tableName": parts[0]}), "right": right} if {
+	operation in (readings | {"CreateViewWithSelectFromColumns", "ShowCreateTable"})
+	not is_virtual(table)
+	parts := split(table.tableName, "$")
+	count(parts) == 2
+	parts[0] != ""
+	parts[1] in (of_metadata | of_manifests)
+	right := right_to_metadata(operation, parts[1])
+}
+
+right_to_metadata(operation, kind) := "read_data" if {
+	operation in {"CreateViewWithSelectFromColumns", "SelectFromColumns"}
+	kind in of_manifests
+} else := "get_metadata"
+
+creation_of_schema(schema) := warehouse(schema.catalogName, action) if {
+	levels(schema.schemaName) == [schema.schemaName]
+	action := creation_of_namespace(schema)
+}
+
+creation_of_schema(schema) := below if {
+	path := levels(schema.schemaName)
+	parent := array.slice(path, 0, count(path) - 1)
+	count(parent) > 0
+	below := {"namespace": {
+		"action": creation_of_namespace(schema),
+		"namespace": parent,
+		"warehouse-id": catalog.warehouse_ids[schema.catalogName],
+	}}
+}
+
+# With the properties that the catalog would be given: texts.
+creation_of_namespace(schema) := object.union({"action": "create_namespace"}, {"properties": texts |
+	texts := {name: value | some name, value in schema.properties; is_string(value)}
+	count(texts) > 0
+})
+
+warehouse(name, action) := {"warehouse": {"action": action, "warehouse-id": catalog.warehouse_ids[name]}}
+
+namespace(place, action) := {"namespace": {
+	"action": action,
+	"namespace": levels(place.schemaName),
+	"warehouse-id": catalog.warehouse_ids[place.catalogName],
+}}
+
+relations(table, rights) := {operation |
+	some kind, action in rights
+	operation := {kind: {
+		"action": {"action": action},
+		"namespace": levels(table.schemaName),
+		"table": table.tableName,
+		"warehouse-id": catalog.warehouse_ids[table.catalogName],
+	}}
+}
+
+# Must be read as Trino reads it (iceberg.rest-catalog.nested-namespace-enabled), or rights are asked of another one.
+levels(schema) := split(schema, ".") if settings.nests_namespaces
+
+levels(schema) := [schema] if settings.nests_namespaces == false

@@ -1,0 +1,107 @@
+# What the environment of this process says; docs/trino-opa.md describes every variable.
+#
+# A value that cannot be read leaves its rule undefined, and with it every decision that needs it: denied. `problems`
+# tells the operator why:  opa eval -d docker/opa data.icekeeper.settings.problems
+package icekeeper.settings
+
+variables := opa.runtime().env
+
+url := trim_right(text("LAKEKEEPER_URL", "http://localhost:8181"), "/")
+
+token := text("LAKEKEEPER_TOKEN", "")
+
+token_endpoint := text("LAKEKEEPER_TOKEN_ENDPOINT", "")
+
+client_id := text("LAKEKEEPER_CLIENT_ID", "")
+
+client_secret := text("LAKEKEEPER_CLIENT_SECRET", "")
+
+# Empty is no scope at all.
+scope := object.get(variables, "LAKEKEEPER_SCOPE", "lakekeeper")
+
+token_cache_seconds := number("LAKEKEEPER_TOKEN_CACHE_SECONDS", 150, 1, 3600)
+
+timeout_seconds := number("LAKEKEEPER_TIMEOUT_SECONDS", 10, 1, 60)
+
+max_batch_check_size := number("LAKEKEEPER_MAX_BATCH_CHECK_SIZE", 1000, 1, 1000)
+
+identity_provider := text("TRINO_IDENTITY_PROVIDER", "oidc")
+
+nests_namespaces := switch("TRINO_NESTED_NAMESPACES", "true")
+
+allows_unmanaged_catalogs := switch("TRINO_ALLOW_UNMANAGED_CATALOGS", "false")
+
+admin_users := names("TRINO_ADMIN_USERS", "")
+
+# Schemas of every catalog that Trino makes up itself, so that no namespace is behind them.
+virtual_schemas := names("TRINO_VIRTUAL_SCHEMAS", "information_schema")
+
+# The warehouse of each catalog of Trino that is managed here.
+warehouses := object.union(slots, mapping) if {
+	is_object(mapping)
+	every catalog, warehouse in mapping {
+		not catalog in {"", "system"}
+		is_string(warehouse)
+		warehouse != ""
+	}
+}
+
+mapping := json.unmarshal(text("TRINO_CATALOG_WAREHOUSES", "{}"))
+
+# A catalog that is named without a warehouse is managed all the same: nobody gets in.
+slots[catalog] := text(sprintf("LAKEKEEPER_%s_WAREHOUSE", [slot]), "") if {
+	some slot in ["DEV", "PROD", "DEMO", "LAKEKEEPER"]
+	catalog := text(sprintf("TRINO_%s_CATALOG_NAME", [slot]), "")
+	not catalog in {"", "system"}
+}
+
+# A variable that is set to nothing counts as one that is not set.
+text(name, otherwise) := value if {
+	value := object.get(variables, name, "")
+	value != ""
+} else := otherwise
+
+number(name, otherwise, lowest, highest) := value if {
+	value := to_number(text(name, sprintf("%d", [otherwise])))
+	value == floor(value)
+	value >= lowest
+	value <= highest
+}
+
+switch(name, otherwise) := {"true": true, "false": false}[lower(text(name, otherwise))]
+
+names(name, otherwise) := {trim_space(each) | some each in split(text(name, otherwise), ",")} - {""}
+
+problems contains "TRINO_CATALOG_WAREHOUSES is not a JSON object of catalog names and warehouse names" if {
+	not warehouses
+}
+
+problems contains sprintf("%s has no warehouse", [catalog]) if {
+	some catalog, warehouse in warehouses
+	warehouse == ""
+}
+
+problems contains "No catalog is mapped to a warehouse" if count(warehouses) == 0
+
+problems contains "LAKEKEEPER_TOKEN_CACHE_SECONDS is not a whole number from 1 to 3600" if not token_cache_seconds
+
+problems contains "LAKEKEEPER_TIMEOUT_SECONDS is not a whole number from 1 to 60" if not timeout_seconds
+
+problems contains "LAKEKEEPER_MAX_BATCH_CHECK_SIZE is not a whole number from 1 to 1000" if not max_batch_check_size
+
+problems contains sprintf("%s is neither true nor false", [name]) if {
+	some name in ["TRINO_NESTED_NAMESPACES", "TRINO_ALLOW_UNMANAGED_CATALOGS"]
+	not lower(text(name, "false")) in {"true", "false"}
+}
+
+problems contains "TRINO_IDENTITY_PROVIDER is not of a-z, 0-9 and -" if not regex.match(`^[a-z0-9-]+$`, identity_provider)
+
+problems contains "LAKEKEEPER_TOKEN or LAKEKEEPER_TOKEN_ENDPOINT, _CLIENT_ID and _CLIENT_SECRET are needed" if {
+	token == ""
+	"" in {token_endpoint, client_id, client_secret}
+}
+
+problems contains "LAKEKEEPER_TOKEN and LAKEKEEPER_TOKEN_ENDPOINT are both set: the token is used" if {
+	token != ""
+	token_endpoint != ""
+}
