@@ -25,6 +25,7 @@ from icekeeper.kernel.errors import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
+from icekeeper.kernel.sql import as_uuid, fetch_one
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -232,20 +233,29 @@ def _holds_tabulars(namespace_id: UUID) -> bool:
 
 
 def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Namespace:
-    namespace = (
-        Namespace.objects.select_for_update(of=("self",))
-        .select_related("warehouse")
-        .filter(warehouse_id=warehouse_id, path_key=path_key(levels))
-        .first()
-    )
-    if namespace is None:
-        if not Warehouse.objects.filter(pk=warehouse_id, status=Warehouse.Status.ACTIVE).exists():
-            raise no_such_warehouse(warehouse_id)
-        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels))
+    """The namespace, locked, when `actor` may do `action` on it. The authorizer is asked before the lock is held."""
+    row = fetch_one("default", _FIND, [path_key(levels), warehouse_id])
+    if row is None or row[0] != Warehouse.Status.ACTIVE:
+        raise no_such_warehouse(warehouse_id)
+    missing = no_such_namespace(levels)
+    if row[1] is None:
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+    namespace_id = as_uuid(row[1])
+    require(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
+    namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
+    if namespace is None:  # dropped or moved in between
+        raise missing
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
-    require(actor, action, Securable.Type.NAMESPACE, namespace.pk, missing=no_such_namespace(levels))
     return namespace
+
+
+_FIND = """
+SELECT w.status, n.id
+  FROM storage_warehouse w LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
+ WHERE w.id = %s
+"""
 
 
 def _string_list(value: object, what: str) -> list[str]:

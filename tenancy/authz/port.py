@@ -121,7 +121,7 @@ def require(
 def require_and_ask(
     actor: Actor, action: Can, ref: Ref, more: Sequence[Can], *, missing: CatalogError | None = None
 ) -> list[bool]:
-    """As `require`, and whether `actor` may do each of `more` on the object; all of it is one question to the backend."""
+    """As `require`, and whether `actor` may do each of `more` on the object; the backend is asked once."""
     seen_by = SEEN_BY.get(ref[0], action)
     is_permitted, is_seen, *others = allowed_many(actor, [(each, ref) for each in (action, seen_by, *more)])
     if is_permitted:
