@@ -151,6 +151,11 @@ _SQLITE_WORDS = (
     (re.compile(r" FOR ((NO KEY )?UPDATE|SHARE)\b"), ""),
     (re.compile(r"\bjson_agg\("), "json_group_array("),
     (re.compile(r"\bstrpos\("), "instr("),
+    # Texts that need no quoting in JSON.
+    (
+        re.compile(r"= ANY\(string_to_array\((.+?), '(.)'\)\)"),
+        r"""IN (SELECT value FROM json_each('["' || replace(\1, '\2', '","') || '"]'))""",
+    ),
 )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from tests.parts.postgres import Postgres
 from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
-from tests.perf import cpu, floors, load, object_store, report, rows, wrk
+from tests.perf import cpu, floors, load, object_store, report, rights, rows, wrk
 from tests.perf.authenticated_server import authenticated
 from tests.perf.connection import Connection
 from tests.perf.contents import HOT, HOT_TABLE, Contents
@@ -60,6 +60,8 @@ class Bench:
             self._measure_reads(rows.late_reads(contents))
         if self._is_chosen("token"):
             self._measure_token(contents)
+        if not self.options.only or any(key.startswith("rights") for key in self.options.only):
+            self._measure_rights(contents)
         if self._is_chosen("layers"):
             self.layers = self._measure_layers(contents.table_path(HOT, HOT_TABLE))
         self._measure_writes(rows.writes(contents))
@@ -146,6 +148,28 @@ class Bench:
                     known.add_round(self._slice(with_token, clients, server, seconds), {})
                 self._note(plain)
                 self._note(known)
+
+    def _measure_rights(self, contents: Contents) -> None:
+        """Reads judged by the built-in evaluator, in turns with the same where everybody may do everything."""
+        rights.make_tables(contents, self.catalog.port)
+        loads = rights.grant(self.postgres.url)
+        storage = {"ICEKEEPER__LOCAL_STORAGE_ROOT": str(self.catalog.storage_root)}
+        home = self.catalog.home / "rights"
+        with rights.judging(home, self.postgres.url, storage, workers=WORKERS, threads=THREADS) as (servers, provider):
+            for read in rights.reads(contents, provider, loads):
+                if self._is_chosen(read.key) or self._is_chosen("rights"):
+                    for clients in (1, 8):
+                        self._judge(read, servers, clients)
+
+    def _judge(self, read: rights.Judged, servers: dict[str, CatalogServer], clients: int) -> None:
+        found = {name: Row(read.key, f"{read.title}: {name}", clients, Measured()) for name in servers}
+        for _ in range(ROUNDS):
+            for name, server in servers.items():
+                job = Job(server.port, read.operations, self.options.seconds / ROUNDS)
+                trees = {"server": server.pid} | self.processes
+                found[name].add_round(load.measure(job, clients=clients, trees=trees), {})
+        for row in found.values():
+            self._note(row)
 
     def _slice(self, read: Read, clients: int, server: CatalogServer | FloorServer, seconds: float) -> Measured:
         trees = {"server": server.pid} | self.processes

@@ -7,69 +7,34 @@ hidden takes as long as what is missing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from threading import Lock
 from typing import Final
 from uuid import UUID
-
-from cachetools import LRUCache
 
 from icekeeper.kernel.sql import as_uuid
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
-from tenancy.authz.builtin.records import Asker, Held, read_held, read_shown_children, read_shows_below
+from tenancy.authz.builtin.memory import FOR_EVER, Memory
+from tenancy.authz.builtin.records import Asker, read_held, read_shown_children, read_shows_below
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.models import Securable
 
-MOST_REMEMBERED: Final = 50_000
-"""Objects of one asker each, about half a KB; and askers with their roles."""
+MOST_OBJECTS: Final = 50_000
+"""Each of one asker, about half a KB."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    stamp: int
-    ends_at: float
-    value: object
-
-
-class _Memory:
-    """What holds until rights change, or until a grant expires (`ends_at`, of `time.time`)."""
-
-    def __init__(self) -> None:
-        self._kept: LRUCache[object, _Remembered] = LRUCache(MOST_REMEMBERED)
-        self._lock = Lock()
-
-    def get(self, key: object) -> object | None:
-        if not rights_changes.is_watched():
-            return None
-        with self._lock:
-            kept = self._kept.get(key)
-        if kept is None or kept.stamp != rights_changes.stamp() or kept.ends_at <= time.time():
-            return None
-        return kept.value
-
-    def put(self, key: object, value: object, *, stamp: int, until: datetime | None) -> None:
-        """`stamp` is what the stamp was before the value was read."""
-        ends_at = float("inf") if until is None else until.timestamp()
-        with self._lock:
-            self._kept[key] = _Remembered(stamp, ends_at, value)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._kept.clear()
+MOST_ASKERS: Final = 10_000
+"""Whose roles are remembered."""
 
 
 class BuiltinAuthorizer(Authorizer):
     name = "builtin"
 
     def __init__(self) -> None:
-        self._memory = _Memory()
+        self._objects: Memory[Evaluation] = Memory(MOST_OBJECTS)
+        self._askers: Memory[tuple[UUID, ...]] = Memory(MOST_ASKERS)
 
     def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
         """One statement for all that is not remembered, and seldom one more for what lies below something else."""
@@ -113,17 +78,19 @@ class BuiltinAuthorizer(Authorizer):
 
     def forget(self) -> None:
         """Remember nothing any more."""
-        self._memory.clear()
+        self._objects.clear()
+        self._askers.clear()
 
     def _roles(self, asker: Asker) -> tuple[UUID, ...] | None:
-        return self._memory.get(asker)  # type: ignore[return-value]  # kept under this key by `_read`
+        known = self._askers.get(asker)
+        return None if known is None else known.value
 
     def _remembered(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
         for own_id in ids:
-            kept = self._memory.get((asker, own_id))
-            if isinstance(kept, Evaluation):
-                known[own_id] = kept
+            kept = self._objects.get((asker, own_id))
+            if kept is not None:
+                known[own_id] = kept.value
         return known
 
     def _read(
@@ -131,11 +98,16 @@ class BuiltinAuthorizer(Authorizer):
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
         """The evaluations, without what lies below: objects come and go there without anybody being told."""
         stamp = rights_changes.stamp()
-        held: Held = read_held(asker, ids, roles=self._roles(asker), below=below)
-        self._memory.put(asker, held.role_ids, stamp=stamp, until=held.expires_at)
+        known = self._askers.get(asker)
+        held = read_held(asker, ids, roles=None if known is None else known.value, below=below)
+        ends_at = FOR_EVER if held.expires_at is None else held.expires_at.timestamp()
+        if known is None:
+            self._askers.put(asker, held.role_ids, stamp=stamp, ends_at=ends_at)
+        else:
+            ends_at = min(ends_at, known.ends_at)
         found = {}
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
-                self._memory.put((asker, own_id), found[own_id], stamp=stamp, until=held.expires_at)
+                self._objects.put((asker, own_id), found[own_id], stamp=stamp, ends_at=ends_at)
         return found, dict(held.shows_below)

@@ -1,7 +1,7 @@
 """The relation rows that decide, each question one statement.
 
-Roles are followed to whatever depth, in circles, too. What has expired does not count. All of it is read where it is
-written: a replica that lags would give back what was taken away.
+What has expired does not count. All of it is read where it is written: a replica that lags would give back what was
+taken away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import Row, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.model import MANAGED_ACCESS
+from tenancy.authz.builtin.statements import HELD, HELD_ON_ONE, SHOWN_BRANCHES, SHOWN_LEAVES, SHOWS_BELOW
+from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.securables import Ref, securable_id
 
 
@@ -50,99 +51,6 @@ class Held:
     expires_at: datetime | None
 
 
-# The roles of the asker, found or known already.
-_FOUND = """
-edge(member_role_id, role_id) AS (
-    SELECT member_role_id, role_id FROM tenancy_rolemember
-     WHERE member_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-    UNION ALL
-    SELECT role_id, owned_role_id FROM tenancy_grant
-     WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-), acting(role_id) AS (
-    SELECT id FROM tenancy_role WHERE id = %s
-    UNION
-    SELECT id FROM tenancy_role WHERE provider_id = %s AND source_id = ANY(%s)
-    UNION
-    SELECT role_id FROM tenancy_rolemember WHERE user_id = %s AND (expires_at IS NULL OR expires_at > %s)
-    UNION
-    SELECT owned_role_id FROM tenancy_grant
-     WHERE user_id = %s AND owned_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-    UNION
-    SELECT edge.role_id FROM acting JOIN edge ON edge.member_role_id = acting.role_id
-)"""
-_KNOWN = "acting(role_id) AS (SELECT id FROM tenancy_role WHERE id = ANY(%s))"
-
-# What shows itself, and so whatever it lies in: a grant on something below.
-_SHOWN = """
-  FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
- WHERE (g.user_id = %s OR g.role_id IN (SELECT role_id FROM acting)) AND g.privilege = ANY(%s)
-   AND (g.expires_at IS NULL OR g.expires_at > %s) AND s.type = ANY(%s)
-"""
-
-_HELD = """
-WITH RECURSIVE {acting}, up(id, parent_id, managed_access) AS (
-    SELECT id, parent_id, managed_access FROM tenancy_securable WHERE id = ANY(%s)
-    UNION
-    SELECT above.id, above.parent_id, above.managed_access
-      FROM up JOIN tenancy_securable AS above ON above.id = up.parent_id
-)
-SELECT 'object', id, parent_id, managed_access, NULL FROM up
-UNION ALL
-SELECT 'grant', g.securable_id, g.privilege, NULL, g.expires_at
-  FROM up JOIN tenancy_grant AS g ON g.securable_id = up.id AND g.user_id = %s
- WHERE g.expires_at IS NULL OR g.expires_at > %s
-UNION ALL
-SELECT 'grant', g.securable_id, g.privilege, NULL, g.expires_at
-  FROM up JOIN tenancy_grant AS g ON g.securable_id = up.id AND g.role_id IN (SELECT role_id FROM acting)
- WHERE g.expires_at IS NULL OR g.expires_at > %s
-UNION ALL
-SELECT 'role', CAST(role_id AS text), NULL, NULL, NULL FROM acting
-UNION ALL
-SELECT 'shows', top.id, NULL, NULL, NULL FROM tenancy_securable AS top
- WHERE top.id = ANY(%s) AND EXISTS ({shown_below})
-UNION ALL
-SELECT 'until', NULL, NULL, NULL, MIN(expires_at) FROM tenancy_rolemember
- WHERE expires_at > %s AND (user_id = %s OR member_role_id IN (SELECT role_id FROM acting))
-UNION ALL
-SELECT 'until', NULL, NULL, NULL, MIN(expires_at) FROM tenancy_grant
- WHERE owned_role_id IS NOT NULL AND expires_at > %s AND (user_id = %s OR role_id IN (SELECT role_id FROM acting))
-"""
-
-_SHOWN_BELOW = (
-    f"SELECT 1 {_SHOWN} AND s.path ~>~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
-)
-
-_SHOWS_BELOW = """
-WITH RECURSIVE {acting}
-SELECT top.id FROM tenancy_securable AS top WHERE top.id = ANY(%s) AND EXISTS ({shown_below})
-"""
-
-_SHOWN_CHILDREN = """
-WITH RECURSIVE {acting}
-SELECT DISTINCT c.object_id FROM tenancy_securable AS c
- WHERE c.parent_id = %s AND c.type = %s AND c.object_id > %s
-   AND c.id IN (SELECT substr(rest, 1, strpos(rest, '/') - 1) FROM (
-        SELECT substr(s.path, length(top.path) + 1) AS rest
-          FROM tenancy_securable AS top, (SELECT s.path {shown}) AS s
-         WHERE top.id = %s AND s.path ~>~ top.path
-           AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')) AS below)
- ORDER BY c.object_id LIMIT %s
-"""
-
-
-def _both(statement: str) -> dict[bool, str]:
-    """By whether the asker's roles are known."""
-    return {
-        is_known: statement.format(acting=_KNOWN if is_known else _FOUND, shown=_SHOWN, shown_below=_SHOWN_BELOW)
-        for is_known in (False, True)
-    }
-
-
-HELD: Final = _both(_HELD)
-SHOWS_BELOW: Final = _both(_SHOWS_BELOW)
-SHOWN_CHILDREN: Final = _both(_SHOWN_CHILDREN)
-
-
 def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None, below: Sequence[str] = ()) -> Held:
     """What the asker holds on the securables `ids` and above them; `roles` are the asker's if they are known.
 
@@ -150,43 +58,53 @@ def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | Non
     not, the path is its own node alone, on which nothing is held.
     """
     at = now()
-    user_id = asker.user_id
-    params = [list(ids), user_id, at, at, list(below), *_shown(asker, at), at, user_id, at, user_id]
-    rows = fetch_all("default", HELD[roles is not None], [*_acting(asker, roles, at), *params])
-    objects: dict[str, tuple[str | None, set[str]]] = {
-        own_id: (parent_id, {MANAGED_ACCESS} if managed else set())
-        for kind, own_id, parent_id, managed, _ in rows
-        if kind == "object"
-    }
-    ends = []
-    found_roles = []
+    if roles is not None and len(ids) == 1 and not below:
+        rows = fetch_all("default", HELD_ON_ONE, [asker.user_id, list(roles), at, ids[0]])
+    else:
+        objects = [*_acting(asker, roles, at), list(ids)] if roles is None else [list(ids)]
+        held = [*_mine(asker, roles), at]
+        shows = [list(below), *_mine(asker, roles), _PRIVILEGES, at, _TYPES]
+        ends = [at, asker.user_id, at, asker.user_id] if roles is None else []
+        rows = fetch_all("default", HELD[roles is not None], [*objects, *held, *shows, *ends])
+    return _held(ids, rows, below, roles)
+
+
+def _held(ids: Sequence[str], rows: Sequence[Row], below: Sequence[str], roles: tuple[UUID, ...] | None) -> Held:
+    parents: dict[str, str | None] = {}
+    held: dict[str, set[str]] = {}
+    ends: list[datetime] = []
+    found_roles: list[UUID] = []
     shows = dict.fromkeys(below, False)
-    for kind, own_id, privilege, _, expires_at in rows:
-        if kind == "grant":
-            objects[own_id][1].add(privilege)
+    for kind, own_id, parent_id, managed, privilege, expires_at in rows:
+        if kind == "object":
+            parents[own_id] = parent_id
+            on_it = held.setdefault(own_id, {MANAGED_ACCESS} if managed else set())
+            if privilege is not None:
+                on_it.add(privilege)
         elif kind == "role":
             found_roles.append(as_uuid(own_id))
         elif kind == "shows":
             shows[own_id] = True
         if expires_at is not None:
             ends.append(_datetime(expires_at))
-    nodes = {own_id: Node(own_id.partition(":")[0], own_id, frozenset(held)) for own_id, (_, held) in objects.items()}
+    nodes = {own_id: Node(own_id.partition(":")[0], own_id, frozenset(each)) for own_id, each in held.items()}
     paths: dict[str, tuple[Node, ...]] = {}
     for own_id in ids:
-        path, here = [], own_id if own_id in nodes else None
+        path: list[Node] = []
+        here: str | None = own_id if own_id in nodes else None
         while here is not None:
             path.append(nodes[here])
-            here = objects[here][0]
+            here = parents[here]
         paths[own_id] = tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
-    return Held(paths, shows, tuple(found_roles), min(ends, default=None))
+    return Held(paths, shows, tuple(found_roles) if roles is None else roles, min(ends, default=None))
 
 
 def read_shows_below(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None) -> dict[str, bool]:
     """Of each of the securables `ids`: whether the asker has a grant on something below that makes it visible."""
     at = now()
-    params = [list(ids), *_shown(asker, at)]
+    params = [list(ids), *_mine(asker, roles), _PRIVILEGES, at, _TYPES]
     rows = fetch_all("default", SHOWS_BELOW[roles is not None], [*_acting(asker, roles, at), *params])
-    shown = {row[0] for row in rows}
+    shown = {row[1] for row in rows}
     return {each: each in shown for each in ids}
 
 
@@ -195,23 +113,33 @@ def read_shown_children(
 ) -> list[str]:
     """The object ids of the children of one type that a grant on them or below makes visible, in their order."""
     at, parent_id = now(), securable_id(*parent)
-    params: list[Any] = [parent_id, child_type, after, *_shown(asker, at), parent_id, limit]
-    rows: list[Row] = fetch_all("default", SHOWN_CHILDREN[roles is not None], [*_acting(asker, roles, at), *params])
-    return [row[0] for row in rows]
+    params: list[Any] = [*_acting(asker, roles, at), parent_id, child_type, after]
+    is_leaf = not rights_model().links(child_type, DOWN)
+    if is_leaf:
+        by_role = [] if roles is None else [list(roles)]
+        params += [asker.user_id, _PRIVILEGES, at, *by_role, _PRIVILEGES, at, limit]
+    else:
+        params += [parent_id, *_mine(asker, roles), _PRIVILEGES, at, _TYPES, limit]
+    statements = SHOWN_LEAVES if is_leaf else SHOWN_BRANCHES
+    return [row[0] for row in fetch_all("default", statements[roles is not None], params)]
 
 
 def _acting(asker: Asker, roles: tuple[UUID, ...] | None, at: datetime) -> list[Any]:
+    """What finds the roles of the asker, unless they are known."""
     if roles is not None:
-        return [list(roles)]
+        return []
     user_id = asker.user_id
-    by_token = [asker.provider_id, list(asker.token_roles)]
-    return [at, at, asker.assumed_role, *by_token, user_id, at, user_id, at]
+    return [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
 
 
-def _shown(asker: Asker, at: datetime) -> list[Any]:
-    shown = showing_privileges()
-    privileges = sorted(frozenset().union(*shown.values()))
-    return [asker.user_id, privileges, at, sorted(shown)]
+def _mine(asker: Asker, roles: tuple[UUID, ...] | None) -> list[Any]:
+    """What tells the grants of the asker."""
+    return [asker.user_id] if roles is None else [asker.user_id, list(roles)]
+
+
+_TYPES: Final = sorted(showing_privileges())
+_PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
+"""What shows itself, and so whatever it lies in: types of objects, and the privileges on them that do."""
 
 
 def _datetime(value: Any) -> datetime:
