@@ -13,6 +13,7 @@ class Can(StrEnum):
     PROVISION_USERS = "provision_users"
     UPDATE_USERS = "update_users"
     DELETE_USERS = "delete_users"
+    READ_AUDIT = "read_audit"  # on a project, too
     # project
     CREATE_TAG = "create_tag"
     LIST_TAGS = "list_tags"
