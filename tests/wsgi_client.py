@@ -55,6 +55,7 @@ def call(
         "SERVER_NAME": "testserver",
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "192.0.2.7",
         "HTTP_HOST": "testserver",
         "CONTENT_TYPE": content_type,
         "CONTENT_LENGTH": str(len(body)),

@@ -21,6 +21,8 @@ from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of
 from storage.storage import Storage
 from tenancy.actor import Actor
+from tenancy.audit.log import Event
+from tenancy.audit.occurrences import record_denial, record_read
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed, require
 from tenancy.models import Securable
@@ -91,7 +93,9 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     if namespace_id is None:
         raise _no_table_there()
     require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
-    return _signed(signer, request, given, (location,))
+    signed = _signed(signer, request, given, (location,))
+    _tell(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
+    return signed
 
 
 def refuse_without_warehouse() -> CatalogError:
@@ -126,15 +130,27 @@ def _signed_for(
         raise missing
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
     if not is_allowed(actor, action, securable, found.id):
-        if not is_allowed(actor, Can.GET_METADATA, securable, found.id):
+        is_hidden = not is_allowed(actor, Can.GET_METADATA, securable, found.id)
+        record_denial(
+            actor=actor, action=action, object_type=securable.value, object_id=found.id,
+            reason="CannotSeeResource" if is_hidden else "ActionForbidden",
+        )  # fmt: skip
+        if is_hidden:
             raise missing
         raise Forbidden(f"{actor.name} may not {action} on {securable} {found.id}")
-    return _signed(signer, request, given, found.locations)
+    signed = _signed(signer, request, given, found.locations)
+    _tell(actor, action, securable, found.id)
+    return signed
 
 
 def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, locations: tuple[str, ...]) -> Signed:
     headers = signer.sign(request, given, locations=locations)
     return Signed(headers, may_be_kept=request.may_be_repeated)
+
+
+def _tell(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:
+    event = Event.DATA_REQUEST_SIGNED
+    record_read(actor=actor, event=event, action=action, object_type=securable.value, object_id=object_id)
 
 
 def _no_table_there() -> NoSuchTableLocation:

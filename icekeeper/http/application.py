@@ -34,8 +34,9 @@ class Application:
     It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
     `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
     may not run, `icekeeper.refusal`. Authentication sets for the log line `icekeeper.user`, the actor's id, and for a
-    token of this server `icekeeper.access_token`, the UUID of its row, and for the audit `icekeeper.actor`; a view sets `icekeeper.warehouse`, the id of the
-    warehouse that the request is about, when the path does not name it.
+    token of this server `icekeeper.access_token`, the UUID of its row, and for the audit trail `icekeeper.actor`; a
+    view sets `icekeeper.warehouse`, the id of the warehouse that the request is about, when the path does not name
+    it.
     """
 
     def __init__(self) -> None:

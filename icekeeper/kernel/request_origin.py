@@ -33,7 +33,5 @@ def set_request_origin(environ: Mapping[str, Any] | None) -> None:
     _current.set(
         NOWHERE
         if environ is None
-        else Origin(
-            environ.get("REMOTE_ADDR"), environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_USER_AGENT")
-        )
+        else Origin(environ.get("REMOTE_ADDR"), environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_USER_AGENT"))
     )

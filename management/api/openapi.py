@@ -45,6 +45,7 @@ APIS: Final = {
             "user": "Who may call",
             "role": "Groups of users in a project",
             "token": "Tokens that this server issues to people and programs",
+            "audit": "Who did what",
         },
     ),
     "catalog": Api(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.audit import AuditExportView, AuditView
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.namespace_moves import NamespaceMoveView
@@ -61,6 +62,8 @@ _PROTECTION = "<str:object_id>/protection"
 _ROLE = "v1/role/<str:role_id>"
 
 urlpatterns = [
+    path("v1/audit", AuditView.as_view(), name="audit"),
+    path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
     path("v1/bootstrap", BootstrapView.as_view(), name="bootstrap"),
     path("v1/project", ProjectView.as_view(), name="project"),

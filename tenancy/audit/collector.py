@@ -25,6 +25,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import INTERNAL
 from tenancy.audit.entries import make_entry
 from tenancy.audit.log import Event
+from tenancy.audit.projects import set_projects
 from tenancy.audit.tallies import Tallies
 from tenancy.maintenance import is_read_only
 from tenancy.models import AuditRecord
@@ -93,15 +94,16 @@ class Collector:
         _pending.set(None)
         if not rows:
             return
+        if is_read_only():
+            self._keep(rows)
+            return
         try:
-            if is_read_only():
-                raise _NotNow
             with _bounded_wait():
+                set_projects(rows)
                 for row in rows:
                     row.save(force_insert=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the answer is the request's own
-            if not isinstance(error, _NotNow):
-                logger.warning("an audit record waits: %s", error)
+            logger.warning("an audit record waits: %s", error)
             self._keep(rows)
 
     def write_down(self, *, is_last: bool = False) -> None:
@@ -126,6 +128,7 @@ class Collector:
         """A row may have been written before, when the database was lost while it committed: it keeps its id."""
         try:
             with write_transaction():
+                set_projects(rows)
                 AuditRecord.objects.bulk_create(rows, ignore_conflicts=True)
         except (OperationalError, InterfaceError, CatalogError) as error:
             logger.warning("%d audit records wait: %s", len(rows), error)
@@ -159,10 +162,6 @@ class Collector:
                 return False
             self._at_once[caller] += 1
             return True
-
-
-class _NotNow(Exception):
-    """Nothing may change."""
 
 
 collector: Final = Collector()

@@ -17,8 +17,8 @@ from tenancy.actor import Actor
 from tenancy.authz.instance_admins import is_instance_admin
 from tenancy.models import AuditRecord
 
-LONGEST_DETAILS: Final = 16_384
-"""Characters of the JSON text; of a longer one the row says only how long it was."""
+LONGEST_DETAILS: Final = 262_144
+"""Characters of the JSON text, more than any change makes; of a longer one the row says only how long it was."""
 
 Outcome = AuditRecord.Outcome
 PrivilegeSource = AuditRecord.PrivilegeSource

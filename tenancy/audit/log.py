@@ -15,6 +15,7 @@ from django.db import transaction
 
 from tenancy.actor import Actor
 from tenancy.audit.entries import is_kept, make_entry
+from tenancy.audit.projects import set_projects
 
 logger = logging.getLogger("icekeeper.audit")
 
@@ -45,6 +46,9 @@ class Event(StrEnum):
     WAREHOUSE_CREATED = "warehouse.created"
     WAREHOUSE_UPDATED = "warehouse.updated"
     WAREHOUSE_DELETED = "warehouse.deleted"
+    NAMESPACE_MOVED = "namespace.moved"
+    WAREHOUSE_TABULARS_UNDROPPED = "warehouse.tabulars-undropped"
+    PROTECTION_SET = "protection.set"
     SERVER_BOOTSTRAPPED = "server.bootstrapped"
     SERVER_BOOTSTRAP_REOPENED = "server.bootstrap-reopened"
     SERVER_ADMINISTRATOR_APPOINTED = "server.administrator-appointed"
@@ -76,18 +80,16 @@ def record(
 
     The line is written when the transaction is committed. Of what is done without one, the row is written at once, by
     itself, before this returns. `subject` is the id of what was changed and `project` that of the project that it is
-    in, if it is in one; `details` go into row and line as they are, in JSON, under their names, none of which may be
-    one of `logging.LogRecord` ("name").
+    in; where that is not given and the object has a securable, it is looked up. `details` go into row and line as they
+    are, in JSON, under their names, none of which may be one of `logging.LogRecord` ("name").
     """
     if is_kept():
-        make_entry(
-            event.value,
-            actor=actor,
-            object_type=event.value.partition(".")[0] if object_type is None else object_type,
-            object_id=subject,
-            project=project,
-            details=details,
-        ).save(force_insert=True)
+        kind = event.value.partition(".")[0] if object_type is None else object_type
+        row = make_entry(
+            event.value, actor=actor, object_type=kind, object_id=subject, project=project, details=details
+        )
+        set_projects([row])
+        row.save(force_insert=True)
     fields: dict[str, Any] = {"id": str(subject)}
     if object_type is not None:
         fields["type"] = object_type

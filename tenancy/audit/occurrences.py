@@ -1,4 +1,4 @@
-"""What the audit trail tells of beside changes: denials, sign-ins, uses of tokens, reads of data and of the trail itself.
+"""What the audit trail tells of beside changes: denials, sign-ins, uses of tokens, reads of data and of itself.
 
 None of these raises, takes part in the caller's transaction, or costs anything worth mentioning where it is switched
 off.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -84,29 +84,34 @@ def record_token_use(actor: Actor) -> None:
 def record_read(
     *,
     actor: Actor,
-    event: Literal[Event.DATA_CREDENTIALS_LENT, Event.DATA_REQUEST_SIGNED],
+    event: Event,
     action: str,
     object_type: str,
     object_id: object,
-    warehouse_id: UUID,
 ) -> None:
-    """That `actor` got at the files of a table, where `ICEKEEPER__AUDIT__READS` asks for it; one row a minute."""
+    """That `actor` got at the files of a table, where `ICEKEEPER__AUDIT__READS` asks for it; one row a minute.
+
+    `event` is `DATA_CREDENTIALS_LENT` or `DATA_REQUEST_SIGNED`.
+    """
     audit = settings.ICEKEEPER.audit
     if not (audit.reads and audit.enabled):
         return
     origin = current_origin()
     key = (event, actor, action, object_type, object_id, origin.address, origin.forwarded_for)
-    details = {"warehouse": warehouse_id}
     collector.sum_up(
         key,
-        lambda: make_entry(
-            event.value, actor=actor, object_type=object_type, object_id=object_id, action=action, details=details
-        ),
+        lambda: make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, action=action),
     )
 
 
 def record_audit_read(
-    *, actor: Actor, is_export: bool, object_type: str, object_id: object, project: str | None, filters: Mapping[str, Any]
+    *,
+    actor: Actor,
+    is_export: bool,
+    object_type: str,
+    object_id: object,
+    project: str | None,
+    filters: Mapping[str, Any],
 ) -> None:
     """Who read the audit trail, and what they looked for."""
     event = Event.AUDIT_EXPORTED if is_export else Event.AUDIT_LISTED

@@ -142,9 +142,7 @@ def put_user(
         return _put_in_transaction(person, by, if_there, told_of)
 
 
-def _put_in_transaction(
-    person: Person, by: User.Provenance, if_there: str, told_of: Actor | None
-) -> tuple[User, bool]:
+def _put_in_transaction(person: Person, by: User.Provenance, if_there: str, told_of: Actor | None) -> tuple[User, bool]:
     with write_transaction():
         user, is_new = _put_once(person, by, if_there)
         if told_of is not None:
