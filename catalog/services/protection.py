@@ -38,7 +38,7 @@ def set_protection(
         if not changed:  # it was dropped in between
             raise no_such_id(kind.value, object_id)
         record(
-            Event.PROTECTION_SET, actor=actor, subject=object_id, object_type=kind.value, warehouse=warehouse_id,
-            is_protected=is_protected,
+            Event.PROTECTION_SET, actor=actor, subject=found.pk, object_type=kind.value, warehouse=warehouse_id,
+            uuid=object_id, is_protected=is_protected,
         )  # fmt: skip
     return Protection(is_protected, at)

@@ -57,7 +57,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             if dropped:
                 record(
                     Event.WAREHOUSE_TABULARS_UNDROPPED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
-                    tabulars=[row.pk for row in dropped],
+                    uuids=[row.uuid for row in dropped],
                 )  # fmt: skip
     except IntegrityError:  # something was renamed to one of the names in between
         raise AlreadyExists("One of the names is taken by now") from None

@@ -47,8 +47,7 @@ class _Walk:
     def step(self, row: AuditRecord) -> None:
         expected = self.at.position + 1
         if row.position != expected:
-            last = (row.position or 0) - 1
-            raise Broken(f"Row {expected} is missing" if last == expected else f"Rows {expected} to {last} are missing")
+            raise _missing(expected, (row.position or 0) - 1)
         if row.previous_hash != self.at.hash:
             raise Broken(f"Row {expected} ({row.id}) does not continue the row before")
         if row.hash != hash_of(row, row.previous_hash):
@@ -74,7 +73,7 @@ def verify_chain(*, heads: list[Head] | None = None) -> Verified:
             _compare(noted, walk.at)
             continue
         if not rows:
-            raise Broken(f"Rows {walk.at.position + 1} to {chain.position} are missing")
+            raise _missing(walk.at.position + 1, chain.position)
         for row in rows:
             if (row.position or 0) > chain.position:
                 break
@@ -89,6 +88,10 @@ def verify_chain(*, heads: list[Head] | None = None) -> Verified:
     unsealed = AuditRecord.objects.filter(position=None).count()
     unknown = [head for head in noted.values() if head.position < anchor]
     return Verified(walk.count, anchor, walk.at, unsealed, unknown)
+
+
+def _missing(first: int, last: int) -> Broken:
+    return Broken(f"Row {first} is missing" if first == last else f"Rows {first} to {last} are missing")
 
 
 def _chain() -> AuditChain:
