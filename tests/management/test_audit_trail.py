@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.conf import settings
-from django.db import DatabaseError, OperationalError
+from django.db import DatabaseError, OperationalError, connection
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from catalog.models import Tabular
@@ -470,3 +472,21 @@ def test_no_row_has_a_secret(alice: TokenClient, bootstrapped: None, monkeypatch
     assert len(rows()) >= 6
     for hidden in ("a-secret", "another-secret", secret, secret[27:], alice.token, alice.token[27:]):
         assert hidden not in found
+
+
+# --- others write ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
+    """On SQLite, which has one writer at a time; its row is written a little later."""
+    if connection.vendor != "sqlite":
+        pytest.skip("writers of PostgreSQL do not wait for each other")
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        deny()
+        collector.write_pending()
+        assert rows() == []
+        other.execute("ROLLBACK")
+    collector.write_down()
+    assert the_row().object_id == NOWHERE_ID
