@@ -91,6 +91,8 @@ class Collector:
     def write_pending(self) -> None:
         """At the end of a request, outside its transactions: write its rows; what cannot be written now waits."""
         rows = _pending.get()
+        if rows is None:
+            return
         _pending.set(None)
         if not rows:
             return

@@ -65,6 +65,7 @@ def record_sign_in(
         actor.user_id or "",
         outcome=Outcome.ALLOWED if is_accepted else Outcome.FAILED,
         reason=reason,
+        privilege_source="",
         details=details,
     )
 
@@ -136,4 +137,5 @@ def _token_use(actor: Actor, token_id: UUID | None) -> AuditRecord:
         actor=actor,
         object_type="access-token" if is_own else "user",
         object_id=token_id if is_own else actor.user_id,
+        privilege_source="",
     )

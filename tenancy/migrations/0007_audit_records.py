@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                 ('hash', models.CharField(blank=True, default='', max_length=64)),
             ],
             options={
-                'indexes': [models.Index(fields=['at', 'id'], name='audit_record_by_time'), models.Index(condition=models.Q(('position', None)), fields=['at', 'id'], name='audit_record_unsealed'), models.Index(fields=['actor', 'at'], name='audit_record_by_actor'), models.Index(fields=['event', 'at'], name='audit_record_by_event'), models.Index(fields=['object_id', 'at'], name='audit_record_by_object'), models.Index(fields=['project_id', 'at'], name='audit_record_by_project'), models.Index(fields=['request_id'], name='audit_record_by_request')],
+                'indexes': [models.Index(fields=['at', 'id'], name='audit_record_by_time'), models.Index(condition=models.Q(('position', None)), fields=['at', 'id'], name='audit_record_unsealed'), models.Index(fields=['actor', 'at'], name='audit_record_by_actor'), models.Index(fields=['event', 'at'], name='audit_record_by_event'), models.Index(fields=['object_id', 'at'], name='audit_record_by_object'), models.Index(fields=['project_id', 'at'], name='audit_record_by_project'), models.Index(fields=['access_token_id', 'at'], name='audit_record_by_token'), models.Index(fields=['request_id'], name='audit_record_by_request'), models.Index(condition=models.Q(('outcome', 'allowed'), _negated=True), fields=['outcome', 'at'], name='audit_record_refused')],
             },
         ),
         migrations.RunPython(make_chain, migrations.RunPython.noop),

@@ -65,7 +65,9 @@ class AuditRecord(models.Model):
             models.Index(fields=["event", "at"], name="audit_record_by_event"),
             models.Index(fields=["object_id", "at"], name="audit_record_by_object"),
             models.Index(fields=["project_id", "at"], name="audit_record_by_project"),
+            models.Index(fields=["access_token_id", "at"], name="audit_record_by_token"),
             models.Index(fields=["request_id"], name="audit_record_by_request"),
+            models.Index(fields=["outcome", "at"], condition=~Q(outcome="allowed"), name="audit_record_refused"),
         ]
 
     def __str__(self) -> str:

@@ -189,6 +189,18 @@ def test_protection_moves_and_undrops_are_told(
     assert row.details == f'{{"uuids":["{table}"]}}'
 
 
+def test_grants_are_told_under_what_they_are_on(
+    warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]
+) -> None:
+    make_table("t")
+    table = Tabular.objects.get().pk
+    grant = {"privilege": "select", "user": "oidc~carl"}
+    record(Event.GRANT_CREATED, actor=BOB, subject=table, object_type="table", **grant)
+    row = the_row(event="grant.created")
+    assert (row.object_type, row.object_id, row.project_id) == ("table", str(table), warehouse.project_id)
+    assert row.details == '{"privilege":"select","user":"oidc~carl"}'
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
