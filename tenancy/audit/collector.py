@@ -43,7 +43,7 @@ denials are summed up, without the objects that they are about."""
 MOST_DIFFERENT_DENIALS: Final = 500
 MOST_DIFFERENT_USES: Final = 10_000
 MOST_UNWRITTEN: Final = 10_000
-"""Rows that wait for the database. Of more only the number is kept."""
+"""Rows that wait for the database. Of more it is kept only how many occurrences they stood for."""
 
 LONGEST_WAIT: Final = 0.5
 """Seconds that a request waits for SQLite's other writers before it leaves its row to `write_down`."""
@@ -141,14 +141,13 @@ class Collector:
                     self._write([row])
             else:
                 logger.error("an audit record cannot be written: %s", error)  # noqa: TRY400 - it says it all
-                self._lose(1)
+                self._lose(rows[0].count)
 
     def _keep(self, rows: Sequence[AuditRecord]) -> None:
         with self._lock:
             room = max(0, MOST_UNWRITTEN - len(self._unwritten))
             self._unwritten += rows[:room]
-        if len(rows) > room:
-            self._lose(len(rows) - room)
+        self._lose(sum(row.count for row in rows[room:]))
 
     def _lose(self, count: int) -> None:
         with self._lock:

@@ -101,7 +101,7 @@ def record(
 def write_line(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
     if not settings.ICEKEEPER.audit.tracing.enabled:
         return
-    known: dict[str, Any] = {"by": actor.name}
+    known: dict[str, Any] = {"id": fields["id"], "by": actor.name}
     if actor.identity is not None and actor.identity.access_token_id is not None:
         known["access_token"] = actor.identity.access_token_id
     logger.info(event.value, extra=known | fields)
