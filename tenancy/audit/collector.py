@@ -48,6 +48,9 @@ MOST_UNWRITTEN: Final = 10_000
 LONGEST_WAIT: Final = 0.5
 """Seconds that a request waits for SQLite's other writers before it leaves its row to `write_down`."""
 
+REST: Final = 5.0
+"""Seconds in which no request tries again after one that could not: each would wait for a database that is away."""
+
 BATCH: Final = 500
 
 _pending: ContextVar[list[AuditRecord] | None] = ContextVar("pending_audit_records", default=None)
@@ -62,6 +65,7 @@ class Collector:
         self._lost = 0
         self._at_once: Counter[str] = Counter()
         self._interval_ends = 0.0
+        self._rests_until = 0.0
         self._lock = Lock()
 
     def tell(self, record: AuditRecord) -> None:
@@ -96,7 +100,7 @@ class Collector:
         _pending.set(None)
         if not rows:
             return
-        if is_read_only():
+        if is_read_only() or monotonic() < self._rests_until:
             self._keep(rows)
             return
         try:
@@ -106,6 +110,7 @@ class Collector:
                     row.save(force_insert=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the answer is the request's own
             logger.warning("an audit record waits: %s", error)
+            self._rests_until = monotonic() + REST
             self._keep(rows)
 
     def write_down(self, *, is_last: bool = False) -> None:

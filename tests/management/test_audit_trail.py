@@ -297,14 +297,20 @@ def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest
         patched.setattr(AuditRecord, "save", fail)
         deny()
         collector.write_pending()
-    assert rows() == []
+    deny(object_id=REQUEST_ID)
+    collector.write_pending()
+    assert rows() == [], "nobody tries again so soon"
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
         collector.write_down()
     assert rows() == []
     collector.write_down()
     collector.write_down()
-    assert the_row().object_id == NOWHERE_ID
+    assert [row.object_id for row in rows()] == [NOWHERE_ID, REQUEST_ID]
+    monkeypatch.setattr(collector, "_rests_until", 0.0)
+    deny(object_id="later")
+    collector.write_pending()
+    assert len(rows()) == 3
 
 
 def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
