@@ -8,7 +8,7 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -29,6 +29,7 @@ from icekeeper.authentication_settings import (
 )
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
 from icekeeper.setting_groups import (
+    AuditSettings,
     CacheSettings,
     IdempotencySettings,
     MetricsSettings,
@@ -155,6 +156,8 @@ class Settings(BaseModel):
     )
 
     role: RoleSettings = Field(default_factory=RoleSettings, description="Groups of users and of each other")
+
+    audit: AuditSettings = Field(default_factory=AuditSettings, description="Who did what")
 
     task_poll_interval: Duration = Field(10.0, description="How often a worker that has nothing to do looks for work")
 
@@ -369,6 +372,9 @@ OWN_FIELDS = frozenset(
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""
 
+OWN_MEMBERS = frozenset(("audit", name) for name in AuditSettings.model_fields if name != "tracing")
+"""Members of groups that the peer has, too, which are our own all the same."""
+
 OTHER_NAMES = {"metrics_port": "metrics__port"}
 """Second names of the peer's, without prefix; the first ones win."""
 
@@ -395,7 +401,11 @@ class SettingsError(Exception):
 
 def variable_name(path: tuple[str, ...]) -> str:
     """The variable that sets the field at `path`, such as ("server", "threads") -> ICEKEEPER__SERVER__THREADS."""
-    return (OWN if path[0] in OWN_FIELDS else PEER) + "__".join(path).upper()
+    return (OWN if _is_own(path) else PEER) + "__".join(path).upper()
+
+
+def _is_own(path: Sequence[str]) -> bool:
+    return path[0] in OWN_FIELDS or tuple(path[:2]) in OWN_MEMBERS
 
 
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -413,7 +423,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         name = variable.upper().removeprefix(prefix).lower()
         path = OTHER_NAMES.get(name, name).split("__")
         own = prefix == OWN
-        if (path[0] in OWN_FIELDS) == own and _place(values, path, text, Settings):
+        if _is_own(path) == own and _place(values, path, text, Settings):
             continue
         if not own and GUARDS.match(variable.upper().removeprefix(prefix)) and text.strip().lower() not in OFF:
             guards.append(f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it")

@@ -1,4 +1,4 @@
-"""Settings that share a prefix of their own: the HTTP server, metrics, repeated requests, roles, object stores."""
+"""Settings that share a prefix of their own: the HTTP server, metrics, requests sent again, roles, stores, audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from icekeeper.endpoint_patterns import EndpointList
-from icekeeper.setting_values import BoundedDuration, Duration, OptionalPort, ShortDuration
+from icekeeper.setting_values import DAY, BoundedDuration, Duration, OptionalPort, Retention, ShortDuration
 
 
 class ServerSettings(BaseModel):
@@ -130,4 +130,33 @@ class RoleSettings(BaseModel):
 
     max_nesting_depth: Annotated[int, Field(ge=1, le=100)] = Field(
         10, description="Longest chain of roles in roles, in steps from one to the next"
+    )
+
+
+class TracingSettings(BaseModel):
+    """`LAKEKEEPER__AUDIT__TRACING__*`: the lines of the log."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    enabled: bool = Field(
+        default=True, description="Write a log line for each denial, sign-in, and change of the administration"
+    )
+
+
+class AuditSettings(BaseModel):
+    """`LAKEKEEPER__AUDIT__TRACING__*` and `ICEKEEPER__AUDIT__*`: the record of who did what."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tracing: TracingSettings = Field(default_factory=TracingSettings, description="The lines of the log")
+    enabled: bool = Field(default=True, description="Keep the audit trail in the database")
+    reads: bool = Field(
+        default=False, description="Record who was lent credentials for files of tables, or had requests to them signed"
+    )
+    retention: Retention = Field(
+        400 * DAY, description="How long audit records are kept; deleted by the worker. `0` or `none`: for ever"
+    )
+    token_use_interval: ShortDuration = Field(
+        3600.0,
+        description="Uses of a token from one address are summed up for so long; the first one is recorded at once",
     )

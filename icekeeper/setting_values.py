@@ -102,6 +102,12 @@ def _port_or_off(value: object) -> object:
     return 0 if isinstance(value, str) and value.strip().lower() == "off" else value
 
 
+def _retention(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() in {"0", "none", "off"}:
+        return 0.0
+    return _duration(value)
+
+
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_database_url)]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0)]
 BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36_500 * DAY)]
@@ -109,6 +115,8 @@ BoundedDuration = Annotated[float, BeforeValidator(_duration), Field(gt=0, le=36
 Leeway = Annotated[float, BeforeValidator(_duration), Field(ge=0, le=300)]
 OptionalPort = Annotated[int, BeforeValidator(_port_or_off), Field(ge=0, le=65535)]
 """0 where there is to be none."""
+Retention = Annotated[float, BeforeValidator(_retention), Field(ge=0, le=36_500 * DAY)]
+"""0 where nothing is deleted for its age."""
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
 """Of a second to a day."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]

@@ -79,6 +79,8 @@ _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
 API_OBSERVERS = ["management.statistics.counter.count_request"]
+# Called with request and answer before the answer is sent; what they raise is an error of the server.
+LAST_ACTS = ["tenancy.audit.answers.tell_of_refusal"]
 # Services that the worker calls every minute, with the actor alone.
 HOUSEKEEPING = [
     "catalog.services.outcomes.delete_old_outcomes",
@@ -87,6 +89,8 @@ HOUSEKEEPING = [
     "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
     "management.services.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
+    "tenancy.audit.chain.seal_records",
+    "tenancy.audit.retention.delete_old_records",
 ]
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
 SERVER_PRECONDITIONS = [
@@ -100,6 +104,7 @@ SERVER_ATTENDANTS = [
     "tenancy.authz.changes.start_watching",
     "management.statistics.flusher.start_flushing",
     "tenancy.authn.token_uses.start_recording",
+    "tenancy.audit.flusher.start_flushing",
 ]
 # Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.
 SERVER_METERS = [

@@ -15,6 +15,7 @@ from storage.services.warehouses import create_warehouse
 from tasks.queue.models import Task
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
+from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tenancy.services.registered_users import registered_users
@@ -86,6 +87,12 @@ def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, 
 def nobody_is_remembered() -> None:
     """What the process knows of users was true for the database of another test."""
     registered_users.clear()
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_the_audit_trail() -> None:
+    """What was told, and how often, in another test."""
+    collector.clear()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from icekeeper.kernel.request_id import set_request_id
+from icekeeper.kernel.request_origin import set_request_origin
 from icekeeper.wsgi import application
 
 
@@ -55,6 +56,7 @@ def call(
         "SERVER_NAME": "testserver",
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "192.0.2.7",
         "HTTP_HOST": "testserver",
         "CONTENT_TYPE": content_type,
         "CONTENT_LENGTH": str(len(body)),
@@ -80,6 +82,7 @@ def call(
         if hasattr(result, "close"):
             result.close()
         set_request_id(None)  # as the server does between requests
+        set_request_origin(None)
     return Answer(started["status"], started["headers"], content)
 
 

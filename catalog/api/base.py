@@ -176,7 +176,7 @@ class IcebergView(APIView):
         asked = asked_by(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
         access = access_for(rights=rights, kind=kind, files=files, asked=asked)
         refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
-        way = way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
+        way = way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
         return json_answer({"storage-credentials": way.storage_credentials})
 
     def once(self, request: HttpRequest) -> RequestKey | None:

@@ -58,7 +58,7 @@ class GenericTablesView(IcebergView):
             asked=asked_by(request),
             warehouse_id=self.warehouse_id,
         )
-        way = way_to_written(request, files, access, tabular_id=created.id, refreshed_as=None)
+        way = way_to_written(request, files, access, kind=GENERIC_TABLE, tabular_id=created.id, refreshed_as=None)
         return load_generic_table_response(created, way)
 
 
@@ -68,7 +68,7 @@ class GenericTableView(IcebergView):
         loaded = load_generic_table_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
         files = loaded.files
         access = access_for(rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked_by(request))
-        way = way_to(request, files, access, tabular_id=loaded.id, refreshed_as=None)
+        way = way_to(request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None)
         return load_generic_table_response(loaded, way)
 
     @operations.drop_generic_table

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from catalog.identifiers import Identifier
+from catalog.models import Tabular
 from catalog.selectors.storage_access import Access, vended_credentials
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.services.staging_tickets import StagingTicket
@@ -21,7 +22,12 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
 from storage.vending.client_config import Signer, client_config, credential_config
 from storage.vending.delegation import Asked, asked_in
+from storage.vending.rights import Rights
 from storage.vending.vended import Vended
+from tenancy.actor import ANONYMOUS
+from tenancy.audit.log import Event
+from tenancy.audit.occurrences import record_read
+from tenancy.authz.actions import Can
 
 logger = logging.getLogger("icekeeper.storage")
 
@@ -50,19 +56,28 @@ def way_to(
     files: TabularFiles | None,
     access: Access | None,
     *,
+    kind: Tabular.Kind,
     tabular_id: UUID | None,
     refreshed_as: Identifier | None,
     staged_as: StagingTicket | None = None,
 ) -> Way:
     """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
 
-    There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer
-    credentials, for kinds that have one. Raises as `vend`.
+    There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer credentials,
+    for kinds that have one. The audit trail tells who was lent something, if it is to. Raises as `vend`.
     """
     if files is None or access is None:
         return Way()
     profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
     vended = vended_credentials(files, access)
+    if vended:
+        record_read(
+            actor=request.META.get("icekeeper.actor", ANONYMOUS),
+            event=Event.DATA_CREDENTIALS_LENT,
+            action=Can.READ_DATA if access.rights is Rights.READ else Can.WRITE_DATA,
+            object_type=kind.value,
+            object_id=tabular_id or files.locations[0],
+        )
     signer = refresh_endpoint = None
     if access.delegation.signing and (tabular_id or staged_as):
         whose = f"tabular-id/{tabular_id}" if staged_as is None else f"staged/{staged_as.written()}"
@@ -92,17 +107,18 @@ def way_to_written(
     files: TabularFiles | None,
     access: Access | None,
     *,
+    kind: Tabular.Kind,
     tabular_id: UUID,
     refreshed_as: Identifier | None,
 ) -> Way:
     """As `way_to`, in the answer to a write that is done: what cannot be lent now is left out, and told by a load."""
     try:
-        return way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
+        return way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
     except CatalogError as error:
         logger.warning("nothing is lent for what was written: %s", error.message, extra={"tabular": str(tabular_id)})
     if access is not None:
         access = replace(access, delegation=replace(access.delegation, vended=False))
-    return way_to(request, files, access, tabular_id=tabular_id, refreshed_as=refreshed_as)
+    return way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
 
 
 def _catalog(request: HttpRequest) -> str:

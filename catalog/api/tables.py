@@ -70,7 +70,7 @@ class TableView(IcebergView):
             known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
             if known is not None:
                 return not_modified(known)
-        way = way_to(request, files, access, tabular_id=loaded.id, refreshed_as=table)
+        way = way_to(request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table)
         if snapshots == "refs":
             loaded = with_referenced_snapshots(loaded)
         return load_table_result(loaded, way, etag=etag)
@@ -179,13 +179,13 @@ def _made(
             actor=actor, warehouse_id=warehouse_id, levels=identifier.levels, location=files.locations[0]
         )
         access = access_of_maker(files, asked)
-        way = way_to(request, files, access, tabular_id=None, refreshed_as=identifier, staged_as=ticket)
+        way = way_to(request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket)
         return load_table_result(table, way, etag=None)
     files, access = access_to_written(
         actor=actor, kind=TABLE, tabular_id=table.id, files=table.files, asked=asked, warehouse_id=warehouse_id
     )
     etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
-    way = way_to_written(request, files, access, tabular_id=table.id, refreshed_as=identifier)
+    way = way_to_written(request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier)
     return load_table_result(table, way, etag=etag)
 
 

@@ -24,7 +24,9 @@ class _OneView(IcebergView):
     def found(self, request: HttpRequest, view: Loaded) -> HttpResponse:
         asked = asked_by(request)
         access = access_for(rights=view.rights, kind=VIEW, files=view.files, asked=asked)
-        return load_view_result(view, way_to(request, view.files, access, tabular_id=view.id, refreshed_as=None))
+        return load_view_result(
+            view, way_to(request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None)
+        )
 
     def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
         files, access = access_to_written(
@@ -35,7 +37,9 @@ class _OneView(IcebergView):
             asked=asked_by(request),
             warehouse_id=self.warehouse_id,
         )
-        return load_view_result(view, way_to_written(request, files, access, tabular_id=view.id, refreshed_as=None))
+        return load_view_result(
+            view, way_to_written(request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None)
+        )
 
 
 class ViewsView(_OneView):

@@ -29,6 +29,7 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import nothing_there, require
@@ -85,7 +86,12 @@ def move_namespace(
             if not force:
                 _require_unprotected(moved, below)
             _require_room(moved, below, levels)
+            former = moved.levels
             _rewrite(moved, parent, path, path_key(levels))
+            record(
+                Event.NAMESPACE_MOVED, actor=actor, subject=namespace_id, project=warehouse.project_id,
+                warehouse=warehouse_id, levels=moved.levels, formerly=former,
+            )  # fmt: skip
     except IntegrityError:
         raise _taken(levels) from None
     return moved

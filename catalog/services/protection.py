@@ -12,6 +12,7 @@ from catalog.selectors.protection import Protection, get_protected_for
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 
@@ -36,4 +37,8 @@ def set_protection(
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
             raise no_such_id(kind.value, object_id)
+        record(
+            Event.PROTECTION_SET, actor=actor, subject=found.pk, object_type=kind.value, warehouse=warehouse_id,
+            uuid=object_id, is_protected=is_protected,
+        )  # fmt: skip
     return Protection(is_protected, at)

@@ -22,6 +22,8 @@ from storage.signing.request import RequestToSign, SignableRequest
 from storage.signing.signer import Signer, signer_of
 from storage.storage import Storage
 from tenancy.actor import Actor
+from tenancy.audit.log import Event
+from tenancy.audit.occurrences import record_read
 from tenancy.authz.actions import Can
 from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
@@ -92,7 +94,9 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     if namespace_id is None:
         raise nothing_there(actor, Securable.Type.NAMESPACE, _no_table_there())
     require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
-    return _signed(signer, request, given, (location,))
+    signed = _signed(signer, request, given, (location,))
+    _tell(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
+    return signed
 
 
 def refuse_without_warehouse() -> CatalogError:
@@ -128,12 +132,19 @@ def _signed_for(
         raise nothing_there(actor, Securable.Type.TABLE, missing)
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
     require(actor, action, securable, found.id, missing=missing)
-    return _signed(signer, request, given, found.locations)
+    signed = _signed(signer, request, given, found.locations)
+    _tell(actor, action, securable, found.id)
+    return signed
 
 
 def _signed(signer: Signer, request: SignableRequest, given: RequestToSign, locations: tuple[str, ...]) -> Signed:
     headers = signer.sign(request, given, locations=locations)
     return Signed(headers, may_be_kept=request.may_be_repeated)
+
+
+def _tell(actor: Actor, action: Can, securable: Securable.Type, object_id: UUID) -> None:
+    event = Event.DATA_REQUEST_SIGNED
+    record_read(actor=actor, event=event, action=action, object_type=securable.value, object_id=object_id)
 
 
 def _no_table_there() -> NoSuchTableLocation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import IntegrityError
 
 from catalog.models import Namespace, Tabular
@@ -40,12 +42,12 @@ def attach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str, va
         with write_transaction():
             _lock(target)
             attachment, is_news = put_attachment(definition, target.ref, field_id=target.field_id, value=value)
+            if is_news:
+                said = {} if value is None else {"value": value}
+                record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **_told(definition, target), **said)
     except IntegrityError:  # the definition was deleted in between; the target is locked
         raise tag_name_not_found(name, project) from None
     attachment.definition = definition
-    if is_news:
-        said = {} if value is None else {"value": value}
-        record(Event.TAG_ATTACHED, actor=actor, subject=definition.pk, **_told(definition, target), **said)
     return attachment
 
 
@@ -57,9 +59,8 @@ def detach_tag(*, actor: Actor, project: Project, place: TagPlace, name: str) ->
     target = get_tag_target_for(actor=actor, action=Can.MANAGE_TAGS, project=project, place=place)
     definition = get_tag_definition_named_for(actor=actor, action=Can.REMOVE, project=project, name=name)
     with write_transaction():
-        is_removed = remove_attachment(definition, target.ref, field_id=target.field_id)
-    if is_removed:
-        record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_told(definition, target))
+        if remove_attachment(definition, target.ref, field_id=target.field_id):
+            record(Event.TAG_DETACHED, actor=actor, subject=definition.pk, **_told(definition, target))
 
 
 def _require_value(definition: TagDefinition, value: str | None) -> None:
@@ -87,10 +88,10 @@ def _lock(target: TagTarget) -> None:
         raise target.place.missing
 
 
-def _told(definition: TagDefinition, target: TagTarget) -> dict[str, str | int]:
+def _told(definition: TagDefinition, target: TagTarget) -> dict[str, Any]:
     """What the log tells of a tag on something, by the ids that clients see."""
     place, column = target.place, target.field_id
-    told: dict[str, str | int] = {
+    told = {
         "project": definition.project_id,
         "named": definition.name,
         "warehouse": str(place.warehouse_id),

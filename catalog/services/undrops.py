@@ -16,6 +16,7 @@ from icekeeper.kernel.errors import AlreadyExists, BadRequest
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require, require_each
 from tenancy.models import Securable
@@ -40,7 +41,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
     try:
         with write_transaction():
             # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
-            if lock_warehouse(warehouse_id) is None:
+            warehouse = lock_warehouse(warehouse_id)
+            if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             missing = no_such_warehouse(warehouse_id)
             require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
@@ -53,6 +55,11 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             for first in range(0, len(dropped), AT_ONCE):
                 ids = [row.pk for row in dropped[first : first + AT_ONCE]]
                 Tabular.objects.filter(pk__in=ids).update(deleted_at=None)
+            if dropped:
+                record(
+                    Event.WAREHOUSE_TABULARS_UNDROPPED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+                    uuids=[row.uuid for row in dropped],
+                )  # fmt: skip
     except IntegrityError:  # something was renamed to one of the names in between
         raise AlreadyExists("One of the names is taken by now") from None
 

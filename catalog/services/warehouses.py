@@ -41,8 +41,9 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 forget_secret(warehouse.secret_id)
             warehouse.delete()
             remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
+            record(
+                Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+                named=warehouse.name,
+            )  # fmt: skip
     except (RestrictedError, IntegrityError):
         raise WarehouseNotEmpty("Warehouse is not empty") from None
-    record(
-        Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id, named=warehouse.name
-    )

@@ -23,6 +23,7 @@ from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.request_id import choose_request_id, set_request_id
+from icekeeper.kernel.request_origin import set_request_origin
 
 logger = logging.getLogger("icekeeper.http")
 
@@ -33,8 +34,9 @@ class Application:
     It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
     `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
     may not run, `icekeeper.refusal`. Authentication sets for the log line `icekeeper.user`, the actor's id, and for a
-    token of this server `icekeeper.access_token`, the UUID of its row; a view sets `icekeeper.warehouse`, the id of the
-    warehouse that the request is about, when the path does not name it.
+    token of this server `icekeeper.access_token`, the UUID of its row, and for the audit trail `icekeeper.actor`; a
+    view sets `icekeeper.warehouse`, the id of the warehouse that the request is about, when the path does not name
+    it.
     """
 
     def __init__(self) -> None:
@@ -60,6 +62,7 @@ class Application:
             raise ImproperlyConfigured("RAW_URI is missing from the WSGI environ")
         environ["icekeeper.request_id"] = request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
         set_request_id(request_id)
+        set_request_origin(environ)
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
         with deadline(arrived + self._time_limit):

@@ -22,13 +22,22 @@ Handle = Callable[[HttpRequest], HttpResponseBase]
 
 
 class EdgeHandler(WSGIHandler):
-    """A handler that gives every answer its length, its request id and its log line."""
+    """A handler that gives every answer its length, its request id and its log line.
+
+    `settings.LAST_ACTS` see every request with its answer before a byte of that is sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last_acts = [import_string(path) for path in settings.LAST_ACTS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         return self._complete(request, super().get_response(request))
 
     def _complete(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         meta = request.META
+        for act in self._last_acts:
+            act(request, response)
         headers = response.headers
         headers["X-Request-Id"] = meta["icekeeper.request_id"]
         if isinstance(response, HttpResponse):

@@ -26,6 +26,7 @@ from gunicorn.workers.base import Worker
 
 from icekeeper.kernel.errors import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request_id import set_request_id
+from icekeeper.kernel.request_origin import set_request_origin
 from icekeeper.kernel.thread_lending import set_lender
 from icekeeper.server.answer import LARGEST_DRAIN, Answer
 from icekeeper.server.client_socket import ClientSocket
@@ -274,6 +275,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.log.exception("request failed outside the application")
             self._close(connection)
         set_request_id(None)
+        set_request_origin(None)
 
     def _run_request(self, connection: Connection) -> bool:
         """Parse and answer one request; whether the connection can carry another."""

@@ -46,6 +46,7 @@ APIS: Final = {
             "role": "Groups of users in a project",
             "tag": "What a project calls its data, and what is called so",
             "token": "Tokens that this server issues to people and programs",
+            "audit": "Who did what",
         },
     ),
     "catalog": Api(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from management.api.audit import AuditExportView, AuditView
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
 from management.api.namespace_moves import NamespaceMoveView
@@ -80,6 +81,8 @@ _TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
 _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
 
 urlpatterns = [
+    path("v1/audit", AuditView.as_view(), name="audit"),
+    path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
     path("v1/bootstrap", BootstrapView.as_view(), name="bootstrap"),
     path("v1/project", ProjectView.as_view(), name="project"),

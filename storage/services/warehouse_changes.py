@@ -67,7 +67,10 @@ def count_change(actor: Actor, warehouse: Warehouse, *fields: str, told: dict[st
     """Under the lock of the row: save `fields`, which were changed; `told` is what the log tells of the change."""
     warehouse.version += 1
     warehouse.save(update_fields=[*fields, "version", "updated_at"])
-    record(Event.WAREHOUSE_UPDATED, actor=actor, subject=warehouse.pk, named=warehouse.name, changed=told)
+    record(
+        Event.WAREHOUSE_UPDATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
+        changed=told,
+    )  # fmt: skip
 
 
 def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Warehouse:

@@ -68,10 +68,6 @@ def create_warehouse(
         if Warehouse.objects.filter(project=project, name_key=warehouse.name_key).exists():
             raise name_taken(warehouse.name) from None
         raise
-    record(
-        Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=project.pk, named=warehouse.name,
-        location=warehouse.location, credential_type=warehouse.credential_type,
-    )  # fmt: skip
     return warehouse
 
 
@@ -88,3 +84,7 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
     place = (Securable.Type.WAREHOUSE, warehouse.pk)
     add_securable(*place, parent=(Securable.Type.PROJECT, warehouse.project_id))
     grant_creator(actor, OWNERSHIP, place)
+    record(
+        Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
+        location=warehouse.location, credential_type=warehouse.credential_type,
+    )  # fmt: skip

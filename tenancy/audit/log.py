@@ -1,6 +1,6 @@
-"""Who changed what in the administration of the server: one line of the log for each change that was committed.
+"""Who changed what in the administration of the server: a row of the audit trail and a line of the log for each change.
 
-Never in it: tokens, credentials, mails. Tables and namespaces are not told of; the lines of requests name them.
+Never in them: tokens, credentials, mails. Commits to tables are not told of; the lines of requests name them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from tenancy.actor import Actor
+from tenancy.audit.entries import is_kept, make_entry
+from tenancy.audit.projects import set_projects
 
 logger = logging.getLogger("icekeeper.audit")
 
 
 class Event(StrEnum):
+    """What happened. Of a change, the word before the dot is the type of its object, unless `record` is told one."""
+
     ACCESS_TOKEN_CREATED = "access-token.created"  # noqa: S105 - a name, as the two below
     ACCESS_TOKEN_ROTATED = "access-token.rotated"  # noqa: S105
     ACCESS_TOKEN_REVOKED = "access-token.revoked"  # noqa: S105
@@ -47,21 +52,62 @@ class Event(StrEnum):
     WAREHOUSE_CREATED = "warehouse.created"
     WAREHOUSE_UPDATED = "warehouse.updated"
     WAREHOUSE_DELETED = "warehouse.deleted"
+    NAMESPACE_MOVED = "namespace.moved"
+    WAREHOUSE_TABULARS_UNDROPPED = "warehouse.tabulars-undropped"
+    PROTECTION_SET = "protection.set"
     SERVER_BOOTSTRAPPED = "server.bootstrapped"
     SERVER_BOOTSTRAP_REOPENED = "server.bootstrap-reopened"
     SERVER_ADMINISTRATOR_APPOINTED = "server.administrator-appointed"
     SERVER_MAINTENANCE_SWITCHED = "server.maintenance-switched"
     SERVER_SECRETS_MOVED = "server.secrets-moved"
     SERVER_ENCRYPTION_KEY_ROTATED = "server.encryption-key-rotated"
+    # no changes: see `tenancy.audit.occurrences`
+    ACCESS_DENIED = "access.denied"
+    SIGN_IN_ACCEPTED = "sign-in.accepted"
+    SIGN_IN_REFUSED = "sign-in.refused"
+    TOKEN_USED = "token.used"  # noqa: S105
+    DATA_CREDENTIALS_LENT = "data.credentials-lent"
+    DATA_REQUEST_SIGNED = "data.request-signed"
+    AUDIT_LISTED = "audit.listed"
+    AUDIT_EXPORTED = "audit.exported"
+    AUDIT_RECORDS_LOST = "audit.records-lost"
 
 
-def record(event: Event, *, actor: Actor, subject: object, **details: Any) -> None:
-    """Write the line when the transaction at hand is committed, or at once where there is none; never if it is not.
+def record(
+    event: Event,
+    *,
+    actor: Actor,
+    subject: object,
+    project: str | None = None,
+    object_type: str | None = None,
+    **details: Any,
+) -> None:
+    """Tell of a change, in the transaction that makes it: the row is committed with it or not at all.
 
-    `subject` is the id of what was changed; `details` go into the line as they are, in JSON, under their names, none of
-    which may be one of `logging.LogRecord` ("name").
+    The line is written when the transaction is committed. Of what is done without one, the row is written at once, by
+    itself, before this returns. `subject` is the id of what was changed and `project` that of the project that it is
+    in; where that is not given and the object has a securable, it is looked up. `details` go into row and line as they
+    are, in JSON, under their names, none of which may be one of `logging.LogRecord` ("name").
     """
-    fields: dict[str, Any] = {"id": str(subject), "by": actor.name}
+    if is_kept():
+        kind = event.value.partition(".")[0] if object_type is None else object_type
+        row = make_entry(
+            event.value, actor=actor, object_type=kind, object_id=subject, project=project, details=details
+        )
+        set_projects([row])
+        row.save(force_insert=True)
+    fields: dict[str, Any] = {"id": str(subject)}
+    if object_type is not None:
+        fields["type"] = object_type
+    if project is not None:
+        fields["project"] = project
+    transaction.on_commit(partial(write_line, event, actor, fields | details), robust=True)
+
+
+def write_line(event: Event, actor: Actor, fields: dict[str, Any]) -> None:
+    if not settings.ICEKEEPER.audit.tracing.enabled:
+        return
+    known: dict[str, Any] = {"id": fields["id"], "by": actor.name}
     if actor.identity is not None and actor.identity.access_token_id is not None:
-        fields["access_token"] = actor.identity.access_token_id
-    transaction.on_commit(partial(logger.info, event.value, extra=fields | details), robust=True)
+        known["access_token"] = actor.identity.access_token_id
+    logger.info(event.value, extra=known | fields)

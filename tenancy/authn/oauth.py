@@ -15,6 +15,8 @@ from typing import Final
 from urllib.parse import unquote_plus
 from uuid import UUID
 
+from tenancy.actor import ANONYMOUS, Actor
+from tenancy.audit.occurrences import record_sign_in
 from tenancy.authn.access_tokens import Accepted, AccessTokens, accept, accept_session, accept_stored
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.providers import authenticators
@@ -74,6 +76,18 @@ def grant(form: Form, authorization: str | None) -> Granted:
 
     Raises `OAuthRefusal`.
     """
+    try:
+        accepted, granted = _grant(form, authorization)
+    except OAuthRefusal as refusal:
+        record_sign_in(actor=ANONYMOUS, is_accepted=False, reason=refusal.code)
+        raise
+    actor = Actor(user_id=granted.user_id, identity=accepted.identity())
+    record_sign_in(actor=actor, is_accepted=True, details={"scopes": joined(granted.scopes)})
+    return granted
+
+
+def _grant(form: Form, authorization: str | None) -> tuple[Accepted, Granted]:
+    """With the token that it stands on."""
     if not any(isinstance(each, AccessTokens) for each in authenticators()):
         raise OAuthRefusal(
             "unsupported_grant_type",
@@ -101,7 +115,8 @@ def grant(form: Form, authorization: str | None) -> Granted:
             "The token ends, or was renewed for as long as a secret needs not be shown: show the client secret",
         )
     stored = accepted.stored
-    return Granted(text=text, token_id=stored.token_id, user_id=stored.user_id, expires_in=seconds, scopes=scopes)
+    granted = Granted(text=text, token_id=stored.token_id, user_id=stored.user_id, expires_in=seconds, scopes=scopes)
+    return accepted, granted
 
 
 def _client(form: Form, authorization: str | None) -> Accepted | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest
 from rest_framework.request import Request
 
 from icekeeper.kernel.errors import CatalogError, Unauthorized
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
+from tenancy.audit.occurrences import record_token_use
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authn.foreign_pages import require_own_page
 from tenancy.authn.providers import authenticators
@@ -45,12 +48,22 @@ def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     meta["icekeeper.user"] = identity.user_id
     if identity.access_token_id is not None:
         meta["icekeeper.access_token"] = identity.access_token_id
-    require_scope(identity, meta["icekeeper.path"], is_reading=is_reading)
-    wanted_role = meta.get("HTTP_X_ASSUME_ROLE")
-    if wanted_role is not None:
-        actor = assume_role(actor, wanted_role)
-        meta["icekeeper.user"] = actor.name
+    try:
+        require_scope(identity, meta["icekeeper.path"], is_reading=is_reading)
+        wanted_role = meta.get("HTTP_X_ASSUME_ROLE")
+        if wanted_role is not None:
+            actor = assume_role(actor, wanted_role)
+            meta["icekeeper.user"] = actor.name
+    finally:
+        _tell_of_use(meta, actor)
     return actor
+
+
+def _tell_of_use(meta: dict[str, Any], actor: Actor) -> None:
+    """Once a request, however often it is asked who sends it; the end of the request wants to know it, too."""
+    if "icekeeper.actor" not in meta:
+        record_token_use(actor)
+    meta["icekeeper.actor"] = actor
 
 
 def _bearer_token(header: str | None) -> str:

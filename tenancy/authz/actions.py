@@ -15,7 +15,7 @@ class Can(StrEnum):
     PROVISION_USERS = "provision_users"
     UPDATE_USERS = "update_users"
     DELETE_USERS = "delete_users"
-    READ_AUDIT = "read_audit"  # of a project, too
+    READ_AUDIT = "read_audit"  # on a project, too
     GRANT_ADMIN = "grant_admin"
     GRANT_OPERATOR = "grant_operator"
     # project

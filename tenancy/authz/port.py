@@ -18,6 +18,7 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.refusals import action_forbidden
 from tenancy.authz.securables import Ref
@@ -123,10 +124,14 @@ def require_and_ask(
 ) -> list[bool]:
     """As `require`, and whether `actor` may do each of `more` on the object; the backend is asked once."""
     seen_by = SEEN_BY.get(ref[0], action)
-    is_permitted, is_seen, *others = allowed_many(actor, [(each, ref) for each in (action, seen_by, *more)])
-    if is_permitted:
-        return others
-    if missing is not None and not is_seen and ref[0] in SEEN_BY:
+    asked = list(dict.fromkeys((action, seen_by, *more)))
+    answers = dict(zip(asked, allowed_many(actor, [(each, ref) for each in asked]), strict=True))
+    if answers[action]:
+        return [answers[each] for each in more]
+    if missing is not None and not answers[seen_by] and ref[0] in SEEN_BY:
+        record_denial(
+            actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource"
+        )
         raise missing
     raise action_forbidden(actor, action, ref)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from icekeeper.kernel.errors import CatalogError, Forbidden
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
@@ -70,5 +71,7 @@ _REFUSALS: dict[Securable.Type, type[Forbidden]] = {
 
 
 def action_forbidden(actor: Actor, action: Can, ref: Ref) -> Forbidden:
+    """The refusal to raise; the audit trail is told of it."""
     securable_type, object_id = ref
+    record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
     return _REFUSALS[securable_type](f"{actor.name} may not {action} on {securable_type} {object_id}")

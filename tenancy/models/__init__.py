@@ -1,6 +1,7 @@
 """Django finds models through this package; every other package's `__init__` stays empty."""
 
 from tenancy.models.access_token import AccessToken
+from tenancy.models.audit_record import AuditChain, AuditRecord
 from tenancy.models.grant import Grant
 from tenancy.models.project import Project
 from tenancy.models.role import Role
@@ -14,6 +15,8 @@ from tenancy.models.user import User
 
 __all__ = [
     "AccessToken",
+    "AuditChain",
+    "AuditRecord",
     "Grant",
     "Project",
     "Role",

@@ -119,7 +119,7 @@ def create_token(
         latest = bounds.expires_at
         life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
         issued = _issue(actor, owner, checked_name, granted, life)
-    record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_told(issued.row))
+        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_told(issued.row))
     return issued
 
 
@@ -156,7 +156,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
-    record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_told(issued.row))
+        record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_told(issued.row))
     return issued
 
 
@@ -168,8 +168,8 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
     owner = get_access_token_for(actor=actor, token_id=token_id).user_id
     with ending_tokens():
         is_new = AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
-    if is_new:
-        record(Event.ACCESS_TOKEN_REVOKED, actor=actor, subject=token_id, user=owner)
+        if is_new:
+            record(Event.ACCESS_TOKEN_REVOKED, actor=actor, subject=token_id, user=owner)
 
 
 def revoke_tokens_of(*, user_id: str) -> int:

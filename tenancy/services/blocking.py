@@ -34,6 +34,6 @@ def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
         changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
         if not changed and not rows.exists():
             raise user_not_found(user_id)
-    if changed:
-        record(Event.USER_UNBLOCKED if is_active else Event.USER_BLOCKED, actor=actor, subject=user_id)
+        if changed:
+            record(Event.USER_UNBLOCKED if is_active else Event.USER_BLOCKED, actor=actor, subject=user_id)
     return changed

@@ -84,11 +84,11 @@ def bootstrap(
             _make_administrator(server, actor, is_operator=is_operator, name=name, email=email, user_type=user_type)
             if project_id is not None:
                 _grant(actor.user_id, PROJECT_ADMIN, securable_id(Securable.Type.PROJECT, project_id))
-    privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
-    record(
-        Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
-        privilege=privilege,
-    )  # fmt: skip
+        privilege = None if actor.user_id is None else OPERATOR if is_operator else ADMIN
+        record(
+            Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
+            privilege=privilege,
+        )  # fmt: skip
 
 
 def appoint_administrator(
@@ -119,10 +119,10 @@ def appoint_administrator(
             email=None if is_known else email,
             user_type=None if is_known else user_type,
         )
-    privilege = OPERATOR if is_operator else ADMIN
-    record(
-        Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id, privilege=privilege
-    )
+        record(
+            Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id,
+            privilege=OPERATOR if is_operator else ADMIN,
+        )  # fmt: skip
     return True
 
 
@@ -140,9 +140,10 @@ def reopen_bootstrap(*, actor: Actor) -> bool:
     server_id = get_server().server_id
     with write_transaction():
         reopened = Server.objects.exclude(bootstrapped_at=None).update(bootstrapped_at=None)
+        if reopened:
+            record(Event.SERVER_BOOTSTRAP_REOPENED, actor=actor, subject=server_id)
     if reopened:
         logger.warning("bootstrap is open again: whoever calls it first becomes administrator")
-        record(Event.SERVER_BOOTSTRAP_REOPENED, actor=actor, subject=server_id)
     return bool(reopened)
 
 

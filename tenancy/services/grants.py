@@ -18,6 +18,7 @@ from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import OWNERSHIP
@@ -141,6 +142,8 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
     answers = allowed_many(actor, [(grant_action(name), ref) for name in names])
     refused = [name for name, answer in zip(names, answers, strict=True) if not answer]
     if refused:
+        for name in refused:
+            record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1])
         require_known(actor, ref, missing)
         raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
 
@@ -176,11 +179,11 @@ def _change(
                 for each in present
                 if _rows(on, each).exclude(expires_at=each.expires_at).update(expires_at=each.expires_at)
             ]
-        if granted or revoked or prolonged:
-            rights_changed()
         for event, changes in ((Event.GRANT_REVOKED, revoked), (Event.GRANT_CREATED, [*granted, *prolonged])):
             for each in changes:
                 _record(event, actor, on, each)
+        if granted or revoked or prolonged:
+            rights_changed()
 
 
 def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> None:
@@ -188,7 +191,8 @@ def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> Non
     record(
         event,
         actor=actor,
-        subject=on.pk,
+        subject=on.object_id,
+        object_type=on.type,
         privilege=change.privilege,
         user=grantee.user_id,
         role=None if grantee.role_id is None else str(grantee.role_id),

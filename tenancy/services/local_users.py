@@ -27,6 +27,6 @@ def create_local_user(*, actor: Actor, user_id: str) -> bool:
     with write_transaction():
         _, is_new = User.objects.get_or_create(pk=user_id, defaults={"name": name, "password": make_password(None)})
         is_new = is_new or bool(User.objects.exclude(deleted_at=None).filter(pk=user_id).update(deleted_at=None))
-    if is_new:
-        record(Event.USER_CREATED, actor=actor, subject=user_id)
+        if is_new:
+            record(Event.USER_CREATED, actor=actor, subject=user_id)
     return is_new

@@ -18,7 +18,7 @@ def switch_maintenance(*, actor: Actor, is_on: bool) -> bool:
     server_id = get_server().server_id
     with write_transaction():
         changed = bool(Server.objects.exclude(is_read_only=is_on).update(is_read_only=is_on))
+        if changed:
+            record(Event.SERVER_MAINTENANCE_SWITCHED, actor=actor, subject=server_id, is_on=is_on)
     maintenance.switch.is_on = is_on
-    if changed:
-        record(Event.SERVER_MAINTENANCE_SWITCHED, actor=actor, subject=server_id, is_on=is_on)
     return changed

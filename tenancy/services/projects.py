@@ -63,13 +63,13 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
             project.save(force_insert=True)
             add_securable(Securable.Type.PROJECT, wanted, parent=(Securable.Type.SERVER, server_id))
             grant_creator(actor, PROJECT_ADMIN, (Securable.Type.PROJECT, wanted))
+            record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked)
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
             raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already") from None
         if Project.objects.filter(name_key=name_key(checked)).exists():
             raise _name_taken(checked) from None
         raise
-    record(Event.PROJECT_CREATED, actor=actor, subject=wanted, named=checked)
     return project
 
 
@@ -82,10 +82,13 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
             former = project.name
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
+            if former != checked:
+                record(
+                    Event.PROJECT_RENAMED, actor=actor, subject=project_id, project=project_id, named=checked,
+                    formerly=former,
+                )  # fmt: skip
     except IntegrityError:
         raise _name_taken(checked) from None
-    if former != checked:
-        record(Event.PROJECT_RENAMED, actor=actor, subject=project_id, named=checked, formerly=former)
 
 
 def delete_project(*, actor: Actor, project_id: str) -> None:
@@ -104,10 +107,13 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
             project.delete()
             remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
+            record(
+                Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
+                roles=len(roles),
+            )  # fmt: skip
         known_roles.forget(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
-    record(Event.PROJECT_DELETED, actor=actor, subject=project_id, named=project.name, roles=len(roles))
 
 
 def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:

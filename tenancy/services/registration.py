@@ -14,6 +14,7 @@ from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
@@ -122,19 +123,31 @@ def own_person(
 
 
 def put_user(
-    person: Person, *, by: User.Provenance, if_there: Literal["refuse", "update", "complete"]
+    person: Person,
+    *,
+    by: User.Provenance,
+    if_there: Literal["refuse", "update", "complete"],
+    told_of: Actor | None = None,
 ) -> tuple[User, bool]:
     """Write the row of a user: a new one, one that was deleted, or, as told, one that is there; whether it is new.
+
+    With `told_of`, who did it, it is a change of the administration and is told of as one.
 
     Raises `UserExists` (409) if told to refuse, `AuthenticationFailed` (401) for an access token that has ended,
     `InvalidUserId` (400) for a new user who is not to be made so.
     """
     try:
-        with write_transaction():
-            return _put_once(person, by, if_there)
+        return _put_in_transaction(person, by, if_there, told_of)
     except IntegrityError:  # another request made the row in between
-        with write_transaction():
-            return _put_once(person, by, if_there)
+        return _put_in_transaction(person, by, if_there, told_of)
+
+
+def _put_in_transaction(person: Person, by: User.Provenance, if_there: str, told_of: Actor | None) -> tuple[User, bool]:
+    with write_transaction():
+        user, is_new = _put_once(person, by, if_there)
+        if told_of is not None:
+            record(Event.USER_CREATED if is_new else Event.USER_UPDATED, actor=told_of, subject=user.pk)
+    return user, is_new
 
 
 def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User, bool]:

@@ -97,7 +97,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         )
         if new_users or new_roles:
             rights_changed()
-    _record(Event.ROLE_MEMBERS_ADDED, actor, role_id, new_users, new_roles)
+        _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
 
 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
@@ -112,16 +112,19 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = list(wanted.order_by("pk").select_for_update())
             RoleMember.objects.filter(pk__in=[each.pk for each in gone]).delete()
+        taken_out = Members(
+            [each.user_id for each in gone if each.user_id is not None],
+            [each.member_role_id for each in gone if each.member_role_id is not None],
+        )
+        _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, taken_out)
         if gone:
             rights_changed()
-    users_gone = [each.user_id for each in gone if each.user_id is not None]
-    roles_gone = [each.member_role_id for each in gone if each.member_role_id is not None]
-    _record(Event.ROLE_MEMBERS_REMOVED, actor, role_id, users_gone, roles_gone)
 
 
-def _record(event: Event, actor: Actor, role_id: UUID, user_ids: Sequence[str], role_ids: Sequence[UUID]) -> None:
-    if user_ids or role_ids:
-        record(event, actor=actor, subject=role_id, users=user_ids, roles=role_ids)
+def _record(event: Event, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
+    users, roles = members.user_ids, members.role_ids
+    if users or roles:
+        record(event, actor=actor, subject=role_id, project=project.pk, users=users, roles=roles)
 
 
 def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:

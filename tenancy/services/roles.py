@@ -99,11 +99,11 @@ def create_role(
             role.save(force_insert=True)
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
             grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
+            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role))
     except Securable.DoesNotExist:
         raise _project_is_gone(project) from None
     except IntegrityError as error:
         raise _conflict(error, role) from error
-    record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role))
     return role
 
 
@@ -140,9 +140,9 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
+        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))
         rights_changed()
     known_roles.forget(role_id)
-    record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))
 
 
 def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:
@@ -161,10 +161,10 @@ def _changed(actor: Actor, role: Role, *fields: str) -> Role:
             if not changed:  # it was deleted in between
                 raise role_not_found(role.pk, role.project)
             stored = Role.objects.get(pk=role.pk)
+            record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
             rights_changed()
     except IntegrityError as error:
         raise _conflict(error, role) from error
-    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
     return stored
 
 

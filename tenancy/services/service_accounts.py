@@ -60,9 +60,9 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
                 created_at=at,
                 created_by=actor.user_id or actor.name,
             )
+            record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
     except IntegrityError:
         raise ServiceAccountExists(f"A service account named {checked!r} already exists") from None
-    record(Event.SERVICE_ACCOUNT_CREATED, actor=actor, subject=account.user_id, named=checked)
     return account
 
 
@@ -81,5 +81,5 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             ended = revoke_tokens_of(user_id=user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             Grant.objects.filter(user_id=user_id).delete()
+        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
         rights_changed()
-    record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

@@ -102,11 +102,11 @@ def create_tag_definition(
             ref = (Securable.Type.TAG, definition.pk)
             add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
             grant_creator(actor, OWNERSHIP, ref)
+            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition))
     except Securable.DoesNotExist:
         raise no_such_project(project.pk) from None
     except IntegrityError as error:
         raise _conflict(error, definition) from error
-    record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition))
     return definition
 
 
@@ -144,11 +144,11 @@ def update_tag_definition(
             definition.name, definition.name_key, definition.description = checked, name_key(checked), told
             definition.scope, definition.updated_at = wanted, now()
             definition.save(force_update=True)
+            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_told(definition))
     except IntegrityError as error:
         if definition is None:
             raise
         raise _conflict(error, definition) from error
-    record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_told(definition))
     return definition
 
 
@@ -170,9 +170,9 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
             remove_securable(Securable.Type.TAG, definition_id)
+            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **_told(definition))
     except IntegrityError:
         raise in_use from None
-    record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **_told(definition))
 
 
 def checked_value(value: str, where: str) -> str:

@@ -59,9 +59,7 @@ def register_user(
         person = own_person(actor, name=name, email=email, user_type=user_type)
     else:
         person = _somebody_else(actor, user_id, name, email, user_type)
-    user, is_new = put_user(person, by=CREATED, if_there="update" if update_if_exists else "refuse")
-    record(Event.USER_CREATED if is_new else Event.USER_UPDATED, actor=actor, subject=user.pk)
-    return user, is_new
+    return put_user(person, by=CREATED, if_there="update" if update_if_exists else "refuse", told_of=actor)
 
 
 def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, user_type: str) -> None:
@@ -73,7 +71,7 @@ def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, use
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
         write_person(user, person, by=User.Provenance.UPDATE_ENDPOINT)
-    record(Event.USER_UPDATED, actor=actor, subject=user_id)
+        record(Event.USER_UPDATED, actor=actor, subject=user_id)
 
 
 def delete_user(*, actor: Actor, user_id: str) -> None:
@@ -94,9 +92,9 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             ended = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))
+        record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
         rights_changed()
     registered_users.forget(user_id)
-    record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
 
 
 def _somebody_else(actor: Actor, user_id: str, name: str | None, email: str | None, user_type: str | None) -> Person:

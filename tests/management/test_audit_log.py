@@ -64,6 +64,11 @@ def the_one(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: line[name] for name in line if name not in {"timestamp", "level", "logger", "request_id"}}
 
 
+def changes(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the lines that tell of refusals."""
+    return [line for line in found if line["message"] not in {"access.denied", "sign-in.refused"}]
+
+
 def id_of(token: str) -> str:
     text = read_token(token)
     assert text is not None
@@ -304,7 +309,7 @@ def test_what_is_refused_has_no_line(
     ]
     for method, target, body in requests:
         act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
-        assert told(act) == [], (method, target)
+        assert changes(told(act)) == [], (method, target)
     refuse(monkeypatch)
     for method, target, body in (
         ("POST", "/service-account", {"name": "robot"}),
@@ -312,7 +317,7 @@ def test_what_is_refused_has_no_line(
         ("DELETE", f"/warehouse/{warehouse.pk}", None),
     ):
         act = {"POST": lambda t=target, b=body: client.post(t, b), "DELETE": lambda t=target: client.delete(t)}[method]
-        assert told(act) == [], (method, target)
+        assert changes(told(act)) == [], (method, target)
 
 
 def test_what_is_rolled_back_has_no_line(alice: TokenClient, told: Told) -> None:

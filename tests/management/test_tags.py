@@ -290,7 +290,7 @@ def test_what_is_asked_for(
             else:
                 kind_of_refusal = "".join(part.title() for part in asked[number][1].split("-"))
                 assert act().refused(403, f"{kind_of_refusal}ActionForbidden", refused.value)
-            assert refusing.asked[: number + 1] == asked[: number + 1]
+            assert [each for each in dict.fromkeys(refusing.asked) if each in asked] == asked[: number + 1]
     assert everything() == before
     refuse(monkeypatch, Can.GET_METADATA)
     assert shown(api, things[kind]) == [("pii", "x", None)]  # that of the definition is not needed
@@ -305,7 +305,7 @@ def test_column_tags_are_asked_of_the_table(
 ) -> None:
     refusing = refuse(monkeypatch)
     assert api.get(f"{things['table']}/column-tags").refused(404, "NoSuchTableException")
-    assert refusing.asked == [(Can.GET_METADATA, "table")]
+    assert set(refusing.asked) == {(Can.GET_METADATA, "table")}
     refusing = refuse(monkeypatch, Can.GET_METADATA)
     assert api.put(f"{things['table']}/column/no/tags/pii", {}).refused(403, "TableActionForbidden", "manage_tags")
     assert refusing.asked[0] == (Can.MANAGE_TAGS, "table")

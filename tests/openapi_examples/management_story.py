@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tenancy.actor import INTERNAL
+from tenancy.audit.chain import seal_records
 from tests.openapi_examples.story import Story
 
 DANA, ERIK = "oidc~dana", "oidc~erik"
@@ -14,6 +16,7 @@ def play(story: Story) -> None:
     people(story)
     roles(story)
     tokens(story)
+    audit(story)
 
 
 def server(story: Story) -> None:
@@ -93,3 +96,9 @@ def tokens(story: Story) -> None:
     story.tell("revoke_token", {"token_id": new["id"]})
     story.tell("list_tokens", {"pageSize": 100})
     story.tell("delete_service_account", {"account_id": account["id"]})
+
+
+def audit(story: Story) -> None:
+    story.tell("list_audit_records", {"event": "role.updated", "outcome": "allowed", "pageSize": 1})
+    seal_records(actor=INTERNAL)
+    story.tell("export_audit_records", {"event": "server.bootstrapped", "after": 0, "limit": 1})

@@ -15,6 +15,7 @@ INSTALLED_APPS = [
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
 API_OBSERVERS: list[str] = []
+LAST_ACTS: list[str] = []
 SERVER_PRECONDITIONS: list[str] = []
 SERVER_ATTENDANTS: list[str] = []
 SERVER_METERS = ["icekeeper.http.request_meter.request_meter", "icekeeper.server.process_meter.process_meter"]

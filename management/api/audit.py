@@ -1,0 +1,222 @@
+"""The audit trail: listed, newest first, and exported as JSON lines, in the order of its hash chain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import listing_of
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView
+from tenancy.audit.document import document_of, line_of
+from tenancy.models import AuditRecord
+from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
+from tenancy.selectors.projects import named_project_id, require_project_id
+
+TAGS: Final = ["audit"]
+NDJSON: Final = "application/x-ndjson"
+MOST_EXPORTED: Final = 10_000
+USUALLY_EXPORTED: Final = 1_000
+LAST_POSITION: Final = 2**62
+LONGEST_FILTER: Final = 255
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+_PROJECT = OpenApiParameter(
+    "projectId", OpenApiTypes.STR, description="Only what is in this project; before the header `x-project-id`"
+)
+FILTERS: Final = [
+    _PROJECT,
+    OpenApiParameter("actor", OpenApiTypes.STR, description="A user's id, `anonymous` or `internal`"),
+    OpenApiParameter("role", OpenApiTypes.UUID, description="The role that was assumed"),
+    OpenApiParameter("accessToken", OpenApiTypes.UUID, description="The id of the token of this server that came"),
+    OpenApiParameter("event", OpenApiTypes.STR, description="Such as `warehouse.created` or `access.denied`"),
+    OpenApiParameter("action", OpenApiTypes.STR, description="The right that was asked for, such as `drop`"),
+    OpenApiParameter("outcome", OpenApiTypes.STR, enum=AuditRecord.Outcome.values, description="What came of it"),
+    OpenApiParameter("objectType", OpenApiTypes.STR, description="Such as `warehouse`"),
+    OpenApiParameter("objectId", OpenApiTypes.STR, description="As the rows have it"),
+    OpenApiParameter("requestId", OpenApiTypes.UUID, description="`X-Request-Id` of the answer"),
+    OpenApiParameter("from", OpenApiTypes.DATETIME, description="Not before this time, which has a zone"),
+    OpenApiParameter("to", OpenApiTypes.DATETIME, description="Before this time"),
+]
+NOT_ALLOWED: Final = (
+    "`ForbiddenException`: the right to read the audit trail is missing, on the project that is asked for, else on the "
+    "server"
+)
+BAD_PROJECT: Final = "`MalformedProjectID`"
+
+
+class AuditRecordResponse(KebabSerializer):
+    id = serializers.UUIDField()
+    position = serializers.IntegerField(
+        allow_null=True, help_text="Its place in the hash chain; null for the few seconds until it is sealed"
+    )
+    at = serializers.DateTimeField()
+    last_at = serializers.DateTimeField(allow_null=True, help_text="Of several the last one")
+    count = serializers.IntegerField(help_text="How many equal occurrences it stands for")
+    event = Text()
+    action = Text(allow_null=True, help_text="The right that was asked for; of a denial without one, the operation")
+    outcome = serializers.ChoiceField(AuditRecord.Outcome.values)
+    reason = Text(allow_null=True, help_text="Why it was refused, the true reason")
+    privilege_source = serializers.ChoiceField(
+        AuditRecord.PrivilegeSource.values, allow_null=True, help_text="What gave the actor the right, or would have"
+    )
+    actor = Text(help_text="A user's id, `anonymous`, `internal` for commands of the server, `*` for several")
+    assumed_role = serializers.UUIDField(allow_null=True)
+    access_token = serializers.UUIDField(allow_null=True, help_text="The id of the token of this server that came")
+    object_type = Text(allow_null=True)
+    object_id = Text(allow_null=True)
+    project_id = Text(allow_null=True)
+    request_id = serializers.UUIDField(allow_null=True)
+    address = Text(allow_null=True, help_text="The other end of the connection: a client's, or a proxy's")
+    forwarded_for = Text(
+        allow_null=True, help_text="`x-forwarded-for` as it came: true as far as those who wrote it are"
+    )
+    user_agent = Text(allow_null=True)
+    details = serializers.DictField(help_text="What else the event tells")
+    previous_hash = Text(allow_null=True)
+    hash = Text(allow_null=True, help_text="SHA-256 of the hash before and of all this")
+
+
+class AuditListResponse(KebabSerializer):
+    records = AuditRecordResponse(many=True)
+    next_page_token = Text(required=False, help_text="Left out on the last page")
+
+
+class AuditBaseView(ManagementView):
+    def filters(self) -> AuditFilters:
+        """Of the query. Raises `BadRequest`, `MalformedProjectId`."""
+        project = self.text("projectId") or named_project_id(self.request.META)
+        outcome = self.text("outcome")
+        if outcome is not None and outcome not in AuditRecord.Outcome.values:
+            raise BadRequest(f"outcome: must be one of {', '.join(AuditRecord.Outcome.values)}")
+        start, end = self._time("from"), self._time("to")
+        if start is not None and end is not None and start > end:
+            raise BadRequest("from: must not be later than to")
+        return AuditFilters(
+            project=require_project_id(project) if project is not None else None,
+            actor=self.text("actor"),
+            assumed_role=self._id("role"),
+            access_token_id=self._id("accessToken"),
+            event=self.text("event"),
+            action=self.text("action"),
+            outcome=outcome,
+            object_type=self.text("objectType"),
+            object_id=self.text("objectId"),
+            request_id=self._id("requestId"),
+            start=start,
+            end=end,
+        )
+
+    def text(self, name: str) -> str | None:
+        given = self.request.GET.getlist(name)
+        if len(given) > 1:
+            raise BadRequest(f"{name}: must be given once")
+        if not given:
+            return None
+        if not given[0] or len(given[0]) > LONGEST_FILTER or not _is_storable(given[0]):
+            raise BadRequest(f"{name}: must be a text of 1 to {LONGEST_FILTER} characters")
+        return given[0]
+
+    def number(self, name: str, *, usual: int, least: int, most: int) -> int:
+        given = self.text(name)
+        if given is None:
+            return usual
+        if not re.fullmatch(r"[0-9]{1,19}", given) or not least <= int(given) <= most:
+            raise BadRequest(f"{name}: must be a number from {least} to {most}")
+        return int(given)
+
+    def _id(self, name: str) -> UUID | None:
+        given = self.text(name)
+        if given is None:
+            return None
+        parsed = parse_id(given)
+        if parsed is None:
+            raise BadRequest(f"{name}: must be a UUID")
+        return parsed
+
+    def _time(self, name: str) -> datetime | None:
+        given = self.text(name)
+        if given is None:
+            return None
+        try:
+            at = parse_datetime(given)
+        except (ValueError, OverflowError):
+            at = None
+        if at is None or at.tzinfo is None or not EARLIEST <= at <= LATEST:
+            raise BadRequest(f"{name}: must be a time with a zone, such as 2026-01-31T00:00:00Z (+ is %2B in a query)")
+        return at.astimezone(UTC)
+
+
+class AuditView(AuditBaseView):
+    @extend_schema(
+        operation_id="list_audit_records",
+        tags=TAGS,
+        summary="Who did what, the newest first",
+        description="Who asks is recorded, too. Uses of tokens and repeated denials come some seconds late, and "
+        "several as one.",
+        parameters=[*FILTERS, *PAGE, PROJECT_HEADER],
+        responses=answers({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
+    )
+    def get(self, request: Request) -> Response:
+        filters = self.filters()
+        page = self.page(listing_of("audit", filters))
+        records, next_token = list_audit_records_for(actor=self.actor, filters=filters, page=page)
+        answer: dict[str, Any] = {"records": [document_of(record) for record in records]}
+        if next_token is not None:
+            answer["next-page-token"] = next_token
+        return Response(answer)
+
+
+class AuditExportView(AuditBaseView):
+    @extend_schema(
+        operation_id="export_audit_records",
+        tags=TAGS,
+        summary="The audit trail as JSON lines, in the order of its hash chain",
+        description="Sealed rows only, each an object as in the list, on a line of its own. To go on, ask again with "
+        "the last row's `position` in `after`, also when the answer broke off; an empty answer says that there is no "
+        "more yet. Nothing is left out and nothing comes twice, whatever is written meanwhile.",
+        parameters=[
+            *FILTERS,
+            OpenApiParameter("after", OpenApiTypes.INT, description="The position to go on behind; default: 0"),
+            OpenApiParameter(
+                "limit",
+                {"type": "integer", "minimum": 1, "maximum": MOST_EXPORTED},
+                description=f"Rows at most; default: {USUALLY_EXPORTED}. There may be fewer though there are more",
+            ),
+            PROJECT_HEADER,
+        ],
+        responses=answers(
+            {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
+            {400: BAD_PROJECT, 403: NOT_ALLOWED},
+        ),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        filters = self.filters()
+        after = self.number("after", usual=0, least=0, most=LAST_POSITION)
+        limit = self.number("limit", usual=USUALLY_EXPORTED, least=1, most=MOST_EXPORTED)
+        chunks = export_audit_records_for(actor=self.actor, filters=filters, after=after, limit=limit)
+        return StreamingHttpResponse(_lines(chunks), content_type=NDJSON)
+
+
+def _lines(chunks: Iterable[list[AuditRecord]]) -> Iterator[bytes]:
+    for rows in chunks:
+        yield "".join(map(line_of, rows)).encode()
+
+
+def _is_storable(text: str) -> bool:
+    """Whether a database takes it: no NUL, and no halves of surrogate pairs."""
+    return "\x00" not in text and text == text.encode("utf-8", "replace").decode()

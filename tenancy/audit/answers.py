@@ -1,0 +1,40 @@
+"""The last look at a request (`LAST_ACTS`): what was told of it is written before its answer is sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from icekeeper.kernel.error_answers import ErrorAnswer
+from icekeeper.kernel.errors import Forbidden, Unauthorized
+from tenancy.actor import ANONYMOUS
+from tenancy.audit.collector import collector
+from tenancy.audit.occurrences import record_denial, record_sign_in
+
+ENDPOINT: Final = "endpoint"
+"""Type of the object of a denial that nobody told more of."""
+
+
+def tell_of_refusal(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Write the rows of the request. A 401 or 403 of which nobody has told anything is told of here."""
+    if isinstance(response, ErrorAnswer) and not collector.has_told():
+        _tell_of(request, response)
+    collector.write_pending()
+
+
+def _tell_of(request: HttpRequest, answer: ErrorAnswer) -> None:
+    error, actor = answer.error, request.META.get("icekeeper.actor", ANONYMOUS)
+    if isinstance(error, Unauthorized):
+        record_sign_in(actor=actor, is_accepted=False, reason=error.wire_type)
+    elif isinstance(error, Forbidden):
+        record_denial(
+            actor=actor, action=_operation(request), object_type=ENDPOINT, object_id="", reason=error.wire_type
+        )
+
+
+def _operation(request: HttpRequest) -> str:
+    """`GET catalog/v1/<segment:prefix>/namespaces`: the route, as paths have no bound and may hold secrets."""
+    match = request.resolver_match
+    return f"{request.method} {match.route if match is not None else ''}"

@@ -1,0 +1,214 @@
+"""Rows that no transaction writes: of denials, sign-ins, uses of tokens, reads.
+
+A denial is written by the request that is denied, before the answer is sent and outside of whatever was rolled back;
+the bounds below keep who is denied all the time from filling the disk. Everything else is summed up, and what could not
+be written waits, until `write_down` has its turn (`tenancy.audit.flusher`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from threading import Lock
+from time import monotonic
+from typing import Final
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from icekeeper.kernel.deadline import deadline
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.request_id import current_request_id
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import INTERNAL
+from tenancy.audit.entries import make_entry
+from tenancy.audit.log import Event
+from tenancy.audit.projects import set_projects
+from tenancy.audit.tallies import Tallies
+from tenancy.maintenance import is_read_only
+from tenancy.models import AuditRecord
+
+logger = logging.getLogger("icekeeper.audit")
+
+INTERVAL: Final = 60.0
+"""Seconds in which equal denials, and equal reads, are one."""
+
+MOST_AT_ONCE_OF_ONE: Final = 20
+MOST_AT_ONCE: Final = 120
+"""Rows that requests of one caller, and of all callers, write by themselves in an interval, in one process. Further
+denials are summed up, without the objects that they are about."""
+
+MOST_DIFFERENT_DENIALS: Final = 500
+MOST_DIFFERENT_USES: Final = 10_000
+MOST_UNWRITTEN: Final = 10_000
+"""Rows that wait for the database. Of more it is kept only how many occurrences they stood for."""
+
+LONGEST_WAIT: Final = 0.5
+"""Seconds that a request waits for SQLite's other writers before it leaves its row to `write_down`."""
+
+REST: Final = 5.0
+"""Seconds in which no request tries again after one that could not: each would wait for a database that is away."""
+
+BATCH: Final = 500
+
+_pending: ContextVar[list[AuditRecord] | None] = ContextVar("pending_audit_records", default=None)
+"""Of the request at hand; None when nothing was told of it, empty when that is counted elsewhere."""
+
+
+class Collector:
+    def __init__(self) -> None:
+        self._denials = Tallies(most_keys=MOST_DIFFERENT_DENIALS)
+        self._uses = Tallies(most_keys=MOST_DIFFERENT_USES)
+        self._unwritten: list[AuditRecord] = []
+        self._lost = 0
+        self._at_once: Counter[str] = Counter()
+        self._interval_ends = 0.0
+        self._rests_until = 0.0
+        self._lock = Lock()
+
+    def tell(self, record: AuditRecord) -> None:
+        """Of a denial, say: the first of an interval is written before the request at hand is answered, if the bounds
+        allow it; its like are summed up."""
+        pending = _pending.get()
+        if pending is None:
+            _pending.set(pending := [])
+        if self._denials.count(key_of(record)):
+            return
+        if not self._may_write_at_once(record):
+            like = _without_object(record)
+            self._denials.add(key_of(like), lambda: like, interval=INTERVAL)
+        elif self._denials.add(key_of(record), lambda: record, interval=INTERVAL, is_told=True):
+            pending.append(record)
+            if current_request_id() is None and not connection.in_atomic_block:
+                self.write_pending()
+
+    def sum_up(self, key: Hashable, make: Callable[[], AuditRecord], *, interval: float = INTERVAL) -> None:
+        """Count something that happens often; `make` gives its row, and is called once an interval."""
+        self._uses.add(key, make, interval=interval)
+
+    def has_told(self) -> bool:
+        """Whether anything was told of the request at hand."""
+        return _pending.get() is not None
+
+    def write_pending(self) -> None:
+        """At the end of a request, outside its transactions: write its rows; what cannot be written now waits."""
+        rows = _pending.get()
+        if rows is None:
+            return
+        _pending.set(None)
+        if not rows:
+            return
+        if is_read_only() or monotonic() < self._rests_until:
+            self._keep(rows)
+            return
+        try:
+            with _bounded_wait():
+                set_projects(rows)
+                for row in rows:
+                    row.save(force_insert=True)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the answer is the request's own
+            logger.warning("an audit record waits: %s", error)
+            self._rests_until = monotonic() + REST
+            self._keep(rows)
+
+    def write_down(self, *, is_last: bool = False) -> None:
+        """Write what is due; `is_last`: everything. What cannot be written, as in maintenance mode, waits."""
+        if is_read_only():
+            return
+        with self._lock:
+            rows, self._unwritten = self._unwritten, []
+            lost, self._lost = self._lost, 0
+        rows += self._denials.due(all_of_it=is_last) + self._uses.due(all_of_it=is_last)
+        if lost:
+            rows.append(_of_lost(lost))
+        for start in range(0, len(rows), BATCH):
+            self._write(rows[start : start + BATCH])
+
+    def clear(self) -> None:
+        """Forget everything, in tests."""
+        _pending.set(None)
+        self.__init__()  # type: ignore[misc]
+
+    def _write(self, rows: Sequence[AuditRecord]) -> None:
+        """A row may have been written before, when the database was lost while it committed: it keeps its id."""
+        try:
+            with write_transaction():
+                set_projects(rows)
+                AuditRecord.objects.bulk_create(rows, ignore_conflicts=True)
+        except (OperationalError, InterfaceError, CatalogError) as error:
+            logger.warning("%d audit records wait: %s", len(rows), error)
+            self._keep(rows)
+        except DatabaseError as error:
+            if len(rows) > 1:  # one of them cannot be written at all
+                for row in rows:
+                    self._write([row])
+            else:
+                logger.error("an audit record cannot be written: %s", error)  # noqa: TRY400 - it says it all
+                self._lose(rows[0].count)
+
+    def _keep(self, rows: Sequence[AuditRecord]) -> None:
+        with self._lock:
+            room = max(0, MOST_UNWRITTEN - len(self._unwritten))
+            self._unwritten += rows[:room]
+        self._lose(sum(row.count for row in rows[room:]))
+
+    def _lose(self, count: int) -> None:
+        with self._lock:
+            self._lost += count
+
+    def _may_write_at_once(self, record: AuditRecord) -> bool:
+        caller, at = f"{record.actor} {record.address}", monotonic()
+        with self._lock:
+            if at >= self._interval_ends:
+                self._at_once.clear()
+                self._interval_ends = at + INTERVAL
+            if self._at_once.total() >= MOST_AT_ONCE or self._at_once[caller] >= MOST_AT_ONCE_OF_ONE:
+                return False
+            self._at_once[caller] += 1
+            return True
+
+
+collector: Final = Collector()
+
+
+def key_of(record: AuditRecord) -> Hashable:
+    """Equal for what is told as one."""
+    return (
+        record.event,
+        record.action,
+        record.outcome,
+        record.reason,
+        record.actor,
+        record.assumed_role,
+        record.access_token_id,
+        record.object_type,
+        record.object_id,
+        record.address,
+        record.forwarded_for,
+        record.details,
+    )
+
+
+def _without_object(record: AuditRecord) -> AuditRecord:
+    record.object_id = record.forwarded_for = ""
+    record.details = '{"several":true}'
+    return record
+
+
+def _bounded_wait() -> AbstractContextManager[None]:
+    """PostgreSQL's writers do not wait for each other."""
+    return deadline(monotonic() + LONGEST_WAIT) if connection.vendor == "sqlite" else nullcontext()
+
+
+def _of_lost(count: int) -> AuditRecord:
+    row = make_entry(
+        Event.AUDIT_RECORDS_LOST.value,
+        actor=INTERNAL,
+        object_type="audit",
+        object_id="",
+        outcome=AuditRecord.Outcome.FAILED,
+    )
+    row.count = count
+    return row

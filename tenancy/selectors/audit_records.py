@@ -1,0 +1,126 @@
+"""Reads of the audit trail. Each leaves a row of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+
+from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.paging import Page, page_of
+from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_audit_read
+from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import AuditRecord, Project, Securable
+from tenancy.selectors.server import get_server
+
+CHUNK: Final = 200
+"""Rows of an export that are in memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilters:
+    """Only what is equal to all that are given; `start` up to and without `end`. `project` also says whose right
+    counts."""
+
+    project: str | None = None
+    actor: str | None = None
+    assumed_role: UUID | None = None
+    access_token_id: UUID | None = None
+    event: str | None = None
+    action: str | None = None
+    outcome: str | None = None
+    object_type: str | None = None
+    object_id: str | None = None
+    request_id: UUID | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def found(self) -> QuerySet[AuditRecord]:
+        wanted = self.given()
+        project, start, end = wanted.pop("project", None), wanted.pop("start", None), wanted.pop("end", None)
+        rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
+        if project is not None:
+            rows = rows.filter(project_id=project)
+        if start is not None:
+            rows = rows.filter(at__gte=start)
+        if end is not None:
+            rows = rows.filter(at__lt=end)
+        return rows
+
+
+def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -> tuple[list[AuditRecord], str | None]:
+    """The newest first, sealed or not, and the next page's token. Raises `Forbidden`, `InvalidPageToken`."""
+    _require(actor, filters, is_export=False, told={} if not page.token else {"page": "next"})
+    rows = filters.found().order_by("-at", "-id")
+    if page.token:
+        at, record_id = _place(page.after_key())
+        rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
+    return page_of([(f"{row.at.isoformat()} {row.id}", row) for row in rows[: page.sql_limit]], page)
+
+
+def export_audit_records_for(
+    *, actor: Actor, filters: AuditFilters, after: int, limit: int
+) -> Iterator[list[AuditRecord]]:
+    """Sealed rows behind the position `after`, in the order of the chain, `limit` at most, in chunks.
+
+    It ends, too, at the first chunk for which the time of a request is over. Whoever goes on behind the last row that
+    came misses none. Raises `Forbidden`.
+    """
+    _require(actor, filters, is_export=True, told={"after": after, "limit": limit})
+    ends = monotonic() + settings.ICEKEEPER.max_request_time
+    first = read_chunk(filters, after=after, limit=min(limit, CHUNK))
+    return _chunks(first, filters, limit, ends)
+
+
+def read_chunk(filters: AuditFilters, *, after: int, limit: int) -> list[AuditRecord]:
+    return list(filters.found().filter(position__gt=after).order_by("position")[:limit])
+
+
+def _chunks(rows: list[AuditRecord], filters: AuditFilters, limit: int, ends: float) -> Iterator[list[AuditRecord]]:
+    left = limit
+    while rows:
+        yield rows
+        left -= len(rows)
+        if left <= 0 or len(rows) < CHUNK or monotonic() >= ends:
+            return
+        rows = read_chunk(filters, after=rows[-1].position or 0, limit=min(left, CHUNK))
+
+
+def _require(actor: Actor, filters: AuditFilters, *, is_export: bool, told: dict[str, Any]) -> None:
+    """For one project its own right counts; for one that is not there, as it was deleted, that on the server."""
+    securable: tuple[Securable.Type, object] = (Securable.Type.SERVER, get_server().server_id)
+    if filters.project is not None and Project.objects.filter(pk=filters.project).exists():
+        securable = (Securable.Type.PROJECT, filters.project)
+    require(actor, Can.READ_AUDIT, *securable)
+    record_audit_read(
+        actor=actor,
+        is_export=is_export,
+        object_type=securable[0].value,
+        object_id=securable[1],
+        project=filters.project,
+        filters=filters.given() | told,
+    )
+
+
+def _place(key: str) -> tuple[datetime, UUID]:
+    text, _, last = key.partition(" ")
+    record_id = parse_id(last)
+    try:
+        at = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidPageToken("Invalid page token") from None
+    if record_id is None:
+        raise InvalidPageToken("Invalid page token")
+    return at, record_id

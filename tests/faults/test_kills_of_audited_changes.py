@@ -1,0 +1,74 @@
+"""A kill at any line leaves a change with its audit record or neither, and a chain that is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenancy.actor import INTERNAL
+from tenancy.audit.chain import seal_records
+from tenancy.audit.log import Event, record
+from tenancy.audit.verification import verify_chain
+from tenancy.models import AuditRecord, Project
+from tests.faults import test_kills
+from tests.faults.test_kills import kill_at_line_after_line, no_pool
+from tests.wsgi_client import ApiClient
+
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(600)]
+
+__all__ = ["no_pool"]
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = (
+    "tenancy/audit",
+    "tenancy/services/projects.py",
+    "management/api/projects.py",
+    "icekeeper/kernel/write_transaction.py",
+)
+api = ApiClient("/management/v1")
+
+
+@pytest.fixture(autouse=True)
+def rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_kills, "ROOMS", tuple(str(ROOT / room) for room in ROOMS))
+
+
+def test_a_change_and_its_record(bootstrapped: None) -> None:
+    def act(line: int) -> Callable[[], Any]:
+        return lambda: api.post("/project", {"project-name": f"p{line}", "project-id": f"p{line}"})
+
+    def check(line: int) -> bool:
+        is_there = Project.objects.filter(pk=f"p{line}").exists()
+        assert AuditRecord.objects.filter(event="project.created", object_id=f"p{line}").count() == is_there
+        return is_there
+
+    kill_at_line_after_line(act, check, 2)
+
+
+def test_sealing(bootstrapped: None) -> None:
+    first = [2 + AuditRecord.objects.count()]
+
+    def act(line: int) -> Callable[[], Any]:
+        for number in range(2):
+            record(Event.ROLE_CREATED, actor=INTERNAL, subject=f"{line}-{number}")
+
+        def seal() -> Any:
+            seal_records(actor=INTERNAL)
+            return api.get("/project")
+
+        return seal
+
+    def check(_: int) -> bool:
+        found = verify_chain()
+        assert found.unsealed in {0, 2, *first}
+        first.clear()
+        assert found.count + found.unsealed == AuditRecord.objects.count()
+        is_new = not found.unsealed
+        seal_records(actor=INTERNAL)
+        assert verify_chain().unsealed == 0
+        return is_new
+
+    kill_at_line_after_line(act, check, 2)

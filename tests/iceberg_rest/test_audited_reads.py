@@ -1,0 +1,76 @@
+"""Who got at the files of tables stands in the audit trail, where a setting asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.conf import settings
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.audit.collector import collector
+from tenancy.authz.actions import Can
+from tenancy.models import AuditRecord
+from tests.iceberg_rest.lakes import make_table
+from tests.management.asking import refuse, use_settings
+from tests.signing_fixtures import BASE, add_tabular, ask, by_id, by_place
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+Told = Callable[[], list[tuple[str, str, str, str, int]]]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Event, action, object and count of what was read since; reads are audited."""
+    use_settings(monkeypatch, audit=settings.ICEKEEPER.audit.model_copy(update={"reads": True}))
+
+    def rows() -> list[tuple[str, str, str, str, int]]:
+        collector.write_down(is_last=True)
+        found = AuditRecord.objects.filter(event__startswith="data.").order_by("at", "id")
+        read = [(row.event, row.action, row.object_type, row.object_id, row.count) for row in found]
+        assert {row.actor for row in found} <= {"anonymous"}
+        found.delete()
+        return read
+
+    return rows
+
+
+def test_signatures(signing: Warehouse, told: Told) -> None:
+    table = add_tabular(signing, "t")
+    for method, times in (("GET", 3), ("PUT", 1)):
+        for _ in range(times):
+            assert ask(by_id(signing, table.pk), method, f"{BASE}/wh/t/a").status == 200
+    event, about = "data.request-signed", ("table", str(table.pk))
+    assert told() == [(event, "read_data", *about, 3), (event, "write_data", *about, 1)]
+    assert ask(by_place(signing), "GET", f"{BASE}/wh/other/a").status == 400
+    assert told() == []
+
+
+def test_signatures_that_are_refused(signing: Warehouse, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = add_tabular(signing, "t")
+    for granted, reason in (((Can.USE,), "CannotSeeResource"), ((Can.USE, Can.GET_METADATA), "ActionForbidden")):
+        refuse(monkeypatch, *granted)
+        ask(by_id(signing, table.pk), "GET", f"{BASE}/wh/t/a")
+        row = AuditRecord.objects.get(event="access.denied", reason=reason)
+        assert (row.action, row.object_type, row.object_id) == ("read_data", "table", str(table.pk))
+    assert AuditRecord.objects.filter(event="access.denied").count() == 2
+    assert told() == []
+
+
+def test_credentials(lake: ApiClient, nothing_lent_before: None, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_table(lake)
+    about = ("table", str(Tabular.objects.get().pk))
+    event = "data.credentials-lent"
+    assert told() == [(event, "write_data", *about, 1)]
+    assert lake.get("/namespaces/ns/tables/t").status == 200
+    assert lake.get("/namespaces/ns/tables/t/credentials").status == 200
+    assert told() == [(event, "write_data", *about, 2)]
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
+    assert lake.get("/namespaces/ns/tables/t").status == 200
+    assert told() == [(event, "read_data", *about, 1)]
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA)
+    assert lake.get("/namespaces/ns/tables/t").status == 200
+    assert told() == []

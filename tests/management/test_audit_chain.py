@@ -1,0 +1,433 @@
+"""The hash chain of the audit trail: whatever was done to sealed rows is found, retention leaves it whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from threading import Barrier, Event
+from time import sleep
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
+from django.db.models import F
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import INTERNAL, Actor
+from tenancy.audit import verification
+from tenancy.audit.chain import seal_records
+from tenancy.audit.document import hash_of
+from tenancy.audit.log import Event as AuditEvent
+from tenancy.audit.log import record
+from tenancy.audit.retention import delete_old_records
+from tenancy.audit.verification import Broken, Head, verify_chain
+from tenancy.maintenance import switch
+from tenancy.models import AuditChain, AuditRecord
+from tests.log_lines import log_lines
+from tests.management.asking import use_settings
+
+pytestmark = pytest.mark.django_db
+
+DAY = 86_400
+BOB = Actor(user_id="oidc~bob")
+
+
+def tell(subject: object = "x") -> None:
+    record(AuditEvent.ROLE_CREATED, actor=BOB, subject=subject, named="Zoë ☃ \x00 \u2028")
+
+
+def sealed(count: int) -> list[AuditRecord]:
+    for number in range(count):
+        tell(number)
+    assert seal_records(actor=INTERNAL) == count
+    return list(AuditRecord.objects.order_by("position"))
+
+
+def broken(**options: Any) -> str:
+    with pytest.raises(Broken) as error:
+        verify_chain(**options)
+    return str(error.value)
+
+
+def age(days: float, **which: Any) -> None:
+    """Before they are sealed."""
+    AuditRecord.objects.filter(position=None, **which).update(at=now() - timedelta(days=days))
+
+
+def keep(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    use_settings(monkeypatch, audit=settings.ICEKEEPER.audit.model_copy(update={"retention": days * DAY}))
+
+
+def verify(*arguments: str) -> str:
+    out = StringIO()
+    call_command("verify_audit", *arguments, stdout=out)
+    return out.getvalue()
+
+
+# --- whole -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_chain_is_whole(db: None) -> None:
+    assert seal_records(actor=INTERNAL) == 0
+    found = verify_chain()
+    assert (found.count, found.head, found.unsealed) == (0, Head(0, "0" * 64), 0)
+    assert verify() == f"0 rows are as they were sealed.\nHead: 0:{'0' * 64}\n"
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 7, 200])
+def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "CHUNK", 3)
+    for number in range(7):
+        tell(number)
+    assert seal_records(actor=INTERNAL, batch=batch) == 7
+    tell("later")
+    assert seal_records(actor=INTERNAL, batch=batch) == 1
+    tell("not sealed")
+    rows = list(AuditRecord.objects.exclude(position=None).order_by("position"))
+    assert [(row.position, row.object_id) for row in rows] == [*((n + 1, str(n)) for n in range(7)), (8, "later")]
+    assert [row.previous_hash for row in rows] == ["0" * 64, *(row.hash for row in rows[:-1])]
+    found = verify_chain(heads=[Head(3, rows[2].hash), Head(8, rows[7].hash), Head(0, "0" * 64)])
+    assert (found.count, found.anchor, found.head, found.unsealed) == (8, 0, Head(8, rows[7].hash), 1)
+    assert found.unknown_heads == []
+
+
+def test_anybody_can_check_an_export(db: None) -> None:
+    """As the documentation says that it is done."""
+    rows = sealed(3)
+    out = StringIO()
+    call_command("export_audit", stdout=out, stderr=StringIO())
+    previous = "0" * 64
+    for row, line in zip(rows, out.getvalue().splitlines(), strict=True):
+        told = json.loads(line)
+        claimed, before = told.pop("hash"), told.pop("previous-hash")
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        assert (before, claimed) == (previous, sha256(f"{before}\n{text}".encode()).hexdigest())
+        previous = claimed
+        assert (claimed, told["position"]) == (row.hash, row.position)
+
+
+def test_heads_are_told_to_the_log(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenancy.audit.chain._heads._next", 0.0)
+    with log_lines("icekeeper.audit") as lines:
+        first = sealed(2)[-1]
+        told = [line for line in lines.read() if line["message"] == "audit.sealed"]
+        assert [(line["position"], line["hash"]) for line in told] == [(2, first.hash)]
+        sealed(1)
+        assert [line for line in lines.read() if line["message"] == "audit.sealed"] == [], "it was told just now"
+
+
+# --- broken ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"actor": "oidc~carl"}, {"details": "{}"}, {"details": "no JSON"}, {"outcome": "denied"}, {"count": 2},
+        {"at": now()}, {"reason": "x"}, {"request_id": "0198e0f4-3f6e-7c31-8c7d-000000000000"}, {"address": "::1"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_row_that_was_changed_is_found(db: None, change: dict[str, Any]) -> None:
+    row = sealed(5)[2]
+    AuditRecord.objects.filter(pk=row.pk).update(**change)
+    assert broken() == f"Row 3 ({row.pk}) is not what was sealed"
+
+
+def test_a_changed_row_that_was_hashed_anew_is_found(db: None) -> None:
+    rows = sealed(5)
+    rows[2].actor = "oidc~carl"
+    AuditRecord.objects.filter(pk=rows[2].pk).update(actor="oidc~carl", hash=hash_of(rows[2], rows[2].previous_hash))
+    assert broken() == f"Row 4 ({rows[3].pk}) does not continue the row before"
+
+
+@pytest.mark.parametrize(
+    ("gone", "told"),
+    [
+        ([1], "Row 1 is missing"), ([3], "Row 3 is missing"), ([2, 3, 4], "Rows 2 to 4 are missing"),
+        ([5], "Row 5 is missing"), ([1, 2, 3, 4, 5], "Rows 1 to 5 are missing"),
+    ],
+)  # fmt: skip
+def test_rows_that_were_deleted_are_found(db: None, gone: list[int], told: str) -> None:
+    sealed(5)
+    AuditRecord.objects.filter(position__in=gone).delete()
+    assert broken() == told
+
+
+def test_rows_that_were_exchanged_are_found(db: None) -> None:
+    rows = sealed(3)
+    AuditRecord.objects.filter(position=2).update(position=99)
+    AuditRecord.objects.filter(position=3).update(position=2)
+    AuditRecord.objects.filter(position=99).update(position=3)
+    assert broken() == f"Row 2 ({rows[2].pk}) does not continue the row before"
+
+
+def test_a_row_that_was_put_in_is_found(db: None) -> None:
+    rows = sealed(3)
+    forged = AuditRecord(position=4, at=now(), event="x", outcome="allowed", actor="oidc~bob")
+    forged.previous_hash = rows[-1].hash
+    forged.hash = hash_of(forged, forged.previous_hash)
+    forged.save(force_insert=True)
+    assert broken() == "Row 4 was put in behind the end of the chain, which is row 3"
+    AuditRecord.objects.filter(pk=forged.pk).update(position=-5)
+    assert broken() == "Row -5 was put in before the beginning of the chain, which is row 1"
+    AuditRecord.objects.filter(position__gt=1).update(position=F("position") + 10)
+    AuditRecord.objects.filter(pk=forged.pk).update(position=2)
+    assert broken() == f"Row 2 ({forged.pk}) does not continue the row before"
+
+
+def test_an_end_that_was_cut_off_is_found(db: None) -> None:
+    rows = sealed(5)
+    AuditRecord.objects.filter(position__gt=3).delete()
+    AuditChain.objects.update(position=3)
+    assert broken() == "The chain ends at row 3 with another hash than was noted when that was sealed"
+    AuditChain.objects.update(hash=rows[2].hash)
+    verify_chain()
+    assert broken(heads=[Head(5, rows[4].hash)]) == "Row 5 was noted, and the chain ends at row 3"
+
+
+def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) -> None:
+    head = sealed(3)[-1]
+    AuditRecord.objects.filter(position=2).update(actor="oidc~carl")
+    AuditRecord.objects.update(position=None, hash="", previous_hash="")
+    AuditChain.objects.update(position=0, hash="0" * 64)
+    seal_records(actor=INTERNAL)
+    assert verify_chain().count == 3
+    assert broken(heads=[Head(3, head.hash)]) == "Row 3 has another hash than was noted"
+    with pytest.raises(CommandError, match=r"The audit trail is broken. Row 3 has another hash than was noted"):
+        verify("--head", f"3:{head.hash}")
+
+
+def test_a_chain_without_its_row_is_broken(db: None) -> None:
+    sealed(1)
+    AuditChain.objects.all().delete()
+    assert broken() == "The row that says where the chain ends is missing"
+    tell()
+    assert seal_records(actor=INTERNAL) == 0
+
+
+@pytest.mark.parametrize(
+    "head", ["", "3", "3:", f":{'0' * 64}", f"-1:{'0' * 64}", f"3:{'g' * 64}", f"{'9' * 19}:{'0' * 64}"]
+)
+def test_heads_that_are_none(db: None, head: str) -> None:
+    with pytest.raises(CommandError, match="--head takes POSITION:HASH"):
+        verify(f"--head={head}")
+
+
+# --- retention -------------------------------------------------------------------------------------------------------
+
+
+def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    for number in range(10):
+        tell(number)
+    for number in range(7):
+        age(40 - number, object_id=str(number))
+    rows = sealed_in_order()
+    assert delete_old_records(actor=INTERNAL, batch=2) == 7
+    found = verify_chain(heads=[Head(7, rows[6].hash), Head(9, rows[8].hash), Head(3, "f" * 64)])
+    assert (found.count, found.anchor, found.head) == (3, 7, Head(10, rows[9].hash))
+    assert found.unknown_heads == [Head(3, "f" * 64)]
+    assert broken(heads=[Head(7, "f" * 64)]) == "Row 7 has another hash than was noted"
+    assert delete_old_records(actor=INTERNAL) == 0
+    AuditRecord.objects.filter(position=8).delete()
+    assert broken() == "Row 8 is missing"
+
+
+def sealed_in_order() -> list[AuditRecord]:
+    seal_records(actor=INTERNAL)
+    return list(AuditRecord.objects.order_by("position"))
+
+
+def test_a_chain_of_old_rows_alone_goes_on(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    for number in range(3):
+        tell(number)
+    age(31)
+    last = sealed_in_order()[-1]
+    assert delete_old_records(actor=INTERNAL) == 3
+    assert verify_chain().head == Head(3, last.hash)
+    tell("new")
+    [new] = sealed_in_order()
+    assert (new.position, new.previous_hash) == (4, last.hash)
+    assert verify_chain().count == 1
+
+
+def test_what_is_young_or_not_sealed_stays(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    tell("young")
+    seal_records(actor=INTERNAL)
+    tell("old, told late")
+    age(31)
+    seal_records(actor=INTERNAL)
+    tell("old, not sealed")
+    age(31)
+    assert delete_old_records(actor=INTERNAL) == 0
+    assert AuditRecord.objects.count() == 3
+
+
+def test_a_row_from_the_future_holds_nothing_up(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    for number, days in enumerate((31, -9999, 31, -9999, 0)):
+        tell(number)
+        age(days)
+        seal_records(actor=INTERNAL)
+    assert delete_old_records(actor=INTERNAL) == 3
+    assert verify_chain().count == 2
+
+
+def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 0)
+    tell()
+    age(99_999)
+    seal_records(actor=INTERNAL)
+    assert delete_old_records(actor=INTERNAL) == 0
+    assert AuditRecord.objects.count() == 1
+
+
+def test_the_worker_seals_and_deletes() -> None:
+    house = settings.HOUSEKEEPING
+    names = ["tenancy.audit.chain.seal_records", "tenancy.audit.retention.delete_old_records"]
+    assert [name for name in house if name.startswith("tenancy.audit")] == names
+    assert "tenancy.audit.flusher.start_flushing" in settings.SERVER_ATTENDANTS
+
+
+# --- export by command -----------------------------------------------------------------------------------------------
+
+
+def export(*arguments: str) -> tuple[list[dict[str, Any]], str]:
+    out, told = StringIO(), StringIO()
+    call_command("export_audit", *arguments, stdout=out, stderr=told)
+    return [json.loads(line) for line in out.getvalue().splitlines()], told.getvalue().strip()
+
+
+def test_an_export_goes_on_where_it_ended(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("management.management.commands.export_audit.CHUNK", 2)
+    for number in range(5):
+        tell(number)
+    lines, told = export("--limit", "3")
+    assert [line["object-id"] for line in lines] == ["0", "1", "2"]
+    head = lines[-1]["hash"]
+    assert told == f"Exported 3 rows. To go on: --after 3. Head: 3:{head}"
+    verify("--head", f"3:{head}")
+    lines, _ = export("--after", "3")
+    assert [line["object-id"] for line in lines][:2] == ["3", "4"]
+    assert [(line["event"], line["details"]) for line in lines[2:]] == [("audit.exported", {"after": 0, "rows": 3})]
+    assert export("--after", "99") == ([], "There is nothing to export.")
+
+
+def test_an_export_into_a_file_overwrites_none(db: None, tmp_path: Path) -> None:
+    tell()
+    file = tmp_path / "audit.jsonl"
+    assert export("--output", str(file))[0] == []
+    assert [json.loads(line)["event"] for line in file.read_text().splitlines()] == ["role.created"]
+    before = file.read_bytes()
+    for path in (file, tmp_path / "none" / "audit.jsonl"):
+        with pytest.raises(CommandError, match="cannot be written"):
+            export("--output", str(path))
+    assert file.read_bytes() == before
+    for arguments in (("--after", "-1"), ("--limit", "0")):
+        with pytest.raises(CommandError, match="--after takes 0 or more"):
+            export(*arguments)
+
+
+def test_in_maintenance_mode_an_export_seals_nothing(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sealed(1)
+    tell("later")
+    monkeypatch.setattr(switch, "look", lambda: False)
+    monkeypatch.setattr(switch, "is_on", True)
+    assert [line["object-id"] for line in export()[0]] == ["0"]
+    assert AuditRecord.objects.count() == 2
+
+
+# --- several at once -------------------------------------------------------------------------------------------------
+
+
+def at_once(*acts: Callable[[], Any]) -> list[Any]:
+    start = Barrier(len(acts))
+
+    def act(do: Callable[[], Any]) -> Any:
+        start.wait(30)
+        try:
+            return do()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(act, acts))
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are connections."""
+    keep(monkeypatch, 30)
+    each, ends = 50, (Event(), Event())
+
+    def write(writer: int) -> None:
+        try:
+            for number in range(each):
+                with write_transaction():
+                    tell(f"{writer}-{number}")
+                    if number % 5 == 0:
+                        age(31, object_id=f"{writer}-{number}")
+                    if number % 5 == 4:
+                        transaction.set_rollback(True)
+        finally:
+            ends[writer].set()
+
+    def goes_on() -> bool:
+        sleep(0.005)  # SQLite's writers do not queue: who asks all the time keeps the others waiting
+        return not all(end.is_set() for end in ends)
+
+    def seal() -> None:
+        while goes_on():
+            seal_records(actor=INTERNAL, batch=3)
+
+    def seal_and_delete() -> None:
+        while goes_on():
+            seal_records(actor=INTERNAL, batch=2)
+            delete_old_records(actor=INTERNAL, batch=2)
+            verify_chain()
+
+    connections.close_all()
+    at_once(lambda: write(0), lambda: write(1), seal, seal_and_delete)
+    seal_records(actor=INTERNAL)
+    found = verify_chain()
+    assert found.head.position == 2 * each * 4 // 5
+    assert found.unsealed == 0
+    assert found.count == AuditRecord.objects.count() == found.head.position - found.anchor
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_transaction_that_was_long_comes_later_in_the_chain() -> None:
+    """And holds up nobody: its row has an earlier time than those that were sealed meanwhile."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    is_written, may_commit = Event(), Event()
+
+    def long() -> None:
+        with write_transaction():
+            tell("long")
+            is_written.set()
+            assert may_commit.wait(30)
+
+    def short() -> None:
+        assert is_written.wait(30)
+        try:
+            tell("short")
+            assert seal_records(actor=INTERNAL) == 1
+        finally:
+            may_commit.set()
+
+    at_once(long, short)
+    assert seal_records(actor=INTERNAL) == 1
+    assert [row.object_id for row in AuditRecord.objects.order_by("position")] == ["short", "long"]
+    assert [row.object_id for row in AuditRecord.objects.order_by("at")] == ["long", "short"]
+    assert verify_chain().count == 2

@@ -1,0 +1,334 @@
+"""Rows of the audit trail: one for each change, in its transaction; for each refusal, before its answer; no secrets."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from threading import active_count
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from catalog.models import Tabular
+from icekeeper.env import SettingsError, read_settings
+from icekeeper.kernel.request_origin import NOWHERE, current_origin
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.audit.collector import collector
+from tenancy.audit.flusher import start_flushing
+from tenancy.audit.log import Event, record
+from tenancy.audit.occurrences import record_read
+from tenancy.authn.token_text import read_token
+from tenancy.models import AuditRecord, Project
+from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project
+from tenancy.services.roles import create_role
+from tests.audit_rows import BOB, NOWHERE_ID, REQUEST_ID, audit_settings, deny, rows, the_row
+from tests.log_lines import log_lines
+from tests.management.asking import KEY, S3, keep_secrets, refuse, use_settings
+from tests.named_callers import CallerClient, NamedCallers
+from tests.token_fixtures import TokenClient, new_token
+from tests.wsgi_client import ApiClient, call
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: NamedCallers) -> None:
+    role = create_role(actor=INTERNAL, project=create_project(actor=INTERNAL, name="p", project_id="lab"), name="staff")
+    callers.person("anna")
+    anna = CallerClient("/management/v1", "anna")
+    headers = {
+        "x-assume-role": str(role.pk), "x-request-id": REQUEST_ID, "x-forwarded-for": "203.0.113.9, 198.51.100.1",
+        "user-agent": "Spark/4.1 \xe2\x98\x83" + "x" * 500,
+    }  # fmt: skip
+    assert anna.post("/project", {"project-name": "Other", "project-id": "other"}, **headers).status == 201
+    row = the_row(event="project.created", object_id="other")
+    assert (row.actor, row.assumed_role, row.access_token_id) == ("oidc~anna", role.pk, None)
+    assert (row.object_type, row.project_id, row.outcome, row.count) == ("project", "other", "allowed", 1)
+    assert (str(row.request_id), row.privilege_source, row.last_at) == (REQUEST_ID, "authorizer", None)
+    assert (row.address, row.forwarded_for) == ("192.0.2.7", "203.0.113.9, 198.51.100.1")
+    assert row.user_agent.startswith("Spark/4.1 ☃xxx")
+    assert len(row.user_agent.encode()) <= 256
+    assert row.details == '{"named":"Other"}'
+    assert (row.position, row.hash, row.previous_hash) == (None, "", "")
+
+
+def test_commands_come_from_nowhere(bootstrapped: None) -> None:
+    row = the_row(event="server.bootstrapped")
+    assert (row.actor, row.privilege_source, row.request_id) == ("internal", "internal", None)
+    assert (row.address, row.forwarded_for, row.user_agent) == ("", "", "")
+    assert current_origin() == NOWHERE
+
+
+def test_forwarded_addresses_are_left_out_where_they_are_not_believed(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, use_x_forwarded_headers=False)
+    assert api.post("/project", {"project-name": "p"}, **{"x-forwarded-for": "203.0.113.9"}).status == 201
+    row = the_row(event="project.created")
+    assert (row.address, row.forwarded_for) == ("192.0.2.7", "")
+
+
+def test_instance_admins_are_told_apart(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, instance_admins=["local~alice"])
+    assert alice.post("/service-account", {"name": "robot"}).status == 201
+    assert the_row(event="service-account.created").privilege_source == "instance_admin"
+
+
+def test_what_is_refused_by_a_rule_leaves_no_row(bootstrapped: None) -> None:
+    before = rows()
+    assert api.post("/project", {"project-name": "Default Project"}).status == 409
+    assert api.post("/project", {"project-name": " "}).status == 400
+    assert api.delete(f"/role/{NOWHERE_ID}").status == 404
+    assert rows() == before
+
+
+def test_what_is_rolled_back_leaves_no_row(db: None) -> None:
+    def change() -> None:
+        with write_transaction():
+            record(Event.PROJECT_CREATED, actor=INTERNAL, subject="x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        change()
+    assert rows() == []
+
+
+def test_a_change_whose_row_cannot_be_written_is_not_made(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("the disk is full")
+
+    before = rows()
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditRecord, "save", fail)
+        answer = api.post("/project", {"project-name": "p", "project-id": "p"})
+    assert answer.status == 503
+    assert not Project.objects.filter(pk="p").exists()
+    assert rows() == before
+
+
+def test_rows_can_be_switched_off(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows()
+    use_settings(monkeypatch, audit=audit_settings(enabled=False))
+    assert api.post("/project", {"project-name": "p"}).status == 201
+    refuse(monkeypatch)
+    assert api.post("/project", {"project-name": "q"}).status == 403
+    collector.write_down(is_last=True)
+    assert rows() == before
+
+
+def test_lines_can_be_switched_off(
+    bootstrapped: None,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    tracing = settings.ICEKEEPER.audit.tracing.model_copy(update={"enabled": False})
+    with log_lines("icekeeper.audit") as lines:
+        for number, expected in ((1, ["project.created", "access.denied"]), (2, [])):
+            with django_capture_on_commit_callbacks(execute=True):
+                assert api.post("/project", {"project-name": f"p{number}"}).status == 201
+            deny(object_id=number)
+            assert [line["message"] for line in lines.read()] == expected
+            use_settings(monkeypatch, audit=audit_settings(tracing=tracing))
+    collector.write_pending()
+    assert [len(rows(event=event)) for event in ("project.created", "access.denied")] == [2, 2]
+
+
+def test_protection_moves_and_undrops_are_told(
+    warehouse: Warehouse, catalog: ApiClient, soft_delete: int, make_table: Callable[..., dict[str, Any]]
+) -> None:
+    table = make_table("t")["metadata"]["table-uuid"]
+    own = f"/warehouse/{warehouse.pk}"
+    assert api.post(f"{own}/table/{table}/protection", {"protected": True}).status == 200
+    row = the_row(event="protection.set")
+    assert (row.object_type, row.object_id, row.project_id) == (
+        "table",
+        str(Tabular.objects.get().pk),
+        warehouse.project_id,
+    )
+    assert row.details == f'{{"is_protected":true,"uuid":"{table}","warehouse":"{warehouse.pk}"}}'
+    assert api.post(f"{own}/table/{table}/protection", {"protected": False}).status == 200
+    assert catalog.delete("/namespaces/ns/tables/t").status == 204
+    undrop = {"targets": [{"type": "table", "id": table}]}
+    assert api.post(f"{own}/deleted-tabulars/undrop", undrop).status == 204
+    assert api.post(f"{own}/deleted-tabulars/undrop", undrop).status == 204
+    row = the_row(event="warehouse.tabulars-undropped")
+    assert (row.object_type, row.object_id, row.project_id) == ("warehouse", str(warehouse.pk), warehouse.project_id)
+    assert row.details == f'{{"uuids":["{table}"]}}'
+
+
+def test_grants_are_told_under_what_they_are_on(
+    warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]
+) -> None:
+    make_table("t")
+    table = Tabular.objects.get().pk
+    grant = {"privilege": "select", "user": "oidc~carl"}
+    record(Event.GRANT_CREATED, actor=BOB, subject=table, object_type="table", **grant)
+    row = the_row(event="grant.created")
+    assert (row.object_type, row.object_id, row.project_id) == ("table", str(table), warehouse.project_id)
+    assert row.details == '{"privilege":"select","user":"oidc~carl"}'
+
+
+# --- who comes in ----------------------------------------------------------------------------------------------------
+
+
+def test_tokens_that_are_refused(alice: TokenClient) -> None:
+    forged = alice.token[:-1] + ("A" if alice.token[-1] != "A" else "B")
+    for headers in ({}, {"authorization": f"Bearer {forged}"}, {"authorization": f"Bearer {forged}"}):
+        assert call("GET", "/management/v1/token", headers=headers).status == 401
+    found = [(row.reason, row.outcome, row.actor, row.address) for row in rows(event="sign-in.refused")]
+    assert found == [
+        ("MissingAuthorizationHeader", "failed", "anonymous", "192.0.2.7"),
+        ("AuthenticationFailed", "failed", "anonymous", "192.0.2.7"),
+    ]
+    assert forged[27:] not in str([row.__dict__ for row in rows()])
+
+
+def test_trades_for_a_token_are_sign_ins(alice: TokenClient) -> None:
+    def trade(secret: str) -> int:
+        pair = base64.b64encode(f"local~alice:{secret}".encode()).decode()
+        return call(
+            "POST", "/catalog/v1/oauth/tokens", body=b"grant_type=client_credentials&scope=catalog",
+            headers={"authorization": f"Basic {pair}"}, content_type="application/x-www-form-urlencoded",
+        ).status  # fmt: skip
+
+    assert [trade(alice.token), trade(f"{alice.token}x")] == [200, 401]
+    accepted = the_row(event="sign-in.accepted")
+    token = read_token(alice.token)
+    assert token is not None
+    assert (accepted.actor, accepted.access_token_id, accepted.outcome) == ("local~alice", token.token_id, "allowed")
+    assert accepted.details == '{"scopes":"catalog"}'
+    assert the_row(event="sign-in.refused").reason == "invalid_client"
+
+
+def test_uses_of_a_token_are_summed_up(alice: TokenClient) -> None:
+    for _ in range(3):
+        assert alice.get("/token").status == 200
+    assert rows(event="token.used") == []
+    collector.write_down()
+    token = read_token(alice.token)
+    assert token is not None
+    first = the_row(event="token.used")
+    assert (first.actor, first.object_type, first.object_id) == ("local~alice", "access-token", str(token.token_id))
+    assert (first.count, first.address, first.outcome) == (3, "192.0.2.7", "allowed")
+    for _ in range(2):
+        alice.get("/token")
+    collector.write_down()
+    assert rows(event="token.used") == [first]
+    collector.write_down(is_last=True)
+    assert [row.count for row in rows(event="token.used")] == [3, 2]
+
+
+def test_a_use_that_is_refused_for_its_scope_is_both(access_tokens: None) -> None:
+    narrow = TokenClient(new_token(scopes=["catalog"]))
+    assert narrow.get("/project-list").status == 403
+    collector.write_down()
+    denied, used = the_row(event="access.denied"), the_row(event="token.used")
+    assert (denied.reason, denied.actor) == ("InsufficientScope", "local~alice")
+    assert used.count == 1
+
+
+def test_a_token_of_a_provider_is_a_use_by_its_user(callers: NamedCallers, bootstrapped: None) -> None:
+    role = create_role(actor=INTERNAL, project=get_project(None), name="staff")
+    callers.person("anna")
+    anna = CallerClient("/management/v1", "anna")
+    anna.get("/whoami")
+    anna.get("/project", **{"x-assume-role": str(role.pk)})
+    collector.write_down()
+    found = [(row.actor, row.assumed_role, row.object_type, row.object_id) for row in rows(event="token.used")]
+    assert found == [("oidc~anna", None, "user", "oidc~anna"), ("oidc~anna", role.pk, "user", "oidc~anna")]
+
+
+def test_nobody_uses_a_token_where_authentication_is_off(bootstrapped: None) -> None:
+    assert api.get("/project").status == 200
+    collector.write_down(is_last=True)
+    assert rows(event="token.used") == []
+
+
+# --- reads -----------------------------------------------------------------------------------------------------------
+
+
+def read_data(**more: Any) -> None:
+    record_read(
+        actor=BOB, event=Event.DATA_CREDENTIALS_LENT, action="read_data", object_type="table", object_id=NOWHERE_ID
+    )
+
+
+def test_reads_are_recorded_when_asked(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_data()
+    collector.write_down(is_last=True)
+    assert rows() == []
+    use_settings(monkeypatch, audit=audit_settings(reads=True))
+    for _ in range(5):
+        read_data()
+    collector.write_down()
+    row = the_row(event="data.credentials-lent")
+    assert (row.count, row.actor, row.action, row.object_type) == (5, "oidc~bob", "read_data", "table")
+
+
+# --- no secrets ------------------------------------------------------------------------------------------------------
+
+
+def test_no_row_has_a_secret(alice: TokenClient, bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    body = {"warehouse-name": "s3", "storage-profile": S3, "storage-credential": KEY}
+    made = alice.post("/warehouse", body)
+    assert made.status == 201
+    secret = alice.post("/token", {"name": "laptop"}).json()["token"]
+    again = {"storage-credential": {**KEY, "secret-access-key": "another-secret"}}
+    assert alice.post(f"/warehouse/{made.json()['warehouse-id']}/storage-credential", again).status == 200
+    call("GET", f"/management/v1/token/{secret}", headers={"authorization": f"Bearer {secret}x"})
+    refuse(monkeypatch)
+    call("GET", f"/management/v1/token/{secret}?token={secret}", headers={"authorization": f"Bearer {alice.token}"})
+    collector.write_down(is_last=True)
+    found = str([row.__dict__ for row in rows()])
+    assert len(rows()) >= 6
+    for hidden in ("a-secret", "another-secret", secret, secret[27:], alice.token, alice.token[27:]):
+        assert hidden not in found
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_settings_have_the_prefixes_of_whose_they_are() -> None:
+    values = {
+        "LAKEKEEPER__AUDIT__TRACING__ENABLED": "false",
+        "ICEKEEPER__AUDIT__READS": "true",
+        "ICEKEEPER__AUDIT__TOKEN_USE_INTERVAL": "1m",
+        "LAKEKEEPER__AUDIT__ENABLED": "false",
+        "ICEKEEPER__AUDIT__TRACING__ENABLED": "true",
+    }
+    read, unread = read_settings(values)
+    assert (read.audit.tracing.enabled, read.audit.reads, read.audit.token_use_interval) == (False, True, 60.0)
+    assert read.audit.enabled, "that is no variable of the peer's"
+    assert unread == ["ICEKEEPER__AUDIT__TRACING__ENABLED", "LAKEKEEPER__AUDIT__ENABLED"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("none", 0), ("0", 0), ("off", 0), ("30d", 30 * 86_400), ("36500d", 3.1536e9)]
+)
+def test_retention_may_be_none(given: str, kept: float) -> None:
+    assert read_settings({"ICEKEEPER__AUDIT__RETENTION": given})[0].audit.retention == kept
+
+
+@pytest.mark.parametrize("given", ["", "-1d", "36501d", "ever", "1e999"])
+def test_retention_that_is_none_at_all(given: str) -> None:
+    with pytest.raises(SettingsError, match="ICEKEEPER__AUDIT"):
+        read_settings({"ICEKEEPER__AUDIT__RETENTION": given})
+
+
+def test_no_thread_writes_where_nothing_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, maintenance_mode="read-only")
+    threads = active_count()
+    end = start_flushing()
+    assert active_count() == threads
+    end()

@@ -1,0 +1,218 @@
+"""Refusals in the audit trail: written before the answer, summed up, within bounds, whatever the database does."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import DatabaseError, OperationalError, connection
+
+from catalog.models import Tabular
+from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.models import Warehouse
+from tenancy.actor import ANONYMOUS, Actor
+from tenancy.audit import collector as collecting
+from tenancy.audit.collector import collector
+from tenancy.audit.log import Event, record
+from tenancy.audit.occurrences import record_denial
+from tenancy.authn.token_text import read_token
+from tenancy.maintenance import switch
+from tenancy.models import AuditRecord, ServiceAccount
+from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
+from tests.management.asking import refuse
+from tests.token_fixtures import TokenClient
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1")
+
+
+def test_a_denial_is_written_before_the_answer(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch)
+    assert alice.post("/service-account", {"name": "robot"}).status == 403
+    row = the_row(event="access.denied")
+    assert (row.outcome, row.reason, row.actor) == ("denied", "ActionForbidden", "local~alice")
+    assert row.action == "provision_users"
+    token = read_token(alice.token)
+    assert token is not None
+    assert row.access_token_id == token.token_id
+    assert not ServiceAccount.objects.exists()
+
+
+def test_a_denial_that_was_told_of_is_not_told_of_twice(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any, **__: Any) -> None:
+        with write_transaction():
+            deny(ANONYMOUS, project="lab", privilege_source="authorizer", reason="CannotSeeResource")
+            raise Forbidden("no")
+
+    monkeypatch.setattr("management.api.projects.create_project", denied)
+    assert api.post("/project", {"project-name": "p"}).status == 403
+    row = the_row(event="access.denied")
+    assert (row.action, row.object_type, row.object_id, row.reason) == (
+        "drop",
+        "table",
+        NOWHERE_ID,
+        "CannotSeeResource",
+    )
+    assert (row.project_id, row.actor, row.address) == ("lab", "anonymous", "192.0.2.7")
+
+
+def test_the_project_of_a_denial_is_looked_up(warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]) -> None:
+    make_table("t")
+    table = Tabular.objects.get().pk
+    deny(object_id=table)
+    record_denial(actor=BOB, action="use", object_type="warehouse", object_id=warehouse.pk)
+    record_denial(actor=BOB, action="delete", object_type="project", object_id="gone")
+    record_denial(actor=BOB, action="delete_users", object_type="server", object_id=NOWHERE_ID)
+    deny(object_id=NOWHERE_ID)
+    collector.write_pending()
+    project = warehouse.project_id
+    found = [(row.object_type, row.project_id) for row in rows(event="access.denied")]
+    assert found == [("table", project), ("warehouse", project), ("project", "gone"), ("server", ""), ("table", "")]
+
+
+def test_equal_denials_are_summed_up(db: None) -> None:
+    for _ in range(1000):
+        deny()
+    deny(object_id=REQUEST_ID)
+    collector.write_pending()
+    assert [(row.object_id, row.count) for row in rows()] == [(NOWHERE_ID, 1), (REQUEST_ID, 1)]
+    collector.write_down()
+    assert len(rows()) == 2, "the minute is not over"
+    collector.write_down(is_last=True)
+    first, rest = rows(object_id=NOWHERE_ID)
+    assert (rest.count, rest.request_id) == (999, None)
+    assert rest.last_at is not None
+    assert first.at <= rest.at <= rest.last_at
+    assert the_row(object_id=REQUEST_ID).last_at is None
+
+
+def test_who_asks_for_ever_new_objects_fills_no_disk(db: None) -> None:
+    for number in range(5000):
+        deny(object_id=UUID(int=number))
+    deny(Actor(user_id="oidc~carl"))
+    collector.write_pending()
+    at_once = rows()
+    assert len(at_once) == collecting.MOST_AT_ONCE_OF_ONE + 1
+    collector.write_down(is_last=True)
+    [rest] = rows(object_id="")
+    assert (rest.actor, rest.count, rest.details) == ("oidc~bob", 5000 - 20, '{"several":true}')
+    assert len(rows()) == len(at_once) + 1
+
+
+def test_many_callers_fill_no_disk_either(db: None) -> None:
+    for number in range(3000):
+        deny(Actor(user_id=f"oidc~{number}"))
+    collector.write_pending()
+    assert len(rows()) == collecting.MOST_AT_ONCE
+    collector.write_down(is_last=True)
+    found = rows()
+    assert sum(row.count for row in found) == 3000
+    assert len(found) <= collecting.MOST_AT_ONCE + 2 * collecting.MOST_DIFFERENT_DENIALS + 1
+    assert sum(row.count for row in found if row.actor == "*") == 3000 - 2 * collecting.MOST_DIFFERENT_DENIALS
+
+
+def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditRecord, "save", fail)
+        deny()
+        collector.write_pending()
+    deny(object_id=REQUEST_ID)
+    collector.write_pending()
+    assert rows() == [], "nobody tries again so soon"
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditRecord.objects, "bulk_create", fail)
+        collector.write_down()
+    assert rows() == []
+    collector.write_down()
+    collector.write_down()
+    assert [row.object_id for row in rows()] == [NOWHERE_ID, REQUEST_ID]
+    monkeypatch.setattr(collector, "_rests_until", 0.0)
+    deny(object_id="later")
+    collector.write_pending()
+    assert len(rows()) == 3
+
+
+def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "is_on", True)
+        deny()
+        collector.write_pending()
+        collector.write_down(is_last=True)
+        assert rows() == []
+    collector.write_down()
+    assert the_row().object_id == NOWHERE_ID
+
+
+def test_what_has_no_room_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "MOST_UNWRITTEN", 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "is_on", True)
+        for number in range(5):
+            deny(object_id=UUID(int=number))
+        collector.write_pending()
+    collector.write_down()
+    assert [row.object_id for row in rows(event="access.denied")] == [str(UUID(int=number)) for number in range(3)]
+    lost = the_row(event="audit.records-lost")
+    assert (lost.count, lost.outcome, lost.actor) == (2, "failed", "internal")
+
+
+def test_a_row_that_no_database_takes_holds_up_no_other(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = AuditRecord.objects.bulk_create
+
+    def fail(made: list[AuditRecord], **options: Any) -> Any:
+        if any(row.object_id == NOWHERE_ID for row in made):
+            raise DatabaseError("it is cursed")
+        return create(made, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "is_on", True)
+        deny()
+        deny(object_id=REQUEST_ID)
+        collector.write_pending()
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditRecord.objects, "bulk_create", fail)
+        collector.write_down()
+    collector.write_down()
+    assert [(row.event, row.count) for row in rows()] == [("access.denied", 1), ("audit.records-lost", 1)]
+
+
+def test_hostile_texts_are_taken(db: None) -> None:
+    deny(Actor(user_id=HOSTILE + "x" * 999), object_id=HOSTILE * 100, reason=HOSTILE * 100, project=HOSTILE * 100)
+    record(Event.ROLE_CREATED, actor=BOB, subject=HOSTILE, named=HOSTILE, huge="x" * 300_000)
+    record(Event.ROLE_UPDATED, actor=BOB, subject=HOSTILE, named=HOSTILE)
+    collector.write_pending()
+    denied, created, updated = rows(event="access.denied") + rows(event__startswith="role")
+    assert denied.actor.startswith("a\ufffdb?'\"; --")
+    assert [len(text) for text in (denied.actor, denied.object_id, denied.reason, denied.project_id)] == [
+        255,
+        255,
+        64,
+        128,
+    ]
+    assert created.details.startswith('{"left_out":"3000')
+    assert updated.details == r'{"named":"a\u0000b\ud800' + r"'\"; --\u202e" + '"}'
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
+    """On SQLite, which has one writer at a time; its row is written a little later."""
+    if connection.vendor != "sqlite":
+        pytest.skip("writers of PostgreSQL do not wait for each other")
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        deny()
+        collector.write_pending()
+        assert rows() == []
+        other.execute("ROLLBACK")
+    collector.write_down()
+    assert the_row().object_id == NOWHERE_ID
