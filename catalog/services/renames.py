@@ -20,7 +20,8 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
-from tenancy.authz.securables import move_securable
+from tenancy.authz.port import allowed_many, require
+from tenancy.authz.securables import Ref, move_securable
 from tenancy.models import Securable
 
 _CREATE = {
@@ -42,13 +43,15 @@ def rename_tabular(
     """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
 
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination's, `AlreadyExists` when
-    anything has the name there.
+    anything has the name there, and `Forbidden` for who would get rights on it by where it goes.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
     require_name(destination.name, f"{noun(kind).lower()} name")
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_for(actor, _CREATE[kind])
+    if namespace_id != tabular.namespace_id:
+        _require_nothing_gained(actor, (Securable.Type(kind.value), tabular.id), namespace_id)
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -69,6 +72,18 @@ def rename_tabular(
         if is_foreign_key_violation(error):
             raise no_such_namespace(destination.levels) from None
         raise _name_taken(kind, kind, source, destination) from None
+
+
+def _require_nothing_gained(actor: Actor, ref: Ref, namespace_id: UUID) -> None:
+    """That nobody brings a table into their own place to grant rights on it which they could not grant before.
+
+    Who may rename may read and write it already, so these are all that could be gained.
+    """
+    place: Ref = (Securable.Type.NAMESPACE, namespace_id)
+    gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
+    for action, is_held in zip(gained, allowed_many(actor, [(each, place) for each in gained]), strict=True):
+        if is_held:
+            require(actor, action, *ref)
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

@@ -18,7 +18,9 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require, require_each
+from tenancy.authz.port import allowed_many, require
+from tenancy.authz.refusals import action_forbidden, hidden
+from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 MOST_TARGETS = 1_000
@@ -47,7 +49,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             missing = no_such_warehouse(warehouse_id)
             require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
             found = _lock(warehouse_id, wanted)
-            require_each(actor, Can.UNDROP, [(Securable.Type(row.kind), row.pk) for row in found])
+            _require_rights(actor, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
@@ -81,6 +83,17 @@ def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
         if (kind.value, uuid) not in there:
             raise no_such_id(kind.value, uuid)
     return found
+
+
+def _require_rights(actor: Actor, found: Sequence[Tabular]) -> None:
+    """Raises `Forbidden`, or the "no such" of its kind for one that the actor may not know of. One question for all."""
+    refs: list[Ref] = [(Securable.Type(row.kind), row.pk) for row in found]
+    answers = allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, Can.GET_METADATA)])
+    for row, ref, may_undrop, is_seen in zip(found, refs, answers[::2], answers[1::2], strict=True):
+        if not is_seen:
+            raise hidden(actor, Can.UNDROP, ref, no_such_id(row.kind, row.uuid))
+        if not may_undrop:
+            raise action_forbidden(actor, Can.UNDROP, ref)
 
 
 def _require_free_names(dropped: Sequence[Tabular]) -> None:

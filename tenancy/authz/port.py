@@ -18,9 +18,8 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
-from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.refusals import action_forbidden
+from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.authz.securables import Ref
 from tenancy.authz.standing_rights import standing_right
 from tenancy.models import Securable
@@ -129,18 +128,8 @@ def require_and_ask(
     if answers[action]:
         return [answers[each] for each in more]
     if missing is not None and not answers[seen_by] and ref[0] in SEEN_BY:
-        record_denial(
-            actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource"
-        )
-        raise missing
+        raise hidden(actor, action, ref, missing)
     raise action_forbidden(actor, action, ref)
-
-
-def require_each(actor: Actor, action: Can, objects: Sequence[Ref]) -> None:
-    """As `require`, for all of the objects: one that is refused refuses all."""
-    for ref, answer in zip(objects, are_allowed(actor, action, objects), strict=True):
-        if not answer:
-            raise action_forbidden(actor, action, ref)
 
 
 def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogError) -> CatalogError:

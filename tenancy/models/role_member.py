@@ -45,6 +45,9 @@ class RoleMember(models.Model):
             ),
             models.Index(fields=["user", "id"], name="role_member_by_user"),
             models.Index(
+                fields=["expires_at"], condition=models.Q(expires_at__isnull=False), name="role_member_by_end"
+            ),
+            models.Index(
                 fields=["member_role", "id"],
                 condition=models.Q(member_role__isnull=False),
                 name="role_member_by_member_role",

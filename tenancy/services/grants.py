@@ -24,6 +24,7 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege
+from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
@@ -152,7 +153,7 @@ def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
     """Raises `missing` for who may neither see the object nor read what is granted on it."""
     seen_by = SEEN_BY.get(ref[0])
     if seen_by is not None and not any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)])):
-        raise missing
+        raise hidden(actor, reads_grants(ref), ref, missing)
 
 
 def reads_grants(ref: Ref) -> Can:

@@ -1,8 +1,8 @@
 """What rights cost: the same reads by the same callers on two servers of one database, one of which judges them.
 
 10,000 tables in ten namespaces, 1,000 users, 100 roles nested in each other, 20,000 grants. Half of the grants are the
-users' own, half are those of roles; each caller loads tables that one of them lets them see, never the same twice in a
-row, so that what is remembered of a few tables alone would show.
+users' own, half are those of roles; fifty callers load tables that either lets them see, so that most of them have not
+been judged before.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tests.perf.load import Requests
 NAMESPACES, TABLES_EACH = 10, 1_000
 USERS, ROLES, GRANTS = 1_000, 100, 20_000
 ROLES_EACH: Final = 3
-LOADS = 4_000
-"""Different pairs of caller and table."""
+CALLERS, LOADS_EACH = 50, 40
+"""Who is busy, and how many tables each of them loads in turn: a caller's first request is measured apart."""
 
 BACKENDS = ("allowall", "builtin")
 
@@ -88,11 +88,12 @@ def grant(database_url: str) -> list[tuple[int, str, str]]:
             grants += [(f"table:{table[0]}", f"oidc~user-{user}", None) for table in own]
             roles = chance.sample(range(ROLES), ROLES_EACH)
             members += [(role_ids[role], f"oidc~user-{user}", None) for role in roles]
-            reached = [chance.choice(of_role[role]) for role in roles]
-            loads += [(user, path, name) for _, path, name in (*own[:2], *reached[:2])]
+            if user < CALLERS:
+                reached = [chance.choice(of_role[role]) for role in roles for _ in range(LOADS_EACH // ROLES_EACH)]
+                loads += [(user, path, name) for _, path, name in (*own, *reached)][:LOADS_EACH]
         _write(database, role_ids, members, dict.fromkeys(grants))
     chance.shuffle(loads)
-    return loads[:LOADS]
+    return loads
 
 
 def _write(database: psycopg.Connection[Any], role_ids: list[Any], members: list[Any], grants: dict[Any, None]) -> None:
@@ -159,13 +160,17 @@ def judging(
 
 
 def reads(catalog: Contents, provider: IdentityProvider, loads: list[tuple[int, str, str]]) -> list[Judged]:
-    tokens = {user: provider.token(sub=f"user-{user}", exp=2**32) for user in {0, 1, *(user for user, _, _ in loads)}}
+    tokens = {user: provider.token(sub=f"user-{user}", exp=2**32) for user in range(CALLERS)}
 
     def asked(user: int, target: str) -> bytes:
         return request("GET", f"{catalog.prefix}/namespaces/{target}", Authorization=f"Bearer {tokens[user]}")
 
     return [
-        Judged("rights-load", "loadTable", [asked(user, f"{path}/tables/{name}") for user, path, name in loads]),
+        Judged(
+            "rights-load",
+            f"loadTable, {len(loads)} of them",
+            [asked(user, f"{path}/tables/{name}") for user, path, name in loads],
+        ),
         Judged("rights-same", "loadTable, one table", [asked(1, "judged_1/tables/table_001")]),
         Judged("rights-list", f"list {TABLES_EACH} tables, all seen", [asked(0, "judged_0/tables")]),
         Judged("rights-part", f"list {TABLES_EACH} tables, seen one by one", [asked(1, "judged_1/tables")]),

@@ -8,6 +8,7 @@ hidden takes as long as what is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from icekeeper.kernel.sql import as_uuid
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.memory import FOR_EVER, Memory
-from tenancy.authz.builtin.records import Asker, read_held, read_shown_children, read_shows_below
+from tenancy.authz.builtin.records import Asker, Roles, read_held, read_roles, read_shown_children, read_shows_below
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
@@ -34,10 +35,13 @@ class BuiltinAuthorizer(Authorizer):
 
     def __init__(self) -> None:
         self._objects: Memory[Evaluation] = Memory(MOST_OBJECTS)
-        self._askers: Memory[tuple[UUID, ...]] = Memory(MOST_ASKERS)
+        self._askers: Memory[Roles] = Memory(MOST_ASKERS)
 
     def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
-        """One statement for all that is not remembered, and seldom one more for what lies below something else."""
+        """One statement for all that is not remembered, and seldom one more for what lies below something else.
+
+        Before it one for the roles of an asker who is not remembered.
+        """
         asker = Asker.of(actor)
         asked = [(securable_id(*ref), f"can_{action.value}") for action, ref in questions]
         found = self._remembered(asker, [own_id for own_id, _ in asked])
@@ -60,7 +64,7 @@ class BuiltinAuthorizer(Authorizer):
         wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
         if not wanted:
             return answers
-        shows = read_shows_below(asker, wanted, roles=self._roles(asker))
+        shows = read_shows_below(asker, self._roles(asker).ids, wanted)
         informed = {own_id: found[own_id].informed(shows) for own_id in open_ids}
         return [
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
@@ -71,9 +75,8 @@ class BuiltinAuthorizer(Authorizer):
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
         asker = Asker.of(actor)
-        found = read_shown_children(
-            asker, parent, child_type.value, after=str(after), limit=limit, roles=self._roles(asker)
-        )
+        roles = self._roles(asker).ids
+        found = read_shown_children(asker, roles, parent, child_type.value, after=str(after), limit=limit)
         return [as_uuid(each) for each in found]
 
     def forget(self) -> None:
@@ -81,9 +84,14 @@ class BuiltinAuthorizer(Authorizer):
         self._objects.clear()
         self._askers.clear()
 
-    def _roles(self, asker: Asker) -> tuple[UUID, ...] | None:
+    def _roles(self, asker: Asker) -> Roles:
         known = self._askers.get(asker)
-        return None if known is None else known.value
+        if known is not None:
+            return known.value
+        stamp = rights_changes.stamp()
+        found = read_roles(asker)
+        self._askers.put(asker, found, stamp=stamp, ends_at=_seconds(found.expires_at))
+        return found
 
     def _remembered(self, asker: Asker, ids: Sequence[str]) -> dict[str, Evaluation]:
         known: dict[str, Evaluation] = {}
@@ -98,16 +106,17 @@ class BuiltinAuthorizer(Authorizer):
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
         """The evaluations, without what lies below: objects come and go there without anybody being told."""
         stamp = rights_changes.stamp()
-        known = self._askers.get(asker)
-        held = read_held(asker, ids, roles=None if known is None else known.value, below=below)
-        ends_at = FOR_EVER if held.expires_at is None else held.expires_at.timestamp()
-        if known is None:
-            self._askers.put(asker, held.role_ids, stamp=stamp, ends_at=ends_at)
-        else:
-            ends_at = min(ends_at, known.ends_at)
+        roles = self._roles(asker)
+        held = read_held(asker, roles.ids, ids, below=below)
+        ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))
         found = {}
         for own_id, path in held.paths.items():
             found[own_id] = Evaluation(path)
             if any(node.held - {MANAGED_ACCESS} for node in path):
                 self._objects.put((asker, own_id), found[own_id], stamp=stamp, ends_at=ends_at)
         return found, dict(held.shows_below)
+
+
+def _seconds(at: datetime | None) -> float:
+    """Since the epoch; for ever without an end."""
+    return FOR_EVER if at is None else at.timestamp()

@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.records import Asker, read_held
+from tenancy.authz.builtin.records import Asker, read_held, read_roles
 from tenancy.models import Grant, Role, RoleMember, Securable
 
 
@@ -69,8 +69,9 @@ MOST_LOOKED_AT: Final = 1_000
 
 def read_rows(asker: Asker, securable_id: str) -> Rows:
     """What `read_held` reads, with the ways into the asker's roles."""
-    held = read_held(asker, [securable_id], roles=None)
-    return Rows(asker, held.paths[securable_id], _ways(asker, held.role_ids))
+    roles = read_roles(asker).ids
+    held = read_held(asker, roles, [securable_id])
+    return Rows(asker, held.paths[securable_id], _ways(asker, roles))
 
 
 def _ways(asker: Asker, role_ids: Sequence[UUID]) -> dict[UUID, tuple[UUID, ...]]:

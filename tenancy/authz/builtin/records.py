@@ -13,10 +13,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import Row, as_uuid, fetch_all
+from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.statements import HELD, HELD_ON_ONE, SHOWN_BRANCHES, SHOWN_LEAVES, SHOWS_BELOW
+from tenancy.authz.builtin.statements import HELD, HELD_ON_ONE, ROLES, SHOWN_BRANCHES, SHOWN_LEAVES, SHOWS_BELOW
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.securables import Ref, securable_id
 
@@ -41,100 +41,88 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The paths to the objects that were asked about, by securable id; whether something visible lies below those of
-    which that was asked, too; the asker's roles; and for how long it holds."""
+class Roles:
+    """The roles of an asker; `expires_at` is when the first of the memberships behind them ends."""
 
-    paths: Mapping[str, tuple[Node, ...]]
-    shows_below: Mapping[str, bool]
-    role_ids: tuple[UUID, ...]
+    ids: tuple[UUID, ...]
     expires_at: datetime | None
 
 
-def read_held(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None, below: Sequence[str] = ()) -> Held:
-    """What the asker holds on the securables `ids` and above them; `roles` are the asker's if they are known.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The paths to the objects that were asked about, by securable id; whether something visible lies below those of
+    which that was asked, too; and when the first of what is held ends."""
+
+    paths: Mapping[str, tuple[Node, ...]]
+    shows_below: Mapping[str, bool]
+    expires_at: datetime | None
+
+
+def read_roles(asker: Asker) -> Roles:
+    at, user_id = now(), asker.user_id
+    if user_id is None and asker.assumed_role is None:
+        return Roles((), None)
+    begin = [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
+    rows = fetch_all("default", ROLES, [*begin, at, user_id, at, user_id])
+    ends = [_datetime(end) for _, end in rows if end is not None]
+    return Roles(tuple(as_uuid(role_id) for role_id, _ in rows if role_id is not None), min(ends, default=None))
+
+
+def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below: Sequence[str] = ()) -> Held:
+    """What the asker holds on the securables `ids` and above them.
 
     Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
     not, the path is its own node alone, on which nothing is held.
     """
-    at = now()
-    if roles is not None and len(ids) == 1 and not below:
-        rows = fetch_all("default", HELD_ON_ONE, [asker.user_id, list(roles), at, ids[0]])
+    mine = [asker.user_id, list(roles), now()]
+    if len(ids) == 1 and not below:
+        rows = fetch_all("default", HELD_ON_ONE, [*mine, ids[0]])
     else:
-        objects = [*_acting(asker, roles, at), list(ids)] if roles is None else [list(ids)]
-        held = [*_mine(asker, roles), at]
-        shows = [list(below), *_mine(asker, roles), _PRIVILEGES, at, _TYPES]
-        ends = [at, asker.user_id, at, asker.user_id] if roles is None else []
-        rows = fetch_all("default", HELD[roles is not None], [*objects, *held, *shows, *ends])
-    return _held(ids, rows, below, roles)
-
-
-def _held(ids: Sequence[str], rows: Sequence[Row], below: Sequence[str], roles: tuple[UUID, ...] | None) -> Held:
+        rows = fetch_all("default", HELD, [list(ids), *mine, list(below), *mine, _PRIVILEGES, _TYPES])
     parents: dict[str, str | None] = {}
     held: dict[str, set[str]] = {}
     ends: list[datetime] = []
-    found_roles: list[UUID] = []
     shows = dict.fromkeys(below, False)
     for kind, own_id, parent_id, managed, privilege, expires_at in rows:
-        if kind == "object":
-            parents[own_id] = parent_id
-            on_it = held.setdefault(own_id, {MANAGED_ACCESS} if managed else set())
-            if privilege is not None:
-                on_it.add(privilege)
-        elif kind == "role":
-            found_roles.append(as_uuid(own_id))
-        elif kind == "shows":
+        if kind == "shows":
             shows[own_id] = True
+            continue
+        parents[own_id] = parent_id
+        on_it = held.setdefault(own_id, {MANAGED_ACCESS} if managed else set())
+        if privilege is not None:
+            on_it.add(privilege)
         if expires_at is not None:
             ends.append(_datetime(expires_at))
-    nodes = {own_id: Node(own_id.partition(":")[0], own_id, frozenset(each)) for own_id, each in held.items()}
-    paths: dict[str, tuple[Node, ...]] = {}
-    for own_id in ids:
-        path: list[Node] = []
-        here: str | None = own_id if own_id in nodes else None
-        while here is not None:
-            path.append(nodes[here])
-            here = parents[here]
-        paths[own_id] = tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
-    return Held(paths, shows, tuple(found_roles) if roles is None else roles, min(ends, default=None))
+    return Held({own_id: _path(own_id, parents, held) for own_id in ids}, shows, min(ends, default=None))
 
 
-def read_shows_below(asker: Asker, ids: Sequence[str], *, roles: tuple[UUID, ...] | None) -> dict[str, bool]:
+def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set[str]]) -> tuple[Node, ...]:
+    path: list[Node] = []
+    here: str | None = own_id if own_id in parents else None
+    while here is not None:
+        path.append(Node(here.partition(":")[0], here, frozenset(held[here])))
+        here = parents[here]
+    return tuple(reversed(path)) or (Node(own_id.partition(":")[0], own_id, frozenset()),)
+
+
+def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
     """Of each of the securables `ids`: whether the asker has a grant on something below that makes it visible."""
-    at = now()
-    params = [list(ids), *_mine(asker, roles), _PRIVILEGES, at, _TYPES]
-    rows = fetch_all("default", SHOWS_BELOW[roles is not None], [*_acting(asker, roles, at), *params])
-    shown = {row[1] for row in rows}
+    params = [list(ids), asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES]
+    shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
 
 
 def read_shown_children(
-    asker: Asker, parent: Ref, child_type: str, *, after: str, limit: int, roles: tuple[UUID, ...] | None
+    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: str, limit: int
 ) -> list[str]:
     """The object ids of the children of one type that a grant on them or below makes visible, in their order."""
     at, parent_id = now(), securable_id(*parent)
-    params: list[Any] = [*_acting(asker, roles, at), parent_id, child_type, after]
-    is_leaf = not rights_model().links(child_type, DOWN)
-    if is_leaf:
-        by_role = [] if roles is None else [list(roles)]
-        params += [asker.user_id, _PRIVILEGES, at, *by_role, _PRIVILEGES, at, limit]
-    else:
-        params += [parent_id, *_mine(asker, roles), _PRIVILEGES, at, _TYPES, limit]
-    statements = SHOWN_LEAVES if is_leaf else SHOWN_BRANCHES
-    return [row[0] for row in fetch_all("default", statements[roles is not None], params)]
-
-
-def _acting(asker: Asker, roles: tuple[UUID, ...] | None, at: datetime) -> list[Any]:
-    """What finds the roles of the asker, unless they are known."""
-    if roles is not None:
-        return []
-    user_id = asker.user_id
-    return [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
-
-
-def _mine(asker: Asker, roles: tuple[UUID, ...] | None) -> list[Any]:
-    """What tells the grants of the asker."""
-    return [asker.user_id] if roles is None else [asker.user_id, list(roles)]
+    params: list[Any] = [parent_id, child_type, after]
+    if rights_model().links(child_type, DOWN):
+        params += [parent_id, asker.user_id, list(roles), at, _PRIVILEGES, _TYPES, limit]
+        return [row[0] for row in fetch_all("default", SHOWN_BRANCHES, params)]
+    params += [asker.user_id, at, _PRIVILEGES, list(roles), at, _PRIVILEGES, limit]
+    return [row[0] for row in fetch_all("default", SHOWN_LEAVES, params)]
 
 
 _TYPES: Final = sorted(showing_privileges())
