@@ -1,0 +1,314 @@
+"""What people try who want more than they were given. Each is refused, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import NotFound
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.services.administrators import LastAdministrator
+from tenancy.services.grants import (
+    Difference,
+    GrantActionForbidden,
+    Grantee,
+    GrantExpired,
+    GrantRoleNotInProject,
+    GrantSpec,
+    SelfAssignment,
+    apply_grants,
+)
+from tenancy.services.users import delete_user
+from tests.authz.conftest import VIEW, good, person
+from tests.authz.test_hiding import COMMIT
+from tests.authz.trees import give, role
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient, NamedCallers
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+ALICE, BOB = person("alice"), person("bob")
+GONE = NotFound("there is no such thing")
+
+
+def grant_as(actor_name: str, privilege: str, ref: Ref, to: Grantee, *, revoke: bool = False) -> None:
+    spec = [GrantSpec(privilege, to)]
+    difference = Difference(deletes=spec) if revoke else Difference(writes=spec)
+    apply_grants(actor=person(actor_name), ref=ref, difference=difference, missing=GONE)
+
+
+# --- granting ------------------------------------------------------------------------------------------------------
+
+
+def test_who_may_pass_grants_passes_what_they_have_and_no_more(lake: dict[str, Ref]) -> None:
+    table = lake["closed.a"]
+    give("select", table, ALICE)
+    give("pass_grants", table, ALICE)
+    give("describe", lake["open"], BOB)
+    bob = Grantee(user_id=BOB.user_id)
+    grant_as("alice", "select", table, bob)
+    assert is_allowed(BOB, Can.READ_DATA, *table)
+    for privilege in ("modify", "ownership", "manage_grants", "pass_grants", "manage_tags"):
+        with pytest.raises(GrantActionForbidden):
+            grant_as("alice", privilege, table, bob)
+    with pytest.raises(NotFound):
+        grant_as("alice", "select", lake["closed.b"], bob)
+
+
+def test_pass_grants_is_not_inherited(lake: dict[str, Ref]) -> None:
+    give("select", lake["closed"], ALICE)
+    give("pass_grants", lake["closed"], ALICE)
+    give("describe", lake["open"], BOB)
+    with pytest.raises(GrantActionForbidden):
+        grant_as("alice", "select", lake["closed.a"], Grantee(user_id=BOB.user_id))
+
+
+def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+    give("ownership", lake["closed.deep"], ALICE)
+    give("describe", lake["open"], BOB)
+    Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
+    for place in ("closed.deep", "closed.deep.a"):
+        with pytest.raises(GrantActionForbidden):
+            grant_as("alice", "select", lake[place], Grantee(user_id=BOB.user_id))
+
+
+def test_managed_access_binds_roles_too(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+    owners = role("owners")
+    RoleMember.objects.create(role=owners, user_id="oidc~root")
+    Grant.objects.create(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
+    acting = person("nobody")
+    acting = type(acting)(user_id=acting.user_id, assumed_role=owners.pk, identity=acting.identity)
+    assert is_allowed(acting, Can.GRANT_SELECT, *lake["closed"])
+    Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
+    assert not is_allowed(acting, Can.GRANT_SELECT, *lake["closed"])
+    assert is_allowed(acting, Can.DELETE, *lake["closed"])
+
+
+def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
+    """Who owns a role puts people into it; that does not get the role into one with more rights, or out of its own."""
+    low, high = role("low"), role("high")
+    give("ownership", (Securable.Type.ROLE, low.pk), ALICE)
+    give("describe", (Securable.Type.PROJECT, low.project_id), ALICE)
+    give("project_admin", (Securable.Type.PROJECT, low.project_id), person("x"), through=low, to=high)
+    with pytest.raises(GrantActionForbidden):
+        grant_as("alice", "assignee", (Securable.Type.ROLE, high.pk), Grantee(role_id=low.pk))
+    with pytest.raises(GrantActionForbidden):
+        grant_as("alice", "assignee", (Securable.Type.ROLE, high.pk), Grantee(user_id=ALICE.user_id))
+    with pytest.raises(SelfAssignment):
+        grant_as("alice", "ownership", (Securable.Type.ROLE, low.pk), Grantee(role_id=low.pk))
+
+
+def test_a_role_of_another_project_is_not_granted_anything(lake: dict[str, Ref], root: CallerClient) -> None:
+    management = CallerClient("/management/v1", "root")
+    give("admin", (Securable.Type.SERVER, _server_id()), person("root"))
+    good(management.post("/project", {"project-id": "other", "project-name": "Other"}))
+    made = good(management.post("/role", {"name": "theirs"}, **{"x-project-id": "other"})).json()
+    with pytest.raises(GrantRoleNotInProject):
+        grant_as("root", "select", lake["closed.a"], Grantee(role_id=UUID(made["id"])))
+
+
+def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_for_nothing(
+    lake: dict[str, Ref],
+) -> None:
+    give("describe", lake["open"], ALICE)
+    past = GrantSpec("select", Grantee(user_id=ALICE.user_id), expires_at=now() - timedelta(seconds=1))
+    with pytest.raises(GrantExpired):
+        apply_grants(actor=INTERNAL, ref=lake["closed.a"], difference=Difference(writes=[past]), missing=GONE)
+    own_id = securable_id(*lake["closed.a"])
+    Grant.objects.create(securable_id=own_id, user_id=ALICE.user_id, privilege="select", expires_at=past.expires_at)
+    assert not is_allowed(ALICE, Can.READ_DATA, *lake["closed.a"])
+    Grant.objects.filter(expires_at__isnull=False).update(expires_at=now() + timedelta(hours=1))
+    assert is_allowed(ALICE, Can.READ_DATA, *lake["closed.a"])
+
+
+@pytest.mark.parametrize("act", ["revoke", "delete", "expire"])
+def test_the_last_administrator_stays(root: CallerClient, act: str, everything: Callable[[], Fingerprint]) -> None:
+    project = (Securable.Type.PROJECT, _project_id())
+    others = Grant.objects.filter(securable_id=securable_id(*project)).exclude(user_id="oidc~root")
+    others.delete()
+    before = everything()
+    only = Grantee(user_id="oidc~root")
+    ending = [GrantSpec("project_admin", only, expires_at=now() + timedelta(days=1))]
+    acts: dict[str, Callable[[], None]] = {
+        "revoke": lambda: grant_as("root", "project_admin", project, only, revoke=True),
+        "delete": lambda: delete_user(actor=INTERNAL, user_id="oidc~root"),
+        "expire": lambda: apply_grants(actor=INTERNAL, ref=project, difference=Difference(writes=ending), missing=GONE),
+    }
+    with pytest.raises(LastAdministrator):
+        acts[act]()
+    assert everything() == before
+    give("project_admin", project, BOB)
+    grant_as("root", "project_admin", project, only, revoke=True)
+    assert not is_allowed(person("root"), Can.RENAME, *project)
+
+
+# --- moving --------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_not_brought_into_ones_own_place_to_grant_on_it(
+    client: Client, lake: dict[str, Ref], everything: Callable[[], Fingerprint]
+) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    give("ownership", lake["open"], ALICE)
+    before = everything()
+    renamed = {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namespace": ["open"], "name": "mine"}}
+    assert alice.post("/tables/rename", renamed).refused(403, "TableActionForbidden")
+    assert everything() == before
+    renamed["destination"] = {"namespace": ["closed"], "name": "other"}
+    assert alice.post("/tables/rename", renamed).refused(403, "NamespaceActionForbidden")
+    give("manage_grants", lake["closed.a"], ALICE)
+    give("manage_tags", lake["open"], BOB)
+    good(alice.post("/tables/rename", renamed | {"destination": {"namespace": ["open"], "name": "mine"}}))
+
+
+def test_a_namespace_is_not_moved_into_ones_own(
+    callers: NamedCallers, client: Client, lake: dict[str, Ref], warehouse: Warehouse
+) -> None:
+    client("alice")
+    give("modify", lake["closed.deep"], ALICE)
+    give("ownership", lake["open"], ALICE)
+    management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", "alice")
+    move = f"/namespace/{lake['closed.deep'][1]}/move"
+    assert management.post(move, {"destination": ["open", "deep"]}).refused(403, "NamespaceActionForbidden")
+    assert Namespace.objects.get(pk=lake["closed.deep"][1]).parent_id == lake["closed"][1]
+
+
+def test_a_table_is_not_undropped_with_the_rights_of_yesterday(
+    client: Client, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int
+) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    good(alice.delete("/namespaces/closed/tables/a"))
+    management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", "alice")
+    uuid = str(Tabular.objects.get(pk=lake["closed.a"][1]).uuid)
+    wanted = {"targets": [{"type": "table", "id": uuid}]}
+    Grant.objects.filter(user_id=ALICE.user_id).update(privilege="describe")
+    assert management.post("/deleted-tabulars/undrop", wanted).refused(403, "TableActionForbidden")
+    Grant.objects.filter(user_id=ALICE.user_id).delete()
+    give("describe", lake["open"], ALICE)
+    hidden = management.post("/deleted-tabulars/undrop", wanted)
+    assert hidden.refused(404, "NoSuchTableException")
+    unknown = wanted["targets"][0]["id"][:-1] + ("0" if uuid[-1] != "0" else "1")
+    missing = management.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": unknown}]})
+    assert missing.error["message"].replace(unknown, uuid) == hidden.error["message"]
+    assert Tabular.objects.get(pk=lake["closed.a"][1]).deleted_at is not None
+
+
+# --- what is somebody else's ---------------------------------------------------------------------------------------
+
+
+def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, lake: dict[str, Ref]) -> None:
+    alice, bob = client("alice"), client("bob")
+    give("create", lake["open"], ALICE)
+    give("describe", lake["open"], BOB)
+    staged = good(alice.post("/namespaces/open/tables", {"name": "s", "schema": SCHEMA, "stage-create": True})).json()
+    commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
+    assert bob.post("/namespaces/open/tables/s", commit).refused(403, "NamespaceActionForbidden")
+    assert not Tabular.objects.filter(name="s").exists()
+    Grant.objects.filter(user_id=ALICE.user_id).delete()
+    assert alice.post("/namespaces/open/tables/s", commit).refused(404, "NoSuchNamespaceException")
+
+
+@pytest.mark.parametrize(("privilege", "refusal"), [(None, (404, "NoSuchTableException")),
+                                                    ("select", (403, "TableActionForbidden"))])  # fmt: skip
+def test_a_transaction_is_refused_as_a_whole(
+    client: Client,
+    lake: dict[str, Ref],
+    privilege: str | None,
+    refusal: tuple[int, str],
+    everything: Callable[[], Fingerprint],
+) -> None:
+    alice = client("alice")
+    give("modify", lake["open"], ALICE)
+    if privilege is not None:
+        give(privilege, lake["closed.a"], ALICE)
+    before = everything()
+    changes = [{"identifier": {"namespace": [each], "name": "a"}, **COMMIT} for each in ("open", "closed")]
+    assert alice.post("/transactions/commit", {"table-changes": changes}).refused(*refusal)
+    assert everything() == before
+
+
+def test_files_of_another_table_are_not_registered(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Callable[[], Fingerprint]
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    location = good(root.get("/namespaces/closed/tables/a")).json()["metadata-location"]
+    before = everything()
+    body = {"name": "mine", "metadata-location": location}
+    assert alice.post("/namespaces/open/register", body).status == 409
+    assert everything() == before
+
+
+def test_a_view_opens_nothing(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    over = VIEW | {"name": "peek"}
+    over["view-version"] = VIEW["view-version"] | {
+        "representations": [{"type": "sql", "sql": "SELECT * FROM closed.a", "dialect": "spark"}]
+    }
+    good(alice.post("/namespaces/open/views", over))
+    for suffix in ("", "?referenced-by=open%1Fpeek"):
+        assert alice.get(f"/namespaces/closed/tables/a{suffix}").refused(404, "NoSuchTableException")
+
+
+# --- who comes again -----------------------------------------------------------------------------------------------
+
+
+def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake: dict[str, Ref]) -> None:
+    staff = role("staff")
+    give("ownership", lake["closed.a"], ALICE)
+    give("select", lake["closed.b"], ALICE, through=staff, to=staff)
+    delete_user(actor=INTERNAL, user_id=str(ALICE.user_id))
+    callers.person("alice")
+    good(CallerClient("/management/v1", "alice").post("/user", {}))
+    assert not is_allowed(ALICE, Can.GET_METADATA, *lake["closed.a"])
+    assert not is_allowed(ALICE, Can.GET_METADATA, *lake["closed.b"])
+    assert not Grant.objects.filter(user_id=ALICE.user_id).exists()
+
+
+def test_a_new_table_has_none_of_the_grants_of_one_that_had_its_name(
+    client: Client, root: CallerClient, lake: dict[str, Ref]
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open.a"], ALICE)
+    good(root.delete("/namespaces/open/tables/a"))
+    good(root.post("/namespaces/open/tables", {"name": "a", "schema": SCHEMA}))
+    assert alice.get("/namespaces/open/tables/a").refused(404, "NoSuchTableException")
+
+
+def test_a_role_that_goes_in_the_middle_of_a_list_shows_no_more(
+    client: Client, root: CallerClient, lake: dict[str, Ref]
+) -> None:
+    alice, staff = client("alice"), role("staff")
+    for number in range(4):
+        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA})).json()
+        table = Tabular.objects.get(uuid=made["metadata"]["table-uuid"])
+        give("describe", (Securable.Type.TABLE, table.pk), ALICE, through=staff, to=staff)
+    give("describe", lake["open.b"], ALICE)
+    first = good(alice.get("/namespaces/open/tables?pageSize=2&pageToken=")).json()
+    assert [each["name"] for each in first["identifiers"]] == ["b", "t0"]
+    Role.objects.filter(pk=staff.pk).delete()
+    rest = good(alice.get(f"/namespaces/open/tables?pageSize=2&pageToken={first['next-page-token']}")).json()
+    assert rest["identifiers"] == []
+
+
+def _project_id() -> str:
+    return Securable.objects.get(type="project").object_id
+
+
+def _server_id() -> str:
+    return Securable.objects.get(type="server").object_id
