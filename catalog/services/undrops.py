@@ -17,8 +17,8 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, require
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.port import NO_OBJECT, allowed_many, nothing_there, require
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
@@ -43,13 +43,13 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
     try:
         with write_transaction():
             # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
+            missing = no_such_warehouse(warehouse_id)
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
-                raise no_such_warehouse(warehouse_id)
-            missing = no_such_warehouse(warehouse_id)
+                raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
             require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
             found = _lock(warehouse_id, wanted)
-            _require_rights(actor, found)
+            _require_each(actor, wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
@@ -67,7 +67,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
 
 
 def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
-    """The rows that are meant, locked by id."""
+    """The rows that are meant, as far as they are there, locked by id."""
     uuids = sorted({uuid for _, uuid in wanted})
     ids: list[UUID] = []
     for first in range(0, len(uuids), AT_ONCE):
@@ -78,21 +78,27 @@ def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
     for first in range(0, len(ids), AT_ONCE):
         batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
         found += batch.defer("namespace__properties").filter(pk__in=ids[first : first + AT_ONCE]).order_by("id")
-    there = {(row.kind, row.uuid) for row in found}
-    for kind, uuid in wanted:
-        if (kind.value, uuid) not in there:
-            raise no_such_id(kind.value, uuid)
     return found
 
 
-def _require_rights(actor: Actor, found: Sequence[Tabular]) -> None:
-    """Raises `Forbidden`, or the "no such" of its kind for one that the actor may not know of. One question for all."""
-    refs: list[Ref] = [(Securable.Type(row.kind), row.pk) for row in found]
-    answers = allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, Can.GET_METADATA)])
-    for row, ref, may_undrop, is_seen in zip(found, refs, answers[::2], answers[1::2], strict=True):
-        if not is_seen:
-            raise hidden(actor, Can.UNDROP, ref, no_such_id(row.kind, row.uuid))
-        if not may_undrop:
+def _require_each(actor: Actor, wanted: Sequence[Named], found: Sequence[Tabular]) -> None:
+    """Raises for the first target that is not there or that `actor` may not restore.
+
+    The first of both, found by one question: else what is hidden could be told from what is missing.
+    """
+    own_ids = {(row.kind, row.uuid): row.pk for row in found}
+    refs: list[Ref] = [
+        (Securable.Type(kind.value), own_ids.get((kind.value, uuid), NO_OBJECT)) for kind, uuid in wanted
+    ]
+    may = iter(allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, SEEN_BY[ref[0]])]))
+    for (kind, uuid), ref in zip(wanted, refs, strict=True):
+        may_restore, sees = next(may), next(may)
+        missing = no_such_id(kind.value, uuid)
+        if ref[1] == NO_OBJECT:
+            raise missing
+        if not sees:
+            raise hidden(actor, Can.UNDROP, ref, missing)
+        if not may_restore:
             raise action_forbidden(actor, Can.UNDROP, ref)
 
 

@@ -10,13 +10,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import OuterRef, Subquery
 
-from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from icekeeper.kernel.errors import BadRequest
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
+from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.port import nothing_there, require
 from tenancy.models import Project, Securable
 
 MOST_ENTRIES: Final = 100_000
@@ -58,10 +59,11 @@ def list_endpoint_statistics_for(
     """
     if warehouse_id in {None, NO_WAREHOUSE}:
         require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
-    elif Warehouse.objects.filter(pk=warehouse_id, project=project).exists():
-        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id)
     else:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        missing = no_such_warehouse(warehouse_id)
+        if not Warehouse.objects.filter(pk=warehouse_id, project=project).exists():
+            raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
         project=project, hour__gte=window.start, hour__lt=window.end
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask
 from tests.identity_provider import IdentityProvider
+from tests.management.asking import Refusing
 from tests.wsgi_client import ApiClient, call
 
 pytestmark = pytest.mark.django_db
@@ -81,16 +83,18 @@ def test_a_role_that_is_not_there(on: Any, provider: IdentityProvider, ask: Ask,
 def test_a_role_that_the_caller_may_not_assume(
     on: Any, provider: IdentityProvider, role: Role, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, Can, Securable.Type, object]] = []
+    names: set[str] = set()
 
-    class Nobody(port.Authorizer):
-        def allows(self, actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
-            asked.append((actor.name, action, securable_type, object_id))
-            return False
+    class Nobody(Refusing):
+        def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+            names.add(actor.name)
+            return super().decide(actor, questions)
 
-    monkeypatch.setattr(port, "authorizer", Nobody)
+    nobody = Nobody()
+    monkeypatch.setattr(port, "authorizer", lambda: nobody)
     assert ask(provider.token(), x_assume_role=str(role.pk)).refused(403, "AssumeRoleForbidden")
-    assert asked == [("oidc~anna", Can.ASSUME, Securable.Type.ROLE, role.pk)]  # as themselves, not as the role
+    assert nobody.asked_of == [(Can.ASSUME, f"role:{role.pk}")]
+    assert names == {"oidc~anna"}, "as themselves, not as the role"
 
 
 def test_without_a_good_token_no_role_is_looked_for(on: Any, role: Role, provider: IdentityProvider) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from tenancy.actor import Actor
 from tenancy.authz import port
-from tenancy.authz.actions import Can
+from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.identity import Identity
 from tests.wsgi_client import Answer
 
@@ -43,18 +43,51 @@ def call_as(monkeypatch: pytest.MonkeyPatch, user_id: str, *, assumed_role: UUID
 
 
 class Refusing(port.AllowAll):
-    """Refuses everything but `granted`, and keeps what it was asked."""
+    """Refuses everything but `granted`, and keeps what it was asked: of which type, and of which object.
+
+    Not what is asked beside it to tell what is hidden from what is forbidden.
+    """
 
     def __init__(self, *granted: Can) -> None:
         self.granted = granted
         self.asked: list[tuple[Can, str]] = []
+        self.asked_of: list[tuple[Can, str]] = []
 
     def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
-        self.asked += [(action, str(ref[0].value)) for action, ref in questions]
+        first, *more = dict.fromkeys(questions)
+        kept = [first, *((action, ref) for action, ref in more if action != SEEN_BY.get(ref[0]))]
+        self.asked += [(action, str(kind.value)) for action, (kind, _) in kept]
+        self.asked_of += [(action, f"{kind.value}:{object_id}") for action, (kind, object_id) in kept]
         return [action in self.granted for action, _ in questions]
 
     def visible_ids(self, actor: Actor, **_: Any) -> list[UUID]:
         return []
+
+
+class Choosing(port.AllowAll):
+    """Allows everything but `refused`, to list everything, and whatever is asked about an object in `hidden`.
+
+    `batches` is how many objects it was asked at once whether they may be in a list.
+    """
+
+    def __init__(self, hidden: Container[str]) -> None:
+        self.hidden = hidden
+        self.refused: list[Can] = []
+        self.batches: list[int] = []
+
+    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+        in_list = sum(action == Can.INCLUDE_IN_LIST for action, _ in questions)
+        if in_list:
+            self.batches.append(in_list)
+        no = {Can.LIST_EVERYTHING, *self.refused}
+        return [action not in no and str(object_id) not in self.hidden for action, (_, object_id) in questions]
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, hidden: Container[str]) -> Choosing:
+    """From now on nobody may do anything with the objects of these ids, and lists are looked through for everybody."""
+    choosing = Choosing(hidden)
+    monkeypatch.setattr("tenancy.authz.port.authorizer", lambda: choosing)
+    return choosing
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
@@ -70,6 +103,13 @@ def forbid(monkeypatch: pytest.MonkeyPatch, *granted: Can) -> Refusing:
 
 
 SEEING = (Can.USE, Can.GET_METADATA, Can.READ)
+
+
+def told(refusal: Answer, named: object) -> tuple[int, str, str]:
+    """All that a refusal says about something, less its name: what is hidden must say the same as what is missing."""
+    error = refusal.error
+    assert str(named) in error["message"], error
+    return refusal.status, error["type"], error["message"].replace(str(named), "...")
 
 
 def at_once(*acts: Callable[[], Answer]) -> list[Answer]:

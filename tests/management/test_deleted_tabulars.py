@@ -19,15 +19,14 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
+from tests.management.asking import NOBODY, choose, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 MakeTable = Callable[..., dict[str, Any]]
 
 
@@ -208,28 +207,18 @@ def test_each_caller_sees_what_that_one_may_see(
 ) -> None:
     fill(warehouse, Namespace.objects.get(), 30)
     hidden = {str(row.pk) for row in Tabular.objects.all() if int(row.name[1:]) % 2}
-    questions: list[int] = []
-    refused: list[Can] = []
-
-    class Choosy(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            assert action != Can.INCLUDE_IN_LIST, "one by one"
-            return action not in {Can.LIST_EVERYTHING, *refused}
-
-        def allows_each(self, actor: Any, action: Can, objects: Any) -> list[bool]:
-            questions.append(len(objects))
-            assert action == Can.INCLUDE_IN_LIST
-            return [str(object_id) not in hidden for _, object_id in objects]
-
-    monkeypatch.setattr(port, "authorizer", Choosy)
+    choosing = choose(monkeypatch, hidden)
     monkeypatch.setattr(deleted_tabulars, "BATCH", 8)
     expected = [f"t{number:03}" for number in range(0, 30, 2) if number % 3 != 2]
     assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "each page is full but the last"
     assert [name for page in all_pages(api, "pageSize=4") for name in page] == expected
-    assert max(questions) <= 8
-    for action in (Can.USE, Can.LIST_DELETED_TABULARS):
-        refused[:] = [action]
-        assert api.get("/deleted-tabulars").refused(403, "ForbiddenException", action.value)
+    assert max(choosing.batches) == 8, "not one by one"
+    choosing.refused[:] = [Can.LIST_DELETED_TABULARS]
+    assert api.get("/deleted-tabulars").refused(403, "WarehouseActionForbidden", "list_deleted_tabulars")
+    choosing.refused[:] = [Can.USE]
+    unseen, missing = (ApiClient(f"/management/v1/warehouse/{at}") for at in (warehouse.pk, NOBODY))
+    assert unseen.get("/deleted-tabulars").refused(404, "NoSuchWarehouseException")
+    assert told(unseen.get("/deleted-tabulars"), warehouse.pk) == told(missing.get("/deleted-tabulars"), NOBODY)
 
 
 def test_statements_do_not_grow_with_the_page(api: ApiClient, warehouse: Warehouse, namespace: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,12 +28,12 @@ from management.statistics import counter as counter_module
 from management.statistics.counter import CallCounter
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
-from tenancy.actor import INTERNAL
+from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import Can
-from tenancy.authz.port import Authorizer
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
+from tests.management.asking import NOBODY, told
 from tests.wsgi_client import Answer, ApiClient, call
 
 pytestmark = pytest.mark.django_db
@@ -460,23 +461,30 @@ def test_an_hour_that_does_not_fit_is_refused(warehouse: Warehouse, monkeypatch:
 def test_rights_are_those_of_the_project_or_the_warehouse(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allowed: set[tuple[Can, str]] = set()
-
-    class Listed(Authorizer):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            return (action, f"{securable_type}:{object_id}") in allowed
-
-    port.authorizer.cache_clear()
-    monkeypatch.setitem(port._BACKENDS, "allowall", Listed)
+    here, project = f"warehouse:{warehouse.pk}", f"project:{DEFAULT_PROJECT}"
     of_warehouse = ALL | {"warehouse": {"type": "warehouse-id", "id": str(warehouse.pk)}}
+    of_nothing = ALL | {"warehouse": {"type": "warehouse-id", "id": NOBODY}}
     unmapped = ALL | {"warehouse": {"type": "unmapped"}}
-    try:
-        for body in (ALL, unmapped, of_warehouse):
-            assert ask(body).refused(403, "ForbiddenException")
-        allowed.add((Can.GET_ENDPOINT_STATISTICS, f"warehouse:{warehouse.pk}"))
-        assert [ask(body).status for body in (ALL, unmapped, of_warehouse)] == [403, 403, 200]
-        allowed.clear()
-        allowed.add((Can.GET_ENDPOINT_STATISTICS, f"project:{DEFAULT_PROJECT}"))
-        assert [ask(body).status for body in (ALL, unmapped, of_warehouse)] == [200, 200, 403]
-    finally:
-        port.authorizer.cache_clear()
+    for granted, statuses in (
+        ((), [403, 403, 404]),
+        (((Can.USE, here),), [403, 403, 403]),
+        (((Can.GET_ENDPOINT_STATISTICS, here),), [403, 403, 200]),
+        (((Can.GET_ENDPOINT_STATISTICS, project),), [200, 200, 404]),
+    ):
+        monkeypatch.setattr("tenancy.authz.port.authorizer", lambda granted=granted: Listed(*granted))
+        answers = [ask(body) for body in (ALL, unmapped, of_warehouse)]
+        assert [answer.status for answer in answers] == statuses
+        types = [answer.error["type"] for answer in answers if answer.status == 403]
+        assert types == [f"{kind}ActionForbidden" for kind in ("Project", "Project", "Warehouse")][: len(types)]
+        if statuses[-1] == 404:
+            assert told(answers[-1], warehouse.pk) == told(ask(of_nothing), NOBODY)
+
+
+class Listed(port.AllowAll):
+    """Allows nothing but what is listed, each on one object."""
+
+    def __init__(self, *granted: tuple[Can, str]) -> None:
+        self.granted = granted
+
+    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+        return [(action, f"{kind}:{object_id}") in self.granted for action, (kind, object_id) in questions]

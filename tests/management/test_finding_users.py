@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.models import Server, User
+from tests.management.asking import refuse
 from tests.management.test_users import address, provision
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
@@ -160,7 +160,7 @@ def test_who_may_not_list_users_does_not_by_searching(
     assert len(ask("", **{"page-size": 100}).json()["users"]) == 12
     first = ask("same name").json()
     assert first.keys() == {"users", "next-page-token"}
-    asked = forbid(monkeypatch)
+    asked = refuse(monkeypatch).asked_of
     for nothing in ("", "   ", "\u3000", "\t\n"):
         assert ask(nothing).json() == {"users": []}
         assert ask(nothing, **{"page-size": 100, "user-type": "human"}).json() == {"users": []}
@@ -169,21 +169,8 @@ def test_who_may_not_list_users_does_not_by_searching(
     assert ask("same name", **{"page-size": 1000}).json() == {"users": first["users"]}
     assert ask("same name", **{"page-size": 3}).json() == {"users": first["users"][:3]}
     for token in (first["next-page-token"], "forged"):
-        assert ask("same name", **{"page-token": token}).refused(403, "ForbiddenException", "list_users")
+        assert ask("same name", **{"page-token": token}).refused(403, "ServerActionForbidden", "list_users")
     assert set(asked) == {(Can.LIST_USERS, f"server:{Server.objects.get().server_id}")}
-
-
-def forbid(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
-    """From now on nobody has any right; what is asked for."""
-    asked: list[tuple[Can, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, f"{securable_type.value}:{object_id}"))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-    return asked
 
 
 @pytest.mark.parametrize(

@@ -15,18 +15,17 @@ from catalog.services import creation, generic_tables, renames
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, chosen
+from tests.management.asking import NOBODY, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
 NAMES = ("a", "a%1FB", "a%1FB%1Fc", "a%1Fd", "ab", "z")
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 
 
 @pytest.fixture
@@ -341,34 +340,42 @@ def test_what_is_not_there(
 def test_rights_are_asked_for(
     api: ApiClient, tree: ApiClient, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, parent = str(of("a").pk), str(of("z").pk)
-    warehouse_id = str(of("a").warehouse_id)
-    asked: list[tuple[Can, str, str]] = []
-    refuses: list[Can] = []
-
-    class Asked(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, str(securable_type.value), str(object_id)))
-            return action not in refuses
-
-    monkeypatch.setattr(port, "authorizer", Asked)
+    source, parent = f"namespace:{of('a').pk}", f"namespace:{of('z').pk}"
+    warehouse = f"warehouse:{of('a').warehouse_id}"
     before = everything()
     for action in (Can.MOVE, Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
-        refuses[:] = [action]
-        assert move(api, "a", "z", "a").refused(403, "ForbiddenException", action.value)
+        refuse(monkeypatch, *set(Can) - {action})
+        assert move(api, "a", "z", "a").refused(403, "NamespaceActionForbidden", action.value)
+    for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
+        refuse(monkeypatch, *set(Can) - {action})
+        assert move(api, "a/d", "d").refused(403, "WarehouseActionForbidden", action.value)
     assert everything() == before
-    refuses.clear()
-    asked.clear()
+    asked = refuse(monkeypatch, *Can).asked_of
     assert move(api, "a", "z", "a").status == 200
     assert move(api, "z/a", "a").status == 200
     assert asked == [
-        (Can.MOVE, "namespace", source),
-        (Can.CREATE_NAMESPACE, "namespace", parent),
-        (Can.ACCEPT_MOVED_NAMESPACE, "namespace", parent),
-        (Can.MOVE, "namespace", source),
-        (Can.CREATE_NAMESPACE, "warehouse", warehouse_id),
-        (Can.ACCEPT_MOVED_NAMESPACE, "warehouse", warehouse_id),
+        (Can.MOVE, source),
+        (Can.CREATE_NAMESPACE, parent),
+        (Can.ACCEPT_MOVED_NAMESPACE, parent),
+        (Can.MOVE, source),
+        (Can.CREATE_NAMESPACE, warehouse),
+        (Can.ACCEPT_MOVED_NAMESPACE, warehouse),
     ]
+
+
+def test_hidden_namespaces_look_missing(
+    api: ApiClient, tree: ApiClient, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = everything()
+    refuse(monkeypatch, *set(Can) - {Can.MOVE, Can.GET_METADATA})
+    hidden, missing = move(api, "a", "b"), api.post(f"/namespace/{NOBODY}/move", {"destination": ["b"]})
+    assert hidden.refused(404, "NoSuchNamespaceException")
+    assert told(hidden, of("a").pk) == told(missing, NOBODY)
+    refuse(monkeypatch, *set(Can) - {Can.CREATE_NAMESPACE, Can.GET_METADATA})
+    hidden, missing = move(api, "a", "z", "a"), move(api, "a", "nowhere", "a")
+    assert hidden.refused(404, "NoSuchNamespaceException")
+    assert told(hidden, ": z") == told(missing, ": nowhere")
+    assert everything() == before
 
 
 @pytest.mark.parametrize("module", [creation, generic_tables, renames])

@@ -217,12 +217,13 @@ def test_who_acts_in_a_role_makes_the_role_its_admin(bootstrapped: None, monkeyp
 
 def test_rights_are_asked_for(unchanged: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refuse(monkeypatch).asked
+    assert make().refused(403, "ServerActionForbidden", "create_project")
     for answer in (
-        make(), api.get("/project"), api.get(f"/project/{DEFAULT}"), api.post("/project/rename", {"new-name": "x"}),
+        api.get("/project"), api.get(f"/project/{DEFAULT}"), api.post("/project/rename", {"new-name": "x"}),
         api.post(f"/project/{DEFAULT}/rename", {"new-name": "x"}), api.delete("/project"),
         api.delete(f"/project/{DEFAULT}"),
     ):  # fmt: skip
-        assert answer.refused(403, "ForbiddenException")
+        assert answer.refused(403, "ProjectActionForbidden")
     read, rename, delete = ((each, "project") for each in (Can.GET_METADATA, Can.RENAME, Can.DELETE))
     assert asked == [(Can.CREATE_PROJECT, "server"), read, read, rename, rename, delete, delete]
     assert unchanged()

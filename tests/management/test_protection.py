@@ -12,9 +12,9 @@ from catalog.models import Namespace, Tabular
 from catalog.services.namespaces import drop_namespace
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
-from tests.wsgi_client import Answer, ApiClient
+from tests.management.asking import NOBODY, forbid, refuse, told
+from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
@@ -159,20 +159,22 @@ def test_methods_that_protection_does_not_have(api: ApiClient, things: dict[str,
 
 
 def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Can, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, str(securable_type.value)))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-
-    def refused(answer: Answer) -> bool:
-        return answer.refused(403, "ForbiddenException")
-
+    asked = forbid(monkeypatch).asked
     for kind, thing in things.items():
-        assert refused(api.get(f"/{kind}/{thing}/protection"))
-        assert refused(api.post(f"/{kind}/{thing}/protection", {"protected": True}))
-        assert asked[-2:] == [(Can.GET_METADATA, kind), (Can.SET_PROTECTION, kind)]
+        asked.clear()
+        assert api.get(f"/{kind}/{thing}/protection").status == 200
+        forbidden = api.post(f"/{kind}/{thing}/protection", {"protected": True})
+        assert forbidden.refused(403, f"{kind.title().replace('-', '')}ActionForbidden", "set_protection")
+        assert asked == [(Can.GET_METADATA, kind), (Can.SET_PROTECTION, kind)]
+    assert protected_rows() == 0
+
+
+def test_what_is_hidden_looks_missing(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch)
+    for kind, thing in things.items():
+        hidden, missing = (f"/{kind}/{each}/protection" for each in (thing, NOBODY))
+        assert api.get(hidden).refused(404, KINDS[kind])
+        assert told(api.get(hidden), thing) == told(api.get(missing), NOBODY)
+        protected = {"protected": True}
+        assert told(api.post(hidden, protected), thing) == told(api.post(missing, protected), NOBODY)
     assert protected_rows() == 0

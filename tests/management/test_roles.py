@@ -18,6 +18,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tests.fingerprint import Fingerprint
+from tests.management.asking import forbid, refuse, told
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
@@ -415,43 +416,47 @@ def test_rights_are_asked_for(
 ) -> None:
     role = make()["id"]
     before = everything()
-    asked: list[tuple[Can, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, f"{securable_type.value}:{object_id}"))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-    answers = [
-        api.post("/role", {"name": "new"}),
-        api.get("/role"),
-        api.post("/search/role", {"search": "a"}),
-        api.get(f"/role/{role}/metadata"),
-        *every_call_on(role),
-    ]
-    for answer in answers:
-        assert answer.refused(403, "ForbiddenException")
-    on_project, on_role = f"project:{PROJECT}", f"role:{role}"
+    asked = forbid(monkeypatch).asked_of
+    for answer in (api.post("/role", {"name": "new"}), api.get("/role"), api.post("/search/role", {"search": "a"})):
+        assert answer.refused(403, "ProjectActionForbidden")
+    read, *others = every_call_on(role)
+    assert read.json()["id"] == role
+    types = [answer.error["type"] for answer in others if answer.status == 403]
+    on_role, of_all = "RoleActionForbidden", "ProjectActionForbidden"
+    assert types == [*[on_role] * 4, of_all, on_role, of_all, *[on_role] * 2]
     assert asked == [
-        (Can.CREATE_ROLE, on_project),
-        (Can.LIST_ROLES, on_project),
-        (Can.SEARCH_ROLES, on_project),
-        (Can.READ_METADATA, on_role),
-        (Can.READ, on_role),
-        (Can.UPDATE, on_role),
-        (Can.DELETE, on_role),
-        (Can.UPDATE_SOURCE_SYSTEM, on_role),
-        (Can.READ_ROLE_ASSIGNMENTS, on_role),
-        (Can.LIST_ROLES, on_project),
-        (Can.READ_ROLE_ASSIGNMENTS, on_role),
-        (Can.LIST_ROLES, on_project),
-        (Can.MANAGE_ROLE_ASSIGNMENTS, on_role),
-        (Can.MANAGE_ROLE_ASSIGNMENTS, on_role),
+        *((action, f"project:{PROJECT}") for action in (Can.CREATE_ROLE, Can.LIST_ROLES, Can.SEARCH_ROLES)),
+        *of_every_call_on(f"role:{role}", f"project:{PROJECT}"),
     ]
+    assert api.get(f"/role/{role}/metadata").status == 200, "whoever meets an id may learn its name"
+    asked.clear()
     for answer in every_call_on(role, **{"x-project-id": "other"}):
         assert answer.status in {403, 404}
-    assert asked[14:] == [(Can.LIST_ROLES, "project:other")] * 2
+    nothing = f"role:{port.NO_OBJECT}"
+    instead = of_every_call_on(nothing, "project:other")
+    assert asked == [(Can.READ if on == nothing else action, on) for action, on in instead]
+    assert everything() == before
+
+
+def of_every_call_on(role: str, project: str) -> list[tuple[Can, str]]:
+    listing = [(Can.READ_ROLE_ASSIGNMENTS, role), (Can.LIST_ROLES, project)]
+    changes = (Can.READ, Can.UPDATE, Can.DELETE, Can.UPDATE_SOURCE_SYSTEM)
+    return [*((action, role) for action in changes), *listing * 2, *[(Can.MANAGE_ROLE_ASSIGNMENTS, role)] * 2]
+
+
+def test_a_hidden_role_looks_missing(everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch) -> None:
+    role = make()["id"]
+    before = everything()
+    refuse(monkeypatch)
+    hidden, missing = every_call_on(role), every_call_on(MISSING)
+    assert [answer.status for answer in hidden] == [404, 404, 404, 404, 404, 403, 404, 403, 404, 404]
+    for one, other in zip(hidden, missing, strict=True):
+        if one.status == 404:
+            assert one.refused(404, "RoleNotFoundInProject")
+            assert told(one, role) == told(other, MISSING)
+        else:
+            assert one.refused(403, "ProjectActionForbidden", "list_roles")
+            assert one.error["message"] == other.error["message"]
     assert everything() == before
 
 

@@ -20,14 +20,13 @@ from icekeeper.kernel.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tests.management.asking import NOBODY, choose, told
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 NAMES = ("orders", "Orders_2024", "order lines", "customers", "größe", "テーブル", "x", "a.b/c", "O-R-D-E-R")
 LETTERS = "äжな"
 
@@ -247,23 +246,11 @@ def test_of_other_warehouses_nothing_is_found(
 
 
 def test_each_caller_finds_what_that_one_may_see(
-    api: ApiClient, filled: list[Tabular], monkeypatch: pytest.MonkeyPatch
+    api: ApiClient, warehouse: Warehouse, filled: list[Tabular], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = {str(row.pk) for number, row in enumerate(filled) if number % 2}
     visible = [row for number, row in enumerate(filled) if not number % 2]
-    refused: list[Can] = []
-
-    class Choosy(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            assert action != Can.INCLUDE_IN_LIST, "one by one"
-            return action not in {Can.LIST_EVERYTHING, *refused}
-
-        def allows_each(self, actor: Any, action: Can, objects: Any) -> list[bool]:
-            assert action == Can.INCLUDE_IN_LIST
-            assert len(objects) <= 3
-            return [str(object_id) not in hidden for _, object_id in objects]
-
-    monkeypatch.setattr(port, "authorizer", Choosy)
+    choosing = choose(monkeypatch, hidden)
     monkeypatch.setattr(tabular_search, "BATCH", 3)
     wanted = [name for name, _ in expected(visible, "orders")]
     found, token = [], None
@@ -275,8 +262,12 @@ def test_each_caller_finds_what_that_one_may_see(
             break
         assert len(page["tabulars"]) == 2, "each page is full but the last"
     assert found == wanted
-    refused.append(Can.USE)
-    assert api.post("/search-tabular", {"search": "x"}).refused(403, "ForbiddenException", "use")
+    assert max(choosing.batches) == 3, "not one by one"
+    choosing.refused.append(Can.USE)
+    unseen = api.post("/search-tabular", {"search": "x"})
+    missing = ApiClient(f"/management/v1/warehouse/{NOBODY}").post("/search-tabular", {"search": "x"})
+    assert unseen.refused(404, "NoSuchWarehouseException")
+    assert told(unseen, warehouse.pk) == told(missing, NOBODY)
 
 
 def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(

@@ -20,7 +20,6 @@ from tenancy.authn.session_tokens import make_session_token
 from tenancy.authn.stored_tokens import find_live_token
 from tenancy.authn.token_text import Kind, digest_of, prefix_of, read_token
 from tenancy.authn.verification import identify
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, ServiceAccount, User
@@ -28,6 +27,7 @@ from tenancy.services import access_tokens as service
 from tenancy.services.access_tokens import create_token, delete_old_tokens, revoke_tokens_of
 from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
+from tests.management.asking import refuse
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, call
 
@@ -66,15 +66,7 @@ def robot(access_tokens: None) -> str:
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
     """Nobody has any right; what was asked for."""
-    asked: list[tuple[Can, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, str(securable_type.value)))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-    return asked
+    return refuse(monkeypatch).asked
 
 
 # --- made and told of --------------------------------------------------------------------------------------------
@@ -509,7 +501,7 @@ def test_rights_on_the_server_are_asked_for_of_others(
         (alice.get("/service-account"), Can.LIST_USERS),
         (alice.delete(f"/service-account/{robot}"), Can.DELETE_USERS),
     )
-    assert all(answer.refused(403, "ForbiddenException") for answer, _ in expected)
+    assert all(answer.refused(403, "ServerActionForbidden", action) for answer, action in expected)
     assert refusing == [(action, "server") for _, action in expected]
     assert everything() == before
 

@@ -20,16 +20,16 @@ from storage.services.warehouses import create_warehouse
 from tasks.queue.leases import LeaseLost, take_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, snapshot
+from tests.management.asking import NOBODY, choose, forbid, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+OTHER = "0198e0f4-3f6e-7c31-8c7d-000000000001"
 MISSING = {
     "table": "NoSuchTableException",
     "view": "NoSuchViewException",
@@ -321,25 +321,37 @@ def test_rights_are_asked_for(
     drop("t", "u")
     keys = sorted(str(pk) for pk in Tabular.objects.values_list("pk", flat=True))
     warehouse_id = api.base.rsplit("/", 1)[1]
-    asked: list[tuple[Can, str, str]] = []
-    refuses: set[str] = set()
-
-    class Asked(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, str(securable_type.value), str(object_id)))
-            return str(object_id) not in refuses
-
-    monkeypatch.setattr(port, "authorizer", Asked)
     before = everything()
-    for refused, action in ((warehouse_id, "use"), (keys[1], "undrop")):
-        refuses.clear()
-        refuses.add(refused)
-        assert undrop(api, *ids).refused(403, "ForbiddenException", f"may not {action}")
-        assert everything() == before
-    refuses.clear()
-    asked.clear()
+    forbid(monkeypatch)
+    assert undrop(api, *ids).refused(403, "TableActionForbidden", f"may not undrop on table {keys[0]}")
+    assert everything() == before
+    asked = refuse(monkeypatch, *Can).asked_of
     assert undrop(api, *ids).status == 204
-    assert asked == [(Can.USE, "warehouse", warehouse_id), *((Can.UNDROP, "table", key) for key in keys)]
+    assert asked == [(Can.USE, f"warehouse:{warehouse_id}"), *((Can.UNDROP, f"table:{key}") for key in keys)]
+
+
+def test_what_is_hidden_looks_missing(
+    api: ApiClient, make_table: MakeTable, drop: Any, everything: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is named together with, and wherever among it."""
+    ids = [uuid_of(make_table(name)) for name in ("t", "u")]
+    drop("t", "u")
+    before = everything()
+    hidden = str(Tabular.objects.get(uuid=ids[1]).pk)
+    choose(monkeypatch, {hidden})
+    for named in ([ids[1]], [ids[0], ids[1]], [ids[1], ids[0]], [ids[1], NOBODY], [NOBODY, ids[1]]):
+        without = [OTHER if each == ids[1] else each for each in named]
+        first = next(each for each in named if each != ids[0])
+        answer = undrop(api, *named)
+        assert answer.refused(404, "NoSuchTableException")
+        missing = undrop(api, *without)
+        assert told(answer, first) == told(missing, OTHER if first == ids[1] else first)
+    warehouse_id = api.base.rsplit("/", 1)[1]
+    choose(monkeypatch, {warehouse_id})
+    unseen, nothing = undrop(api, *ids), undrop(ApiClient(f"/management/v1/warehouse/{NOBODY}"), *ids)
+    assert unseen.refused(404, "NoSuchWarehouseException")
+    assert told(unseen, warehouse_id) == told(nothing, NOBODY)
+    assert everything() == before
 
 
 def test_as_many_as_are_allowed_at_once(

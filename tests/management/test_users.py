@@ -13,7 +13,6 @@ from django.conf import settings
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
 from tenancy.services.registration import ServiceAccountIsNamed, register_principal
@@ -22,6 +21,7 @@ from tenancy.services.roles import create_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import register_user
 from tests.fingerprint import Fingerprint
+from tests.management.asking import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
 
@@ -361,15 +361,7 @@ def test_a_deleted_user_who_comes_again_begins_anew() -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
     """What the authorizer was asked; it refuses everything."""
-    asked: list[tuple[Can, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, f"{securable_type.value}:{object_id}"))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-    return asked
+    return refuse(monkeypatch).asked_of
 
 
 def test_rights_are_asked_for_others(
@@ -379,29 +371,29 @@ def test_rights_are_asked_for_others(
     server = f"server:{Server.objects.get().server_id}"
     before = everything()
     for user_id in ("oidc~bob", "oidc~nobody"):
-        target, securable = address(user_id), f"user:{user_id}"
+        target = address(user_id)
         body = {"id": user_id, "name": "X", "user-type": "human", "update-if-exists": True}
+        for answer in (alice.get("/user"), alice.post("/user", body)):
+            assert answer.refused(403, "ServerActionForbidden")
         for answer in (
-            alice.get("/user"),
-            alice.post("/user", body),
-            alice.get(target),
             alice.put(target, body),
             alice.delete(target),
             alice.get(f"{target}/roles"),
             alice.get(f"{target}/roles/transitive"),
         ):
-            assert answer.refused(403, "ForbiddenException")
-        assert asked == [
-            (Can.LIST_USERS, server),
-            (Can.PROVISION_USERS, server),
-            (Can.READ, securable),
-            (Can.UPDATE, securable),
-            (Can.DELETE, securable),
-            (Can.READ_ROLE_ASSIGNMENTS, securable),
-            (Can.READ_ROLE_ASSIGNMENTS, securable),
-        ]
+            assert answer.refused(403, "UserActionForbidden")
+        rights = [Can.LIST_USERS, Can.PROVISION_USERS, Can.UPDATE_USERS, Can.DELETE_USERS, *[Can.LIST_USERS] * 2]
+        assert asked == [(right, server) for right in rights]
         asked.clear()
     assert everything() == before
+
+
+def test_who_a_user_is_may_be_read_by_everybody(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+    """Ids of users are met wherever somebody is named."""
+    User.objects.create(id="oidc~bob", name="Bob")
+    assert alice.get(address("oidc~bob")).json()["name"] == "Bob"
+    assert alice.get(address("oidc~nobody")).refused(404, "UserNotFound")
+    assert asked == []
 
 
 def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:

@@ -20,14 +20,13 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
+from tests.management.asking import NOBODY, refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
 
-NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 START = datetime(2026, 3, 1, 10, 20, 30, tzinfo=UTC)
 
 
@@ -228,16 +227,13 @@ def test_of_no_warehouse(api: ApiClient) -> None:
 
 
 def test_rights_are_asked_for(api: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Can, str, str]] = []
-
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            asked.append((action, str(securable_type.value), str(object_id)))
-            return False
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-    assert api.get("/statistics").refused(403, "ForbiddenException")
-    assert asked == [(Can.GET_METADATA, "warehouse", str(warehouse.pk))]
+    asked_of = refuse(monkeypatch).asked_of
+    assert api.get("/statistics").refused(404, "NoSuchWarehouseException")
+    assert asked_of == [(Can.GET_METADATA, f"warehouse:{warehouse.pk}")]
+    missing = ApiClient(f"/management/v1/warehouse/{NOBODY}").get("/statistics")
+    assert told(api.get("/statistics"), warehouse.pk) == told(missing, NOBODY)
+    refuse(monkeypatch, Can.USE)
+    assert api.get("/statistics").refused(403, "WarehouseActionForbidden", "get_metadata")
 
 
 def test_a_worker_writes_them_down_and_deletes_old_ones(

@@ -24,7 +24,19 @@ from tenancy.authz.actions import Can
 from tenancy.models import Grant, Project, Securable
 from tests.conftest import RUN
 from tests.fingerprint import Fingerprint
-from tests.management.asking import KEY, NOBODY, S3, at_once, call_as, keep_secrets, refuse, use_settings
+from tests.management.asking import (
+    KEY,
+    NOBODY,
+    S3,
+    at_once,
+    call_as,
+    choose,
+    forbid,
+    keep_secrets,
+    refuse,
+    told,
+    use_settings,
+)
 from tests.wsgi_client import Answer, ApiClient, call
 
 pytestmark = pytest.mark.django_db
@@ -259,20 +271,41 @@ def test_warehouses_that_are_not_there(
 def test_rights_are_asked_for(
     own: ApiClient, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, asked = everything(), refuse(monkeypatch).asked
+    before, asked = everything(), forbid(monkeypatch).asked
     for change, body in CHANGES.items():
-        expected = "InstanceAdminRequired" if change == "managed-by" else "ForbiddenException"
+        expected = "InstanceAdminRequired" if change == "managed-by" else "WarehouseActionForbidden"
         assert own.post(f"/{change}", body).refused(403, expected)
-    assert own.delete("?force=true").refused(403, "ForbiddenException")
-    assert own.get().refused(403, "ForbiddenException")
-    assert make().refused(403, "ForbiddenException")
-    assert api.get("/warehouse").refused(403, "ForbiddenException")
+    assert own.delete("?force=true").refused(403, "WarehouseActionForbidden", "delete")
+    assert make().refused(403, "ProjectActionForbidden", "create_warehouse")
+    assert api.get("/warehouse").refused(403, "ProjectActionForbidden", "list_warehouses")
     on_it = [
         Can.RENAME, Can.ACTIVATE, Can.DEACTIVATE, Can.MODIFY_SOFT_DELETION, Can.SET_FORMAT_VERSION_POLICY,
-        Can.SET_PROTECTION, Can.UPDATE_STORAGE, Can.UPDATE_STORAGE, Can.DELETE, Can.GET_METADATA,
+        Can.SET_PROTECTION, Can.UPDATE_STORAGE, Can.UPDATE_STORAGE, Can.DELETE,
     ]  # fmt: skip
     on_project = [(Can.CREATE_WAREHOUSE, "project"), (Can.LIST_WAREHOUSES, "project")]
     assert asked == [(action, "warehouse") for action in on_it] + on_project
+    asked = refuse(monkeypatch, Can.USE).asked
+    assert own.get().refused(403, "WarehouseActionForbidden", "get_metadata")
+    assert asked == [(Can.GET_METADATA, "warehouse")]
+    assert everything() == before
+
+
+def test_a_hidden_warehouse_looks_missing(
+    own: ApiClient, everything: Callable[[], Fingerprint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing, named = ApiClient(f"/management/v1/warehouse/{NOBODY}"), own.base.rpartition("/")[2]
+    before = everything()
+    refuse(monkeypatch)
+    assert own.get().refused(404, "NoSuchWarehouseException")
+    assert told(own.get(), named) == told(missing.get(), NOBODY)
+    assert told(own.delete("?force=true"), named) == told(missing.delete("?force=true"), NOBODY)
+    for change, body in CHANGES.items():
+        hidden, nothing = own.post(f"/{change}", body), missing.post(f"/{change}", body)
+        if change == "managed-by":
+            assert hidden.error["message"] == nothing.error["message"]
+            assert hidden.refused(403, "InstanceAdminRequired")
+        else:
+            assert told(hidden, named) == told(nothing, NOBODY), change
     assert everything() == before
 
 
@@ -518,14 +551,8 @@ def test_ten_thousand_warehouses_by_pages_and_at_once(many: Project) -> None:
 
 
 def test_pages_are_filled_up_for_what_the_caller_may_not_see(many: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    visible = {str(each) for each in Warehouse.objects.filter(name__endswith="7").values_list("pk", flat=True)}
-    refusing = refuse(monkeypatch, Can.LIST_WAREHOUSES)
-    plain = refusing.allows
-
-    def allows(actor: Any, action: Can, kind: Any, object_id: object) -> bool:
-        return str(object_id) in visible if action == Can.INCLUDE_IN_LIST else plain(actor, action, kind, object_id)
-
-    monkeypatch.setattr(refusing, "allows", allows)
+    unseen = Warehouse.objects.exclude(name__endswith="7").values_list("pk", flat=True)
+    choose(monkeypatch, {str(each) for each in unseen})
     expected = [f"w{number}" for number in range(7, 10_000, 10)]
     assert listed("pageSize=30") == expected
     assert [each["name"] for each in api.get("/warehouse").json()["warehouses"]] == expected
