@@ -19,13 +19,12 @@ from catalog.models import MetricsDay, MetricsReport, Tabular
 from catalog.selectors.metrics import list_metrics_days_for
 from catalog.services import metrics
 from catalog.services.metrics import delete_old_reports
-from icekeeper.kernel.errors import Forbidden
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL
-from tenancy.authz import port
 from tenancy.authz.actions import Can
-from tenancy.authz.port import Authorizer
+from tenancy.authz.refusals import TableActionForbidden
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
+from tests.management.asking import refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -170,20 +169,14 @@ def test_who_may_not_read_the_table_may_not_report(
     if seen_before:
         assert catalog.get("/namespaces/ns/tables/t").status == 200
 
-    class Nobody(Authorizer):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            return action is not Can.GET_METADATA
-
-    port.authorizer.cache_clear()
-    monkeypatch.setitem(port._BACKENDS, "allowall", Nobody)
-    try:
-        assert catalog.post(TARGET, SCAN_REPORT).refused(403, "ForbiddenException")
-        with pytest.raises(Forbidden):
-            list_metrics_days_for(
-                actor=ANONYMOUS, table_id=Tabular.objects.get().pk, first=date(2026, 3, 1), last=date(2026, 3, 2)
-            )
-    finally:
-        port.authorizer.cache_clear()
+    refuse(monkeypatch, *set(Can) - {Can.GET_METADATA})
+    hidden, missing = (catalog.post(f"/namespaces/ns/tables/{name}/metrics", SCAN_REPORT) for name in ("t", "none"))
+    assert hidden.refused(404, "NoSuchTableException")
+    assert told(hidden, "ns.t") == told(missing, "ns.none")
+    with pytest.raises(TableActionForbidden):
+        list_metrics_days_for(
+            actor=ANONYMOUS, table_id=Tabular.objects.get().pk, first=date(2026, 3, 1), last=date(2026, 3, 2)
+        )
     assert nothing_is_stored()
 
 

@@ -17,7 +17,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
-from tests.management.asking import refuse, use_settings
+from tests.management.asking import NOBODY, refuse, told, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,
@@ -238,10 +238,12 @@ def test_who_sees_a_table_is_told_what_is_not_allowed(
     refuse(monkeypatch, Can.USE, Can.GET_METADATA, Can.READ_DATA)
     for target in ways(signing, table):
         assert ask(target, "GET", OF_T).status == 200
-        assert ask(target, "PUT", OF_T).refused(403, "ForbiddenException", "write_data")
+        assert ask(target, "PUT", OF_T).refused(403, "TableActionForbidden", "write_data")
     refuse(monkeypatch, Can.READ_DATA, Can.WRITE_DATA)
     for target in ways(signing, table):
-        assert ask(target, "GET", OF_T).refused(403, "ForbiddenException", "use")
+        hidden, missing = (ask(at, "GET", OF_T) for at in (target, target.replace(str(signing.pk), NOBODY)))
+        assert hidden.refused(404, "NoSuchWarehouseException")
+        assert told(hidden, signing.pk) == told(missing, NOBODY)
 
 
 def test_a_token_that_may_only_read_gets_signatures_to_read(
@@ -288,11 +290,11 @@ def test_the_order_of_the_checks(signing: Warehouse, table: Tabular, monkeypatch
     refuse(monkeypatch, Can.USE, Can.GET_METADATA)
     hidden = {"region": "eu-2"}
     for target in (by_id(signing, table.pk), by_place(signing), by_name(signing)):
-        assert ask(target, "GET", f"{BASE}/wh/t/a", **hidden).refused(403, "ForbiddenException")
+        assert ask(target, "GET", f"{BASE}/wh/t/a", **hidden).refused(403, "TableActionForbidden")
     refuse(monkeypatch)
     for fault, _, _ in faults:
         answer = ApiClient(by_place(signing)).post("", to_sign("GET", "") | fault)
-        assert answer.refused(403, "ForbiddenException"), "nothing is read for who may not use the warehouse"
+        assert answer.refused(404, "NoSuchWarehouseException"), "nothing is read for who may not use the warehouse"
 
 
 def test_regions_come_before_places(signing: Warehouse, table: Tabular) -> None:

@@ -71,8 +71,10 @@ def test_once_it_is_there_it_is_a_table_as_others(
     assert ask(signer, "PUT", uri).refused(400, MISSING)
     made.delete()
     assert ask(signer, "PUT", uri).status == 200
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA)
+    assert ask(signer, "PUT", uri).refused(403, "NamespaceActionForbidden", "create_table")
     refuse(monkeypatch, Can.USE)
-    assert ask(signer, "PUT", uri).refused(403, "ForbiddenException", "create_table")
+    assert ask(signer, "PUT", uri).refused(400, MISSING)
 
 
 @pytest.mark.parametrize("where", ["", "/below"])

@@ -150,7 +150,7 @@ def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytes
         answer = lake.get(TABLE).json()
         assert answer["config"] == {}
         assert "storage-credentials" not in answer
-        assert lake.get(f"{TABLE}/credentials").refused(403, "ForbiddenException", "read_data")
+        assert lake.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
     assert may_write(lake.get(TABLE).json()["config"], location)
 
 

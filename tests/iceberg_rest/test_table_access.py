@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tenancy.authz import port
 from tenancy.authz.actions import Can
+from tests.management.asking import forbid, refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -18,36 +18,15 @@ MakeTable = Callable[..., dict[str, Any]]
 TABLE = "/namespaces/ns/tables/t"
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Can, str]]:
-    """What the authorization port is asked, all of which it allows."""
-    seen: list[tuple[Can, str]] = []
-
-    class Watching(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            seen.append((action, str(securable_type.value)))
-            return True
-
-    monkeypatch.setattr(port, "authorizer", Watching)
-    return seen
-
-
-@pytest.fixture
-def forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing(port.AllowAll):
-        def allows(self, actor: Any, action: Can, securable_type: Any, object_id: object) -> bool:
-            return action in {Can.CREATE_NAMESPACE, Can.CREATE_TABLE}
-
-    monkeypatch.setattr(port, "authorizer", Refusing)
-
-
-def test_local_files_have_no_credentials(catalog: ApiClient, make_table: MakeTable, asked: list[Any]) -> None:
+def test_local_files_have_no_credentials(
+    catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_table()
-    asked.clear()
+    asked = refuse(monkeypatch, *Can).asked
     for query in ("", "?referenced-by=ns%1Fv", "?planId=x", "?referenced-by="):
         answer = catalog.get(f"{TABLE}/credentials{query}")
         assert (answer.status, answer.json()) == (200, {"storage-credentials": []})
-    assert set(asked) == {(Can.READ_DATA, "table")}
+    assert asked == [(Can.READ_DATA, "table"), (Can.WRITE_DATA, "table")] * 4
 
 
 def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, make_table: MakeTable) -> None:
@@ -79,9 +58,14 @@ def test_a_missing_table(catalog: ApiClient, make_table: MakeTable, target: str,
     assert catalog.get(f"{target}/credentials").refused(404, "NoSuchTableException", text)
 
 
-def test_who_may_not_read_gets_none(catalog: ApiClient, forbidden: None, make_table: MakeTable) -> None:
+def test_who_may_not_read_gets_none(catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     make_table()
-    assert catalog.get(f"{TABLE}/credentials").refused(403, "ForbiddenException", "read_data")
+    forbid(monkeypatch)
+    assert catalog.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
+    refuse(monkeypatch)
+    hidden, missing = (catalog.get(f"/namespaces/ns/tables/{name}/credentials") for name in ("t", "none"))
+    assert hidden.refused(404, "NoSuchTableException")
+    assert told(hidden, "ns.t") == told(missing, "ns.none")
 
 
 def test_config_advertises_credentials_and_signing(catalog: ApiClient) -> None:
