@@ -91,7 +91,8 @@ class ErrorEnvelope(serializers.Serializer[None]):
 _EVERYWHERE: dict[int | str, str] = {
     400: "`BadRequestException`: malformed or against a rule, the message says which",
     401: "`MissingAuthorizationHeader`, `AuthenticationFailed`: authentication is on, and no token came that holds",
-    403: "`ForbiddenException`: the caller may not do this; `InsufficientScope`: not with this token; "
+    403: "`TableActionForbidden` and the like, named for what it is about: the caller may see that, but not do this; "
+    "`InsufficientScope`: not with this token; "
     "`ForeignOrigin`: a page of another site may not, where authentication is off",
     408: "`RequestTimeoutException`: time ran out before anything was written",
     500: "`InternalServerError`: the reason stands in the server's log under the error id",

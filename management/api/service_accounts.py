@@ -21,7 +21,7 @@ from tenancy.services.service_accounts import (
     service_account_id,
 )
 
-NOT_ALLOWED: Final = "`ForbiddenException`"
+NOT_ALLOWED: Final = "`ServerActionForbidden`"
 
 
 class CreateServiceAccountRequest(KebabSerializer):

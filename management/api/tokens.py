@@ -32,9 +32,10 @@ from tenancy.services.access_tokens import (
 TAGS = ["token"]
 NOBODY: Final = "`AuthenticationRequired`: nobody is known who asks, or authentication is off"
 MISSING: Final = "`AccessTokenNotFound`"
-NOT_ALLOWED: Final = "`ForbiddenException`: somebody else's, and the right to it on the server is missing"
+NOT_ALLOWED: Final = "`ServerActionForbidden`: somebody else's, and the right to it on the server is missing"
 NOT_HANDED_ON: Final = (
-    f"{NOT_ALLOWED}, or a short-lived token asks; `InsufficientScope`: more than the token has that asks"
+    f"{NOT_ALLOWED}; `ForbiddenException`: another person's, or a short-lived token asks; "
+    "`InsufficientScope`: more than the token has that asks"
 )
 NOT_ACCEPTED: Final = "`AccessTokensNotAccepted`: `ICEKEEPER__ACCESS_TOKENS` is false"
 ENDED: Final = "`AuthenticationFailed`: the token that asks has just ended"

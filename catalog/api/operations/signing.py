@@ -33,7 +33,7 @@ _NOT_SIGNED: Final = (
 )
 _NO_PLACE: Final = "`NoSuchTableLocationException`: no table is there, or none that the caller may know of"
 _REFUSALS: Final = {
-    403: "`RemoteSigningDisabled`: the warehouse does not have it; `ForbiddenException`",
+    403: "`RemoteSigningDisabled`: the warehouse does not have it",
     405: "`MethodNotAllowed`: requests with this method are not signed",
     412: "`ShortTermCredentialError`: the server has no keys to sign with",
     413: TOO_LARGE,
