@@ -12,7 +12,8 @@ from pydantic import AnyHttpUrl, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from icekeeper.env import Settings, group_of, variable_name
+from icekeeper.env import Settings, variable_name
+from icekeeper.setting_fields import group_of
 from icekeeper.setting_values import DAY
 
 

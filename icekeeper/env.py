@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from icekeeper.authentication_settings import (
+    KUBERNETES,
     PRIMARY,
     Address,
     AuthenticationSettings,
@@ -28,11 +29,13 @@ from icekeeper.authentication_settings import (
     check_providers,
 )
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
+from icekeeper.setting_fields import depth_of, group_of, place
 from icekeeper.setting_groups import (
     AuditSettings,
     CacheSettings,
     IdempotencySettings,
     MetricsSettings,
+    ReferencedBySettings,
     RoleSettings,
     ServerSettings,
     StorageSettings,
@@ -49,6 +52,7 @@ from icekeeper.setting_values import (
     UserIdList,
     shown_address,
 )
+from icekeeper.trusted_engine_settings import TrustedEngineSettings, check_trusted_engines
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
@@ -115,6 +119,13 @@ class Settings(BaseModel):
         [],
         description="Ids of the users, such as [oidc~alice], who may administrate everything whatever is granted, but "
         "neither read data nor grant; they alone may change managed warehouses",
+    )
+
+    trusted_engines: dict[str, TrustedEngineSettings] = Field(
+        {}, description="Engines whose word on the owners of views counts"
+    )
+    referenced_by: ReferencedBySettings = Field(
+        default_factory=ReferencedBySettings, description="Chains of views that something is read through"
     )
 
     # --- authentication -----------------------------------------------------------------------------------------
@@ -310,6 +321,8 @@ class Settings(BaseModel):
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
             check_vault(self.kv2, self.vault)
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
+        kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
+        check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
         return self
 
     @property
@@ -423,7 +436,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         name = variable.upper().removeprefix(prefix).lower()
         path = OTHER_NAMES.get(name, name).split("__")
         own = prefix == OWN
-        if _is_own(path) == own and _place(values, path, text, Settings):
+        if _is_own(path) == own and place(values, path, text, Settings):
             continue
         if not own and GUARDS.match(variable.upper().removeprefix(prefix)) and text.strip().lower() not in OFF:
             guards.append(f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it")
@@ -437,44 +450,12 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
 
 
-def _place(values: dict[str, Any], path: list[str], text: str, model: type[BaseModel]) -> bool:
-    """Put `text` where `path` points; False when there is no such setting."""
-    field = model.model_fields.get(path[0])
-    if field is None:
-        return False
-    group, is_keyed = group_of(field)
-    if group is None:
-        if len(path) == 1:
-            values[path[0]] = text
-        return len(path) == 1
-    above, below = path[: 1 + is_keyed], path[1 + is_keyed :]
-    placed: dict[str, Any] = {}
-    if not below or not _place(placed, below, text, group):
-        return False
-    for name in above:
-        values = values.setdefault(name, {})
-    values.update(placed)
-    return True
-
-
-def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
-    """The settings that a field holds, and whether it holds them under ids of the operator's choice."""
-    annotation: Any = field.annotation
-    is_keyed = get_origin(annotation) is dict
-    if is_keyed:
-        annotation = get_args(annotation)[1]
-    is_group = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return (annotation if is_group else None), is_keyed
-
-
 def _problem(item: Any) -> str:
     path = tuple(str(part) for part in item["loc"] if isinstance(part, str))
     takes = str(item["msg"]).removeprefix("Value error, ")
     if not path:
         return takes
-    field = Settings.model_fields[path[0]]
-    group, is_keyed = group_of(field)
-    name = variable_name(path[: 1 + is_keyed + (group is not None)])
+    name = variable_name(path[: depth_of(path, Settings)] or path)
     if item["type"] == "missing":
         return f"{name} is missing beside the others of its name"
     return f"{name} got {_got(path, item['input'])}; it takes: {takes}"

@@ -1,4 +1,4 @@
-"""Settings that share a prefix of their own: the HTTP server, metrics, requests sent again, roles, stores, audit."""
+"""Settings that share a prefix of their own: the HTTP server, metrics, repetition, roles, views, stores, audit."""
 
 from __future__ import annotations
 
@@ -159,4 +159,14 @@ class AuditSettings(BaseModel):
     token_use_interval: ShortDuration = Field(
         3600.0,
         description="Uses of a token from one address are summed up for so long; the first one is recorded at once",
+    )
+
+
+class ReferencedBySettings(BaseModel):
+    """`LAKEKEEPER__REFERENCED_BY__*`: chains of views that something is read through."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_nesting_depth: Annotated[int, Field(ge=1, le=100)] = Field(
+        10, description="Most views that a load may name in `referenced-by`"
     )

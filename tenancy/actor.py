@@ -14,12 +14,16 @@ class Actor:
 
     With `assumed_role` (`x-assume-role`) rights are those of the role alone, while what concerns the person, such as
     `whoami`, is still about the user. `identity` is what the verified token says of the user.
+
+    With `delegated_by`, an engine that was called, nobody showed a token of this user: the engine reads a view that the
+    user owns. Then rights are what was granted to the user and to roles that we keep, nothing else.
     """
 
     user_id: str | None = None
     is_internal: bool = False
     assumed_role: UUID | None = None
     identity: Identity | None = field(default=None, compare=False)
+    delegated_by: Actor | None = None
 
     @property
     def name(self) -> str:
@@ -27,6 +31,8 @@ class Actor:
             return "internal"
         if self.assumed_role is not None:
             return f"role {self.assumed_role} assumed by {self.user_id}"
+        if self.delegated_by is not None:
+            return f"{self.user_id} (owner of a view that {self.delegated_by.name} reads)"
         return self.user_id or "anonymous"
 
     @property

@@ -11,13 +11,15 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
-from catalog.api.fields import query_flag, require_shallow_references
+from catalog.api.fields import query_flag
 from catalog.api.storage_access import asked_by, way_to
+from catalog.api.view_chains import views_named
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for
 from catalog.selectors.tabular_files import find_files_for
 from catalog.selectors.tabulars import list_tabulars_for
+from catalog.selectors.view_chains import Reader, reader_through
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
@@ -98,6 +100,15 @@ class IcebergView(APIView):
         """Of the tabular in the path."""
         return Identifier(self.levels, decode_segment(self.kwargs[self.named_by]))
 
+    def reader(self, request: HttpRequest, kind: Tabular.Kind) -> Reader:
+        """Whose rights decide about the tabular of `kind` in the path. Raises as `views_named`, `reader_through`."""
+        views = views_named(request)
+        if not views:
+            return Reader(self.actor)
+        return reader_through(
+            views, actor=self.actor, warehouse_id=self.warehouse_id, kind=kind, identifier=self.identifier
+        )
+
     def body(self, request: HttpRequest) -> dict[str, Any]:
         return read_json_object(request.body)
 
@@ -168,15 +179,14 @@ class IcebergView(APIView):
 
     def credentials(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         """LoadCredentialsResponse of the tabular in the path, fresh ones. Local files need none."""
-        require_shallow_references(request)
-        tabular = self.identifier
+        reader, tabular = self.reader(request, kind), self.identifier
         tabular_id, files, rights = find_files_for(
-            actor=self.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
+            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
         )
         asked = asked_by(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
-        access = access_for(rights=rights, kind=kind, files=files, asked=asked)
+        access = access_for(reader=reader, rights=rights, kind=kind, files=files, asked=asked)
         refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
-        way = way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
+        way = way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader)
         return json_answer({"storage-credentials": way.storage_credentials})
 
     def once(self, request: HttpRequest) -> RequestKey | None:

@@ -8,12 +8,6 @@ from django.http import HttpRequest
 
 from icekeeper.kernel.errors import BadRequest
 
-MAX_REFERENCING_VIEWS = 10
-
-
-class ReferencedByDepthExceeded(BadRequest):
-    wire_type = "ReferencedByDepthExceeded"
-
 
 def listed(value: object, what: str) -> list[Any]:
     if not isinstance(value, list):
@@ -28,15 +22,6 @@ def flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
         raise BadRequest(f"{what}: must be true or false")
     return value
-
-
-def require_shallow_references(request: HttpRequest) -> None:
-    """Bounds `referenced-by`, the chain of views that a table is read through. Rights do not depend on the chain."""
-    if not request.META["QUERY_STRING"]:  # most have none, and then there is nothing to parse
-        return
-    chain = request.GET.get("referenced-by")
-    if chain is not None and chain.count(",") >= MAX_REFERENCING_VIEWS:
-        raise ReferencedByDepthExceeded(f"referenced-by: more than {MAX_REFERENCING_VIEWS} views")
 
 
 def query_flag(request: HttpRequest, name: str, *, default: bool = False) -> bool:

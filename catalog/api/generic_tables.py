@@ -65,10 +65,14 @@ class GenericTablesView(IcebergView):
 class GenericTableView(IcebergView):
     @operations.load_generic_table
     def get(self, request: Request, **_: Any) -> HttpResponse:
-        loaded = load_generic_table_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
+        reader = self.reader(request, GENERIC_TABLE)
+        loaded = load_generic_table_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
         files = loaded.files
-        access = access_for(rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked_by(request))
-        way = way_to(request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None)
+        asked = asked_by(request)
+        access = access_for(reader=reader, rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked)
+        way = way_to(
+            request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader
+        )
         return load_generic_table_response(loaded, way)
 
     @operations.drop_generic_table

@@ -8,9 +8,11 @@ from hashlib import blake2b
 from django.http import HttpResponse
 
 from catalog.api.storage_access import Way
+from catalog.api.view_chains import written
 from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.storage_access import Access
 from catalog.selectors.tabulars import Loaded, StagedTable
+from catalog.selectors.view_chains import Reader
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.json_text import write_json
 from storage.storage import Storage
@@ -60,16 +62,24 @@ def not_modified(etag: str) -> HttpResponse:
 
 
 def etag_of(
-    metadata_location: str, snapshots: str = "all", *, storage: Storage | None = None, access: Access | None = None
+    metadata_location: str,
+    snapshots: str = "all",
+    *,
+    storage: Storage | None = None,
+    access: Access | None = None,
+    reader: Reader | None = None,
 ) -> str:
     """Of one version of a table, shown with all its `snapshots` or only the referenced ones ("refs").
 
-    With `access` also of what the answer says about the way to the files in `storage`.
+    With `access` also of what the answer says about the way to the files in `storage`. What a caller is shown with the
+    rights of somebody else (`reader`) is another answer than what is shown with the caller's own.
     """
     text = f"{snapshots} {metadata_location}"
     if storage is not None and access is not None:
         way = access.delegation
         text += f" {storage.version} {access.rights.value} {way.vended} {way.signing}"
+    if reader is not None and reader.is_delegate:
+        text += f" {reader.actor.user_id} {written(reader.views)}"
     return f'"{blake2b(text.encode(), digest_size=12).hexdigest()}"'
 
 

@@ -12,10 +12,12 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpRequest
 
+from catalog.api.view_chains import written
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.storage_access import Access, vended_credentials
 from catalog.selectors.tabular_files import TabularFiles
+from catalog.selectors.view_chains import Reader
 from catalog.services.staging_tickets import StagingTicket
 from icekeeper.kernel.base_url import base_url
 from icekeeper.kernel.clock import now
@@ -60,11 +62,13 @@ def way_to(
     tabular_id: UUID | None,
     refreshed_as: Identifier | None,
     staged_as: StagingTicket | None = None,
+    reader: Reader | None = None,
 ) -> Way:
     """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
 
     There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer credentials,
-    for kinds that have one. The audit trail tells who was lent something, if it is to. Raises as `vend`.
+    for kinds that have one; a `reader` who reads through views gets them through the same. The audit trail tells who
+    was lent something, if it is to. Raises as `vend`.
     """
     if files is None or access is None:
         return Way()
@@ -72,7 +76,7 @@ def way_to(
     vended = vended_credentials(files, access)
     if vended:
         record_read(
-            actor=request.META.get("icekeeper.actor", ANONYMOUS),
+            actor=reader.actor if reader is not None else request.META.get("icekeeper.actor", ANONYMOUS),
             event=Event.DATA_CREDENTIALS_LENT,
             action=Can.READ_DATA if access.rights is Rights.READ else Can.WRITE_DATA,
             object_type=kind.value,
@@ -84,6 +88,8 @@ def way_to(
         signer = Signer(uri=f"{_catalog(request)}/", endpoint=f"v1/signer/{warehouse_id}/{whose}/v1/aws/s3/sign")
     if vended and refreshed_as is not None:
         refresh_endpoint = f"{_catalog(request)}/v1/{warehouse_id}/{_path(refreshed_as)}/credentials"
+        if reader is not None and reader.is_delegate:
+            refresh_endpoint += f"?{written(reader.views)}"
     agent = request.META.get("HTTP_USER_AGENT", "")
     config = client_config(
         profile,

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import flag, listed, require_shallow_references
+from catalog.api.fields import flag, listed
 from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
 from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
@@ -57,20 +57,20 @@ class TablesView(IcebergView):
 class TableView(IcebergView):
     @operations.load_table
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        require_shallow_references(request)
-        table = self.identifier
-        loaded = load_tabular_for(actor=self.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
+        reader, table = self.reader(request, TABLE), self.identifier
+        loaded = load_tabular_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
         files = loaded.files
-        access = access_for(rights=loaded.rights, kind=TABLE, files=files, asked=asked_by(request))
+        access = access_for(reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=asked_by(request))
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
-        etag = etag_of(loaded.metadata_location, snapshots, storage=files.storage if files else None, access=access)
+        storage = files.storage if files else None
+        etag = etag_of(loaded.metadata_location, snapshots, storage=storage, access=access, reader=reader)
         given = request.META.get("HTTP_IF_NONE_MATCH")
         if given is not None:
             known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
             if known is not None:
                 return not_modified(known)
-        way = way_to(request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table)
+        way = way_to(request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader)
         if snapshots == "refs":
             loaded = with_referenced_snapshots(loaded)
         return load_table_result(loaded, way, etag=etag)

@@ -5,13 +5,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import listed, require_shallow_references
+from catalog.api.fields import listed
 from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
 from catalog.api.storage_access import asked_by, way_to, way_to_written
 from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for, access_to_written
 from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
+from catalog.selectors.view_chains import Reader
 from catalog.services.registration import register_tabular
 from catalog.services.views import create_view, replace_view
 
@@ -21,12 +22,11 @@ VIEW = Tabular.Kind.VIEW
 class _OneView(IcebergView):
     """Answers with one view."""
 
-    def found(self, request: HttpRequest, view: Loaded) -> HttpResponse:
+    def found(self, request: HttpRequest, reader: Reader, view: Loaded) -> HttpResponse:
         asked = asked_by(request)
-        access = access_for(rights=view.rights, kind=VIEW, files=view.files, asked=asked)
-        return load_view_result(
-            view, way_to(request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None)
-        )
+        access = access_for(reader=reader, rights=view.rights, kind=VIEW, files=view.files, asked=asked)
+        way = way_to(request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader)
+        return load_view_result(view, way)
 
     def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
         files, access = access_to_written(
@@ -72,11 +72,11 @@ class ViewView(_OneView):
 
     @operations.load_view
     def get(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        require_shallow_references(request)
+        reader = self.reader(request, VIEW)
         loaded = load_tabular_for(
-            actor=self.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
+            actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier, kind=VIEW
         )
-        return self.found(request, loaded)
+        return self.found(request, reader, loaded)
 
     @operations.view_exists
     def head(self, request: HttpRequest, **_: Any) -> HttpResponse:

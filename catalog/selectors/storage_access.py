@@ -11,6 +11,7 @@ from django.db import Error
 from catalog.models import Tabular
 from catalog.selectors.data_rights import data_rights
 from catalog.selectors.tabular_files import TabularFiles, files_of
+from catalog.selectors.view_chains import Reader
 from storage.vending.delegation import Asked, Delegation, choose_delegation
 from storage.vending.rights import Rights
 from storage.vending.vend import vend
@@ -29,14 +30,19 @@ class Access:
     rights: Rights
 
 
-def access_for(*, rights: Rights | None, kind: Tabular.Kind, files: TabularFiles | None, asked: Asked) -> Access | None:
+def access_for(
+    *, reader: Reader, rights: Rights | None, kind: Tabular.Kind, files: TabularFiles | None, asked: Asked
+) -> Access | None:
     """None for who may see the metadata alone, for files that are gone (None), and where no help is needed with them.
 
-    Requests to the folder of a view are not signed.
+    Requests to the folder of a view are not signed. Nor are those of an engine that reads with an owner's rights: the
+    signer knows only the engine's own, so that it gets credentials of the owner's where these can be had, else nothing.
     """
     if rights is None or files is None or _needs_no_help(files):
         return None
-    return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW)
+    if reader.is_delegate and asked is Asked.SIGNING:
+        asked = Asked.VENDED
+    return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW and not reader.is_delegate)
 
 
 def access_to_written(
@@ -55,7 +61,7 @@ def access_to_written(
         if files is None or _needs_no_help(files):
             return files, None
         rights = data_rights(actor, kind, tabular_id)
-        return files, access_for(rights=rights, kind=kind, files=files, asked=asked)
+        return files, access_for(reader=Reader(actor), rights=rights, kind=kind, files=files, asked=asked)
     except (Error, AuthorizationBackendError) as error:
         logger.warning("nothing is lent for what was written", exc_info=error, extra={"tabular": str(tabular_id)})
         return None, None

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
+from catalog.models import Tabular
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.kernel.json_text import write_json
 from storage.io.port import ObjectStore
@@ -24,9 +25,13 @@ def write_metadata(metadata: dict[str, Any]) -> bytes:
     return document
 
 
-def inline(document: bytes) -> bytes | None:
-    """What of a document stands in the database: all of it, or nothing when it is too large."""
-    return document if len(document) <= settings.ICEKEEPER.metadata_inline_limit else None
+def inline(document: bytes, kind: str) -> bytes | None:
+    """What of a document stands in the database: all of it, or nothing when it is too large.
+
+    Those of views always: they say with whose rights something is read, and files can be changed by others.
+    """
+    is_kept = kind == Tabular.Kind.VIEW or len(document) <= settings.ICEKEEPER.metadata_inline_limit
+    return document if is_kept else None
 
 
 def take_away(store: ObjectStore, metadata_locations: Sequence[str]) -> None:

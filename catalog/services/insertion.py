@@ -253,7 +253,7 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: l
     for place in beside:
         require_free_location(warehouse=warehouse, location=place, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=beside)
-    execute(_INSERT_DOCUMENT, [tabular_id, inline(new.document) if new.is_verbatim else new.document])
+    execute(_INSERT_DOCUMENT, [tabular_id, inline(new.document, new.kind) if new.is_verbatim else new.document])
     snapshots = new.metadata.get("snapshots") or ()
     if snapshots:
         rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]

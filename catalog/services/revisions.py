@@ -100,7 +100,7 @@ def revise(
         seen=current.metadata_location,
         metadata_location=metadata_location,
         location=location,
-        document=inline(document),
+        document=inline(document, current.kind),
         added_snapshots=added_snapshots,
         removed_snapshot_ids=removed_snapshot_ids,
         at=now(),

@@ -44,8 +44,12 @@ def make_entry(
 ) -> AuditRecord:
     """A row about what happens now, in the request at hand, that is not saved yet.
 
-    Without `privilege_source` it is what the actor is.
+    Without `privilege_source` it is what the actor is. An engine that reads with the rights of a view's owner is the
+    actor, and the owner stands in the details as `read_as`.
     """
+    caller = actor if actor.delegated_by is None else actor.delegated_by
+    if caller is not actor:
+        details = {**(details or {}), "read_as": actor.user_id}
     origin, request_id = current_origin(), current_request_id()
     return AuditRecord(
         at=now(),
@@ -54,9 +58,9 @@ def make_entry(
         outcome=outcome,
         reason=bounded(reason, 64),
         privilege_source=source_of(actor) if privilege_source is None else privilege_source,
-        actor=bounded(name_of(actor), 255),
-        assumed_role=actor.assumed_role,
-        access_token_id=actor.identity.access_token_id if actor.identity is not None else None,
+        actor=bounded(name_of(caller), 255),
+        assumed_role=caller.assumed_role,
+        access_token_id=caller.identity.access_token_id if caller.identity is not None else None,
         object_type=bounded(object_type, 32),
         object_id=bounded(str(object_id), 255),
         project_id=bounded(project or "", 128),

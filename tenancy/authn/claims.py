@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.claim_paths import claim_at
+from tenancy.authn.claim_paths import claim_at, texts
 from tenancy.authn.name_template import NameTemplate
 from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
@@ -42,6 +42,7 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules) -> Identity:
         name=_name(claims, rules),
         email=_email(claims, rules),
         roles=_roles(claims, rules.roles),
+        audiences=texts(claims.get("aud")),
     )
 
 

@@ -118,11 +118,13 @@ class ReviewingAuthenticator(Authenticator):
             if not is_proven:
                 self._refusals.note()
             raise AuthenticationFailed(f"{self.name}: the API server does not accept it")
-        if self._audiences and self._audiences.isdisjoint(texts(status.get("audiences"))):
+        audiences = texts(status.get("audiences"))
+        if self._audiences and self._audiences.isdisjoint(audiences):
             raise AuthenticationFailed(f"{self.name}: it is for another audience")
         user = status.get("user")
         user = user if isinstance(user, dict) else {}
-        return Verified(_identity(user.get("uid"), user.get("username"), self._source, self.name), expires_at)
+        identity = _identity(user.get("uid"), user.get("username"), audiences, self._source, self.name)
+        return Verified(identity, expires_at)
 
     def _expiry(self, token: str) -> float:
         """When what the API server says has lapsed at the latest; it need not be asked about what has expired."""
@@ -184,7 +186,8 @@ class KubernetesKeysAuthenticator(KeyedAuthenticator):
         self._cluster, self._source = cluster, source
 
     def identity(self, claims: Mapping[str, Any]) -> Identity:
-        return _identity(_account(claims).get("uid"), claims.get("sub"), self._source, self.name)
+        audiences = texts(claims.get("aud"))
+        return _identity(_account(claims).get("uid"), claims.get("sub"), audiences, self._source, self.name)
 
     def fetch(self, before: Published | None) -> Published:
         """The keys at the API server itself, wherever its discovery document says that others find them."""
@@ -210,11 +213,15 @@ def _account(claims: Mapping[str, Any]) -> Mapping[str, Any]:
     return account if isinstance(account, dict) else {}
 
 
-def _identity(uid: Any, username: Any, source: SubjectSource, name: str) -> Identity:
+def _identity(uid: Any, username: Any, audiences: tuple[str, ...], source: SubjectSource, name: str) -> Identity:
     subject = uid if source == "uid" else username
     if not isinstance(subject, str) or not subject:
         raise AuthenticationFailed(f"{name}: it says no {source}")
     shown = username[:LONGEST_NAME] if isinstance(username, str) and username.isprintable() else None
     return Identity(
-        user_id=user_id(PROVIDER_ID, subject), provider_id=PROVIDER_ID, user_type="application", name=shown or None
+        user_id=user_id(PROVIDER_ID, subject),
+        provider_id=PROVIDER_ID,
+        user_type="application",
+        name=shown or None,
+        audiences=audiences,
     )

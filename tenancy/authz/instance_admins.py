@@ -13,10 +13,11 @@ class InstanceAdminRequired(Forbidden):
 
 
 def is_instance_admin(actor: Actor) -> bool:
-    """Nobody is one in an assumed role; the server's own commands always are."""
+    """Nobody is one in an assumed role, or by what somebody else does; the server's own commands always are."""
     if actor.is_internal:
         return True
-    return actor.assumed_role is None and actor.user_id in settings.ICEKEEPER.instance_admins
+    is_in_person = actor.assumed_role is None and actor.delegated_by is None
+    return is_in_person and actor.user_id in settings.ICEKEEPER.instance_admins
 
 
 def require_instance_admin(actor: Actor) -> None:

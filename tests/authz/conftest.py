@@ -16,6 +16,7 @@ from tenancy.identity import Identity
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.authz.trees import give, make_tree
+from tests.authz.view_owners import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
@@ -100,3 +101,10 @@ VIEW = {
     },
     "properties": {},
 }
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, Ref]) -> Lake:
+    """`lake` with an engine that is trusted with views."""
+    trust(monkeypatch, trino=engine())
+    return Lake(warehouse, callers, lake)

@@ -34,10 +34,11 @@ def test_the_chain_of_views_is_bounded_wherever_it_is_taken(catalog: ApiClient, 
     ten = ",".join(f"a%1Fb%1Fv{number}" for number in range(10))
     for target in (TABLE, f"{TABLE}/credentials"):
         assert catalog.get(f"{target}?referenced-by={ten}").status == 200
-        for eleven in (f"{ten},ns%1Fv", f"{ten},", "," * 10, "%2C" * 10_000):
+        for eleven in (f"{ten},ns%1Fv", f"{ten},", "," * 10, "," * 10_000):
             answer = catalog.get(f"{target}?referenced-by={eleven}")
             assert answer.refused(400, "ReferencedByDepthExceeded", "more than 10 views")
-    assert catalog.get(f"{TABLE}?referenced-by={ten}").json() == loaded
+    for few in (ten, "%2C" * 10_000):
+        assert catalog.get(f"{TABLE}?referenced-by={few}").json() == loaded
     assert catalog.get(f"/namespaces/ns/tables/no?referenced-by={ten},x").refused(400, "ReferencedByDepthExceeded")
     assert catalog.get(f"/namespaces/ns/views/no?referenced-by={ten},x").refused(400, "ReferencedByDepthExceeded")
 

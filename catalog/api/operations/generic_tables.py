@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drf_spectacular.utils import extend_schema
 
-from catalog.api.operations.parameters import OF_TABLE
-from catalog.api.operations.refusals import NO_GENERIC_TABLE, answers_below_prefix
+from catalog.api.operations.parameters import OF_TABLE, REFERENCED_BY
+from catalog.api.operations.refusals import NO_GENERIC_TABLE, TOO_MANY_VIEWS, answers_below_prefix
 from catalog.api.operations.tabulars import Kind, creation, credentials, drop, listing, rename
 from catalog.api.operations.tags import GENERIC
 from catalog.api.shapes.generic_tables import (
@@ -38,8 +38,8 @@ load_generic_table = extend_schema(
     operation_id="load_generic_table",
     tags=GENERIC,
     summary="A generic table, as it was described",
-    parameters=OF_TABLE,
-    responses=answers_below_prefix({200: LoadGenericTableResponse}, {404: NO_GENERIC_TABLE}),
+    parameters=[*OF_TABLE, REFERENCED_BY],
+    responses=answers_below_prefix({200: LoadGenericTableResponse}, {400: TOO_MANY_VIEWS, 404: NO_GENERIC_TABLE}),
 )
 drop_generic_table = drop(
     "drop_generic_table",

@@ -57,5 +57,8 @@ IDEMPOTENCY_KEY: Final = OpenApiParameter(
 REFERENCED_BY: Final = OpenApiParameter(
     "referenced-by",
     OpenApiTypes.STR,
-    description="The views that it is read through, outermost first, separated by commas; at most 10",
+    description="The views that it is read through, outermost first, separated by commas; of each the levels and the "
+    "name, joined by U+001F (`%1F`) and percent-encoded. At most 10 (`LAKEKEEPER__REFERENCED_BY__MAX_NESTING_DEPTH`). "
+    "It counts for engines that are trusted with it, which read with the rights of the views' owners; 404 as for "
+    "something missing where a view may not be used, 403 `AuthzBadRequest` where a view does not say who owns it",
 )

@@ -1,0 +1,155 @@
+"""With whose rights something is read through views.
+
+A trusted engine (`tenancy.trusted_engines`) names the views that it unfolded on its way, outermost first. Each must be
+one that whoever reads at that place may use; behind a view with an owner (DEFINER) it is the owner who reads, behind
+any other (INVOKER) still the same one. Who the owners are is read from the database alone, where views are written:
+neither a replica nor a file of the warehouse may say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog.errors import no_such_tabular
+from catalog.identifiers import Identifier
+from catalog.models import Tabular
+from catalog.selectors.metadata_cache import Version, metadata_of
+from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.sql import as_uuid, fetch_all
+from storage.errors import no_such_warehouse
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import allowed_many, nothing_there
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tenancy.trusted_engines import owner_properties_of
+from tenancy.user_ids import require_user_id
+
+_VIEWS = """
+SELECT w.status, n.path_key, t.name_key, t.id, t.metadata_location, m.document
+  FROM storage_warehouse w
+  LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = ANY(%s)
+  LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = ANY(%s)
+        AND n.path_key || %s || t.name_key = ANY(%s) AND t.kind = 'view' AND t.deleted_at IS NULL
+  LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
+ WHERE w.id = %s
+"""
+
+_ACTIVE_USERS = "SELECT id FROM tenancy_user WHERE id = ANY(%s) AND is_active AND deleted_at IS NULL"
+
+
+class AuthzBadRequest(Forbidden):
+    """A view does not say clearly who owns it."""
+
+    wire_type = "AuthzBadRequest"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Whose rights decide about what is read, and the views through which it came to them: none for a caller who reads
+    with their own."""
+
+    actor: Actor
+    views: tuple[Identifier, ...] = ()
+
+    @property
+    def is_delegate(self) -> bool:
+        return self.actor.delegated_by is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view of a chain. `owners` are what the caller's engines say of it, None where that is not known for certain."""
+
+    id: UUID
+    identifier: Identifier
+    owners: frozenset[str] | None
+
+
+def reader_through(
+    views: Sequence[Identifier], *, actor: Actor, warehouse_id: UUID, kind: Tabular.Kind, identifier: Identifier
+) -> Reader:
+    """Who reads `identifier`, of `kind`, when `actor` does so through `views`. For others than trusted engines the
+    views count for nothing.
+
+    Two statements at most, beside those of the authorizer, which is asked once for each reader. Raises the "no such" of
+    what was to be read for a view that is missing, hidden from its reader or not to be selected from by them, and for
+    an owner who is no user any more; `AuthzBadRequest` (403), `NoSuchWarehouse`.
+    """
+    properties = owner_properties_of(actor) if views else frozenset()
+    if not properties or actor.identity is None:
+        return Reader(actor)
+    provider_id, missing = actor.identity.provider_id, no_such_tabular(kind, identifier)
+    chain = _read(warehouse_id, views, properties)
+    active = _active_users(provider_id, chain)
+    reader, passed = actor, list[UUID]()
+    for view in chain:
+        if view is None:
+            _require_usable(reader, passed, missing)
+            raise nothing_there(reader, Securable.Type.VIEW, missing)
+        passed.append(view.id)
+        if view.owners == frozenset():
+            continue
+        _require_usable(reader, passed, missing)
+        owner_id = _owner_id(provider_id, view)
+        if owner_id not in active:
+            raise nothing_there(reader, Securable.Type(kind.value), missing)
+        reader, passed = Actor(user_id=owner_id, delegated_by=actor), []
+    _require_usable(reader, passed, missing)
+    return Reader(reader, tuple(views))
+
+
+def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[str]) -> list[_View | None]:
+    """The views in their order, None for one that there is not."""
+    addresses = [f"{view.path_key}{LEVEL_SEPARATOR}{view.name_key}" for view in views]
+    paths, names = [view.path_key for view in views], [view.name_key for view in views]
+    rows = fetch_all("default", _VIEWS, [paths, names, LEVEL_SEPARATOR, addresses, warehouse_id])
+    if not rows or rows[0][0] != "active":
+        raise no_such_warehouse(warehouse_id)
+    found = {f"{row[1]}{LEVEL_SEPARATOR}{row[2]}": row[3:] for row in rows if row[3] is not None}
+    chain: list[_View | None] = []
+    for view, address in zip(views, addresses, strict=True):
+        if address not in found:
+            chain.append(None)
+            continue
+        own_id, metadata_location, document = found[address]
+        view_id, owners = as_uuid(own_id), None
+        if document is not None:
+            said = metadata_of(Version(view_id, metadata_location), bytes(document))["properties"]
+            owners = frozenset(said[name] for name in properties if name in said)
+        chain.append(_View(view_id, view, owners))
+    return chain
+
+
+def _active_users(provider_id: str, chain: Iterable[_View | None]) -> frozenset[str]:
+    """Which of the owners are users who may come in themselves."""
+    named = {f"{provider_id}~{owner}" for view in chain if view is not None for owner in view.owners or ()}
+    possible = sorted(each for each in named if "\x00" not in each)
+    rows = fetch_all("default", _ACTIVE_USERS, [possible]) if possible else []
+    return frozenset(row[0] for row in rows)
+
+
+def _owner_id(provider_id: str, view: _View) -> str:
+    """Raises `AuthzBadRequest` unless the view names one owner who could be a user."""
+    if view.owners is None:
+        raise AuthzBadRequest(f"The owner of view {view.identifier} is not known for certain: commit to it once more")
+    if len(view.owners) > 1:
+        raise AuthzBadRequest(f"View {view.identifier} names several owners: nobody can tell whose rights count")
+    (owner,) = view.owners
+    try:
+        return require_user_id(f"{provider_id}~{owner}")
+    except BadRequest as refusal:
+        raise AuthzBadRequest(f"View {view.identifier} names an owner who cannot be one: {refusal.message}") from None
+
+
+def _require_usable(reader: Actor, view_ids: Sequence[UUID], missing: CatalogError) -> None:
+    """Who reads through a view must see it and may select from it. Raises `missing`."""
+    refs: list[Ref] = [(Securable.Type.VIEW, view_id) for view_id in view_ids]
+    if refs and not all(allowed_many(reader, [(action, ref) for ref in refs for action in _USE])):
+        raise missing
+
+
+_USE = (Can.GET_METADATA, Can.SELECT)

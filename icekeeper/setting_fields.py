@@ -1,0 +1,46 @@
+"""Where in the settings a variable belongs: settings may hold groups of settings, some under ids of the operator's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+
+def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
+    """The settings that a field holds, and whether it holds them under ids of the operator's choice."""
+    annotation: Any = field.annotation
+    is_keyed = get_origin(annotation) is dict
+    if is_keyed:
+        annotation = get_args(annotation)[1]
+    is_group = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return (annotation if is_group else None), is_keyed
+
+
+def place(values: dict[str, Any], path: Sequence[str], text: str, model: type[BaseModel]) -> bool:
+    """Put `text` where `path` points; False, with `values` as they were, when there is no such setting."""
+    if depth_of(path, model) != len(path):
+        return False
+    *above, last = path
+    for name in above:
+        values = values.setdefault(name, {})
+    values[last] = text
+    return True
+
+
+def depth_of(path: Sequence[str], model: type[BaseModel]) -> int:
+    """How much of `path` names a setting, with the groups and ids that it stands below; 0 when there is none.
+
+    What is left of a longer path is inside the setting.
+    """
+    field = model.model_fields.get(path[0]) if path else None
+    if field is None:
+        return 0
+    group, is_keyed = group_of(field)
+    if group is None:
+        return 1
+    above = 1 + is_keyed
+    below = depth_of(path[above:], group)
+    return above + below if below else 0

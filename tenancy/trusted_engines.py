@@ -1,0 +1,36 @@
+"""Engines whose word on views counts (`LAKEKEEPER__TRUSTED_ENGINES__*`): told by what a caller's verified token says.
+
+Such an engine says through which views it reads, and it alone says who owns a view, in a property of the view that is
+the engine's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+
+from tenancy.actor import Actor
+from tenancy.identity import Identity
+
+
+def owner_properties() -> frozenset[str]:
+    """Of all engines: the properties of views that name their owners. Empty where no engine is trusted."""
+    return frozenset(engine.owner_property for engine in settings.ICEKEEPER.trusted_engines.values())
+
+
+def owner_properties_of(actor: Actor) -> frozenset[str]:
+    """Of the engines whose token `actor` showed; empty for everybody else."""
+    identity = actor.identity
+    if identity is None:
+        return frozenset()
+    engines = settings.ICEKEEPER.trusted_engines.values()
+    return frozenset(engine.owner_property for engine in engines if _is_token_of(engine, identity))
+
+
+def _is_token_of(engine: Any, identity: Identity) -> bool:
+    its = engine.identities.get(identity.provider_id)
+    if its is None:
+        return False
+    subject = identity.user_id.partition("~")[2]
+    return subject in its.subjects or not set(its.audiences).isdisjoint(identity.audiences)

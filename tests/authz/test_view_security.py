@@ -1,0 +1,360 @@
+"""A trusted engine reads through views: with its own rights, then with those of each owner behind whose view it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular, TabularMetadata
+from catalog.services.views import create_view
+from icekeeper.kernel.clock import now
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.models import Securable, User
+from tests.authz.conftest import good, person
+from tests.authz.trees import give, role
+from tests.authz.view_owners import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
+from tests.fingerprint import Fingerprint
+from tests.management.asking import use_settings
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting, require_as_recorded
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+A = "/namespaces/closed/tables/a"
+MISSING = "Table does not exist: closed.a"
+
+
+def looks_missing(answer: Answer) -> bool:
+    return answer.refused(404, "NoSuchTableException") and answer.error["message"] == MISSING
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    """A refusal, without what tells it from another one in the log."""
+    return {name: value for name, value in answer.error.items() if name != "stack"}
+
+
+def test_behind_a_view_with_an_owner_it_is_the_owner_who_reads(house: Lake) -> None:
+    trino = house.engine()
+    view = house.view("d", "alice")
+    house.give("select", view, "trino")
+    assert looks_missing(trino.get(A + through("open.d")))
+    house.give("select", "closed.a", "alice")
+    assert looks_missing(trino.get(A)), "the engine has no rights of its own"
+    answer = good(trino.get(A + through("open.d")))
+    assert answer.json()["metadata-location"] == Tabular.objects.get(pk=house.refs["closed.a"][1]).metadata_location
+    assert looks_missing(trino.get(A + through("open.v"))), "through another view"
+    assert good(trino.get(f"{A}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
+    assert trino.get("/namespaces/closed/tables/b" + through("open.d")).refused(404, "NoSuchTableException")
+
+
+@pytest.mark.parametrize("privilege", [None, "describe"])
+def test_the_engine_must_be_allowed_to_select_from_the_view(house: Lake, privilege: str | None) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", "closed.a", "alice", "trino")
+    if privilege is not None:
+        house.give(privilege, view, "trino")
+    refused = trino.get(A + through("open.d"))
+    assert looks_missing(refused)
+    assert told(trino.get(A + through("open.nowhere"))) == told(refused)
+    assert told(trino.get("/namespaces/closed/tables/no" + through("open.d")))["type"] == "NoSuchTableException"
+    assert looks_missing(trino.get(A + through("open.a"))), "a table is no view"
+    assert good(trino.get(A)).status == 200
+    house.give("select", view, "trino")
+    assert good(trino.get(A + through("open.d"))).status == 200
+
+
+def test_behind_a_view_without_owner_it_is_still_the_same_one_who_reads(house: Lake) -> None:
+    trino = house.engine()
+    house.give("select", "open.v", "trino")
+    house.give("select", "closed.a", "alice")
+    assert looks_missing(trino.get(A + through("open.v")))
+    house.give("select", "closed.a", "trino")
+    assert good(trino.get(A + through("open.v"))).status == 200
+
+
+def test_each_owner_must_be_allowed_to_select_from_the_next_view(house: Lake) -> None:
+    trino, outer, inner = house.engine(), house.view("outer", "alice"), house.view("inner", "bob", levels=("closed",))
+    chain = through("open.outer", "closed.inner")
+    house.give("select", outer, "trino")
+    house.give("select", "closed.a", "bob")
+    house.give("select", inner, "trino")
+    assert looks_missing(trino.get(A + chain)), "alice may not use the inner one"
+    house.give("select", inner, "alice")
+    assert good(trino.get(A + chain)).status == 200
+    assert looks_missing(trino.get(A + through("closed.inner", "open.outer"))), "bob may not use the outer one"
+    assert looks_missing(trino.get(A + through("open.outer"))), "alice may not read the table"
+
+
+def test_a_view_without_owner_leaves_the_owner_of_an_outer_one(house: Lake) -> None:
+    trino, outer, inner = house.engine(), house.view("outer", "alice"), house.view("inner")
+    house.give("select", outer, "trino")
+    house.give("select", inner, "trino")
+    house.give("select", "closed.a", "alice")
+    assert looks_missing(trino.get(A + through("open.outer", "open.inner"))), "it is alice who must be allowed to"
+    house.give("select", inner, "alice")
+    assert good(trino.get(A + through("open.outer", "open.inner"))).status == 200
+    assert looks_missing(trino.get(A + through("open.inner"))), "without the outer one it is the engine"
+    assert good(trino.get(A + through("open.inner", "open.outer", "open.inner"))).status == 200, "in circles, too"
+
+
+def test_for_others_than_the_engine_views_count_for_nothing(house: Lake) -> None:
+    view = house.view("d", "alice")
+    house.give("select", "closed.a", "alice")
+    others = [
+        house.engine("eve", audiences=()),
+        house.engine("eve", audiences=("another", f"{AUDIENCE}2", AUDIENCE.upper())),
+        house.engine("trino~eve", audiences=()),
+    ]
+    house.give("select", view, "eve")
+    for other in others:
+        assert looks_missing(other.get(A + through("open.d")))
+    house.give("select", "closed.a", "eve")
+    assert good(others[0].get(A + through("open.nowhere"))).json() == good(others[0].get(A)).json()
+
+
+def test_an_engine_is_known_by_audience_or_subject_of_its_own_provider(
+    house: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(monkeypatch, trino=engine(audiences=(), subjects=("robot",)))
+    view, by_subject = house.view("d", "alice"), house.engine("robot", audiences=())
+    house.give("select", view, "robot")
+    house.give("select", "closed.a", "alice")
+    assert good(by_subject.get(A + through("open.d"))).status == 200
+    assert looks_missing(house.engine("Robot", audiences=()).get(A + through("open.d")))
+    assert looks_missing(house.engine("human").get(A + through("open.d"))), "the audience is none of its"
+    foreign = engine(subjects=("robot",)).model_copy(update={"identities": {"idp-2": engine().identities["oidc"]}})
+    trust(monkeypatch, trino=foreign)
+    assert looks_missing(by_subject.get(A + through("open.d"))), "of another provider"
+    trust(monkeypatch)
+    assert looks_missing(by_subject.get(A + through("open.d"))), "no engine is trusted"
+
+
+def test_an_owner_has_nothing_of_the_engine(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the roles of its token, nor what instance admins may, nor a role that it assumes."""
+    given, view = role("r", source="engines"), house.view("d", "alice")
+    give("select", house.refs["closed.a"], person("x"), to=given)
+    house.give("describe", house.refs["open"], "alice")  # alice exists
+    use_settings(monkeypatch, instance_admins=["oidc~trino", "oidc~alice"])
+    trino = house.engine(roles=("engines",))
+    house.give("select", view, "trino")
+    assert good(trino.get(A)).status == 200
+    assert looks_missing(trino.get(A + through("open.d"))), "alice administrates in person only"
+    own = role("own")
+    give("ownership", (Securable.Type.ROLE, own.pk), person("trino"))
+    give("select", view, person("trino"), to=own)
+    assumed = {"x-assume-role": str(own.pk)}
+    assert looks_missing(trino.get(A + through("open.d"), **assumed))
+    house.give("select", "closed.a", "alice")
+    assert good(trino.get(A + through("open.d"), **assumed)).status == 200
+    assert looks_missing(trino.get(A, **assumed)), "the assumed role itself may not"
+
+
+def test_an_owner_has_the_roles_that_are_kept_here(house: Lake) -> None:
+    trino, view, readers = house.engine(), house.view("d", "alice"), role("readers")
+    house.give("select", view, "trino")
+    give("select", house.refs["closed.a"], person("alice"), through=readers, to=readers)
+    assert good(trino.get(A + through("open.d"))).status == 200
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"deleted_at": now()}])
+def test_an_owner_who_may_not_come_in_has_no_rights(house: Lake, change: dict[str, Any]) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice", "trino")
+    assert good(trino.get(A + through("open.d"))).status == 200
+    User.objects.filter(pk="oidc~alice").update(**change)
+    assert looks_missing(trino.get(A + through("open.d")))
+
+
+@pytest.mark.parametrize("owner", ["nobody-we-know", "oidc~alice", "Alice", "' OR 1=1 --", "kubernetes~x"])
+def test_an_owner_whom_nobody_knows_has_no_rights(house: Lake, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trino, view = house.engine(), house.view("d", owner)
+    house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice", "trino")
+    assert looks_missing(trino.get(A + through("open.d")))
+    use_settings(monkeypatch, authz_backend="allowall")
+    port.authorizer.cache_clear()
+    assert looks_missing(trino.get(A + through("open.d"))), "not even where everybody may do everything"
+
+
+@pytest.mark.parametrize("owner", ["", "  ", "a\x00b", "a\u202eb", "x" * 128, "é" * 64])
+def test_what_cannot_be_an_owner_is_refused_to_who_may_use_the_view(house: Lake, owner: str) -> None:
+    trino, view = house.engine(), house.view("d", owner)
+    house.give("select", "closed.a", "trino")
+    assert looks_missing(trino.get(A + through("open.d"))), "the view is hidden"
+    house.give("select", view, "trino")
+    assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "open.d")
+
+
+def test_a_view_may_have_one_owner_only(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
+    both = house.engine("both", audiences=(AUDIENCE, "other"))
+    view, agreed = house.view("d", "alice", **{OTHER_OWNER: "bob"}), house.view("e", "alice", **{OTHER_OWNER: "alice"})
+    for one in (view, agreed):
+        house.give("select", one, "both", "trino", "other")
+    house.give("select", "closed.a", "alice")
+    assert both.get(A + through("open.d")).refused(403, "AuthzBadRequest", "several owners")
+    assert good(both.get(A + through("open.e"))).status == 200
+    assert good(house.engine().get(A + through("open.d"))).status == 200
+    assert looks_missing(house.engine("other", audiences=("other",)).get(A + through("open.d"))), "of bob"
+
+
+def test_views_and_generic_tables_are_read_through_views(house: Lake) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    generic = CallerClient(trino.base.replace("/catalog", "/lakekeeper"), "trino")
+    house.give("select", view, "trino")
+    at_view, at_generic = "/namespaces/closed/views/v", "/namespaces/closed/generic-tables/g"
+    for target, asked in ((at_view, trino), (at_generic, generic), (f"{at_generic}/credentials", generic)):
+        assert asked.get(target).status == 404
+        assert told(asked.get(target + through("open.d"))) == told(asked.get(target))
+    house.give("describe", "closed.v", "alice")
+    house.give("select", "closed.g", "alice")
+    assert good(trino.get(at_view + through("open.d"))).json()["metadata"]["format-version"] == 1
+    assert good(generic.get(at_generic + through("open.d"))).json()["table"]["name"] == "g"
+    assert good(generic.get(f"{at_generic}/credentials" + through("open.d"))).json() == {"storage-credentials": []}
+    assert generic.get(at_generic + through(*["open.d"] * 11)).refused(400, "ReferencedByDepthExceeded")
+
+
+def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(house: Lake) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("describe", "closed.a", "alice")
+    answer = trino.get(f"{A}/credentials" + through("open.d"))
+    assert answer.refused(403, "TableActionForbidden", "oidc~alice, as the owner of a view that oidc~trino reads,")
+    assert good(trino.get(A + through("open.d"))).status == 200
+
+
+def test_what_is_shown_through_views_is_another_answer(house: Lake) -> None:
+    trino, d, e = house.engine(), house.view("d", "alice"), house.view("e", "bob")
+    for view in (d, e):
+        house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice", "bob", "trino")
+    queries = ("", through("open.d"), through("open.e"))
+    tags = [good(trino.get(A + query)).headers["ETag"] for query in queries]
+    assert len(set(tags)) == 3
+    for query, own in zip(queries, tags, strict=True):
+        assert [trino.get(A + query, **{"if-none-match": tag}).status for tag in tags] == [
+            304 if tag == own else 200 for tag in tags
+        ]
+    house.give("select", "open.v", "trino")
+    assert good(trino.get(A + through("open.v"))).headers["ETag"] == tags[0], "with the caller's own rights"
+
+
+def test_a_view_whose_words_only_a_file_says_names_nobody(house: Lake) -> None:
+    """Files can be changed by whoever can write to the store."""
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice", "trino")
+    assert good(trino.get(A + through("open.d"))).status == 200
+    TabularMetadata.objects.filter(pk=view[1]).update(document=None)
+    assert trino.get(A + through("open.d")).refused(403, "AuthzBadRequest", "not known for certain")
+
+
+def test_views_are_kept_in_the_database_whatever_their_size(house: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, metadata_inline_limit=0)
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("modify", view, "trino")
+    house.give("select", "closed.a", "alice")
+    assert good(trino.get(A + through("open.d"))).status == 200
+    updates = [{"action": "set-properties", "updates": {"k": "v"}}]
+    good(trino.post("/namespaces/open/views/d", {"updates": updates}))
+    assert TabularMetadata.objects.get(pk=view[1]).document is not None
+    assert good(trino.get(A + through("open.d"))).status == 200
+
+
+def test_an_inactive_warehouse_has_no_views(house: Lake) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    type(house.warehouse).objects.update(status="inactive")
+    for query in (through("open.d"), through("open.nowhere"), ""):
+        assert trino.get(A + query).refused(404, "NoSuchWarehouseException")
+
+
+@pytest.mark.usefixtures("soft_delete")
+def test_a_dropped_view_is_passed_by_nobody(house: Lake, everything: Callable[[], Fingerprint]) -> None:
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice", "trino")
+    assert good(trino.get(A + through("open.d"))).status == 200
+    good(CallerClient(trino.base, "root").delete("/namespaces/open/views/d"))
+    before = everything()
+    assert looks_missing(trino.get(A + through("open.d")))
+    assert everything() == before
+
+
+def test_what_reading_through_views_costs(house: Lake) -> None:
+    """One statement for the views, one for their owners, and what the authorizer asks once for each reader."""
+    trino = house.engine()
+    chain = [f"d{number}" for number in range(10)]
+    readers = ["trino", *(f"owner{number}" for number in range(10))]
+    views = [house.view(name, owner) for name, owner in zip(chain, readers[1:], strict=True)]
+    plain = [house.view(f"i{number}") for number in range(10)]
+    for view, reader in zip(views, readers, strict=False):
+        house.give("select", view, reader)
+    for view in plain:
+        house.give("select", view, "trino")
+    house.give("select", "closed.a", "owner9", "trino", "owner0")
+    calls = {
+        "load": A,
+        "load_through_a_view": A + through("open.i0"),
+        "load_through_ten_views": A + through(*(f"open.i{number}" for number in range(10))),
+        "load_through_an_owner": A + through("open.d0"),
+        "load_through_ten_owners": A + through(*(f"open.{name}" for name in chain)),
+        "load_through_ten_owners_again": A + through(*(f"open.{name}" for name in chain)),
+        "load_through_a_missing_view": A + through("open.nowhere"),
+    }
+    counted = {}
+    good(trino.get(A))
+    for name, target in calls.items():
+        with counting() as seen:
+            answer = trino.get(target)
+        assert answer.status == (404 if "missing" in name else 200), (name, answer.body)
+        counted[name] = dict(sorted(seen.items()))
+    require_as_recorded("views", counted)
+
+
+def test_an_engine_without_views_reads_with_its_own_rights(house: Lake) -> None:
+    """What cannot be understood is no chain."""
+    trino, view = house.engine(), house.view("d", "alice")
+    house.give("select", view, "trino")
+    house.give("select", "closed.a", "alice")
+    for value in ("", ",", "d", "open%1F", "%1Fd", "open%1Fd,", "open%1Fd,,open%1Fd", "%FF%1Fd", "open.d", "open/d"):
+        assert looks_missing(trino.get(f"{A}?referenced-by={value}")), value
+    twice = "referenced-by=open%1Fd"
+    assert looks_missing(trino.get(f"{A}?{twice}&{twice}"))
+    for query in (twice, f"snapshots=refs&{twice}", "Referenced-by=x&referenced%2Dby=open%1fd", "&&" + twice):
+        assert good(trino.get(f"{A}?{query}")).status == 200, query
+
+
+def test_views_are_found_as_they_are_everywhere(house: Lake) -> None:
+    trino = house.engine()
+    for levels in (["a,b"], ["a,b", "c d+e"]):
+        good(CallerClient(trino.base, "root").post("/namespaces", {"namespace": levels}))
+    names = {"x,y": "x%2Cy", "q w": "q+w", "1+1": "1%2B1", "ü/%": "%C3%BC%2F%25", "n&m=1": "n%26m%3D1"}
+    house.give("select", "closed.a", "alice")
+    for name, spelled in names.items():
+        view = house.view(name, "alice", levels=("a,b", "c d+e"))
+        house.give("select", view, "trino")
+        for above in ("a%2Cb%1Fc+d%2Be", "A%2CB%1FC%20D%2BE"):
+            assert good(trino.get(f"{A}?referenced-by={above}%1F{spelled}")).status == 200, name
+    for hostile in ("a%00b%1Fc", "open%1Fd%00"):
+        assert trino.get(f"{A}?referenced-by={hostile}").refused(400, "BadRequestException", "NUL"), hostile
+    for hostile in ("x%1Fy%1F" * 200 + "z", "..%1F..%1Fd"):
+        assert looks_missing(trino.get(f"{A}?referenced-by={hostile}")), hostile
+
+
+def test_owners_are_told_by_the_exact_property(house: Lake) -> None:
+    """In other letters it is protected, and means nothing."""
+    trino = house.engine()
+    made = create_view(
+        actor=INTERNAL, warehouse_id=house.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
+        view_version=VIEW["view-version"], location=None, properties={OWNER.upper(): "alice"},
+    )  # fmt: skip
+    house.give("select", (house.refs["open.v"][0], made.id), "trino")
+    house.give("select", "closed.a", "alice")
+    assert looks_missing(trino.get(A + through("open.d")))

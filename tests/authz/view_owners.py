@@ -1,0 +1,80 @@
+"""Views with and without owners, and an engine that reads through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from catalog.identifiers import Levels
+from catalog.services.views import create_view
+from icekeeper.trusted_engine_settings import EngineIdentitySettings, TrustedEngineSettings
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.securables import Ref
+from tenancy.identity import Identity
+from tenancy.models import Securable
+from tests.authz.trees import give
+from tests.catalog_fixtures import SCHEMA
+from tests.management.asking import use_settings
+from tests.named_callers import CallerClient, NamedCallers
+
+VIEW: dict[str, Any] = {
+    "schema": SCHEMA | {"schema-id": 0},
+    "view-version": {
+        "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["open"],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "trino"}],
+    },
+    "properties": {},
+}  # fmt: skip
+OWNER = "trino.run-as-owner"
+OTHER_OWNER = "other.owner"
+AUDIENCE = "the-trino-of-this-house"
+
+
+def engine(
+    *, owner_property: str = OWNER, audiences: Sequence[str] = (AUDIENCE,), subjects: Sequence[str] = ()
+) -> TrustedEngineSettings:
+    identity = EngineIdentitySettings(audiences=list(audiences), subjects=list(subjects))
+    return TrustedEngineSettings(owner_property=owner_property, identities={"oidc": identity})
+
+
+def trust(monkeypatch: pytest.MonkeyPatch, **engines: TrustedEngineSettings) -> None:
+    """These engines, and no others."""
+    use_settings(monkeypatch, trusted_engines=engines)
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A catalog whose rights are judged; `callers` are who shows which token."""
+
+    warehouse: Warehouse
+    callers: NamedCallers
+    refs: dict[str, Ref]
+
+    def engine(self, name: str = "trino", *, audiences: tuple[str, ...] = (AUDIENCE,), **more: Any) -> CallerClient:
+        """A client with a token for these audiences."""
+        made = Identity(f"oidc~{name}", "oidc", "application", name, audiences=audiences, **more)
+        self.callers.add(name, made)
+        return CallerClient(f"/catalog/v1/{self.warehouse.pk}", name)
+
+    def view(self, name: str, owner: str | None = None, *, levels: Levels = ("open",), **properties: str) -> Ref:
+        """Made by nobody who would have rights on it."""
+        said = properties | ({} if owner is None else {OWNER: owner})
+        made = create_view(
+            actor=INTERNAL, warehouse_id=self.warehouse.pk, levels=levels, name=name, schema=VIEW["schema"],
+            view_version=VIEW["view-version"], location=None, properties=said,
+        )  # fmt: skip
+        return Securable.Type.VIEW, made.id
+
+    def give(self, privilege: str, on: str | Ref, *who: str) -> None:
+        for each in who:
+            give(privilege, self.refs[on] if isinstance(on, str) else on, Actor(user_id=f"oidc~{each}"))
+
+
+def through(*views: str) -> str:
+    """The query that names views, written as `open.v`."""
+    return "?referenced-by=" + ",".join("%1F".join(quote(part, safe="") for part in view.split(".")) for view in views)
