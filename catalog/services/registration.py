@@ -19,6 +19,7 @@ from catalog.services.creation import require_format_version
 from catalog.services.insertion import NewTabular, insert_tabular
 from catalog.services.locations import require_new_places, require_unpurged
 from catalog.services.outcomes import RequestKey
+from catalog.services.view_owners import require_may_name_owners
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
@@ -44,7 +45,8 @@ def register_tabular(
     """Make a table or view of its metadata file. Keeps its UUID; copies nothing.
 
     With `overwrite` one of that name and kind makes way for it, in the same transaction; its files stay. Raises
-    `NoSuchNamespace`, `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, and what `read_registered` raises.
+    `NoSuchNamespace`, `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, what `read_registered` raises, and
+    `ProtectedPropertyModification` (403) for the file of a view that names its owner.
     """
     identifier = Identifier(levels, require_name(name, f"{kind} name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -55,6 +57,8 @@ def register_tabular(
             raise already_exists(target.current.kind, kind, identifier)
         replaced = target.tabular_for(actor, Can.DROP, kind)
     metadata, stored, is_verbatim = read_registered(target, kind, metadata_location)
+    if kind == Tabular.Kind.VIEW:
+        require_may_name_owners(actor, metadata["properties"])
     new = NewTabular(
         actor,
         target,

@@ -20,6 +20,7 @@ from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
 from catalog.services.vacancy import do_queued_purges
+from catalog.services.view_owners import names_in, require_may_change, require_may_name_owners
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
@@ -44,8 +45,10 @@ def create_view(
 ) -> Loaded:
     """Make a view; the arguments are those of CreateViewRequest.
 
-    Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`.
+    Raises `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and
+    `ProtectedPropertyModification` (403) whatever else is wrong.
     """
+    require_may_name_owners(actor, properties if isinstance(properties, dict) else ())
     identifier = Identifier(levels, require_name(name, "view name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
     namespace_id = target.namespace_for(actor, Can.CREATE_VIEW)
@@ -76,8 +79,10 @@ def replace_view(
     """Apply `updates` if all `requirements` hold on the newest metadata. No net change writes nothing.
 
     Raises `NoSuchView`, `CommitFailed` (409, certainly not committed), `BadRequest`, or `CommitStateUnknown` (500)
-    when the database was lost in the act.
+    when the database was lost in the act; `ProtectedPropertyModification` (403) whatever else is wrong, and
+    `DefinerViewModification` (403).
     """
+    require_may_name_owners(actor, names_in(updates))
     with turns_at([(warehouse_id, view.path_key, view.name_key)]):
         for _ in attempts(view):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
@@ -89,6 +94,7 @@ def replace_view(
                 unchanged = Loaded(current.id, current.metadata_location, before)
                 keep_unchanged(once, unchanged)
                 return unchanged
+            require_may_change(actor, base, change.metadata)
             revision = revise(target, current, base, change.metadata)
             if write_revisions(target, [revision], once=once, result=revision.result):
                 return revision.result

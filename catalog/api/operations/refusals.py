@@ -17,6 +17,7 @@ BAD_LOCATION: Final = "`InvalidLocation`: not in the warehouse; `FormatVersionNo
 TAKEN: Final = "`AlreadyExistsException`: the name is taken, by a table or a view"
 PROTECTED: Final = "`ProtectedTabularDeletionWithoutForce`"
 TOO_LARGE: Final = "`PayloadTooLargeException`"
+OF_ITS_ENGINE: Final = "`ProtectedPropertyModification`, `DefinerViewModification`: that is left to a trusted engine"
 TOO_MANY_VIEWS: Final = "`ReferencedByDepthExceeded`"
 STORE_FAILED: Final = "`StorageUnavailableException`: the object store failed"
 STORE_REFUSED: Final = "`StorageRefusedException`, `PermissionDenied`, `ShortTermCredentialError`: the store said no"

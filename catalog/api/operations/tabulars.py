@@ -7,7 +7,7 @@ bodies, refusals.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from drf_spectacular.types import OpenApiTypes
@@ -51,13 +51,14 @@ class Decorator(Protocol):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """The words of one kind of tabular: its name, its tags, its path, why there is none (404), why its name is not free
-    (409)."""
+    (409), and what else is refused to who writes one, by status."""
 
     noun: str
     tags: list[str]
     path: list[OpenApiParameter]
     missing: str
     taken: str
+    guards: dict[int, str] = field(default_factory=dict)
 
 
 def listing(operation_id: str, kind: Kind, response: Shape, *, extras: list[OpenApiParameter]) -> Decorator:
@@ -87,6 +88,7 @@ def creation(
                 412: STORE_REFUSED,
                 409: f"{kind.taken}; `LocationAlreadyTaken`",
                 413: TOO_LARGE,
+                **kind.guards,
                 **refusals,
             },
         ),
@@ -108,6 +110,7 @@ def registration(operation_id: str, kind: Kind, request: Shape, response: Shape,
                 412: STORE_REFUSED,
                 409: conflicts,
                 413: TOO_LARGE,
+                **kind.guards,
                 503: STORE_FAILED,
             },
         ),
@@ -143,6 +146,7 @@ def commit(
                 412: STORE_REFUSED,
                 409: conflicts,
                 413: TOO_LARGE,
+                **kind.guards,
                 503: STORE_FAILED,
                 500: UNKNOWN_STATE,
             },

@@ -7,6 +7,7 @@ from catalog.api.operations.refusals import (
     BAD_LOCATION,
     NO_METADATA_FILE,
     NO_VIEW,
+    OF_ITS_ENGINE,
     STORE_FAILED,
     TAKEN,
     TOO_MANY_VIEWS,
@@ -17,7 +18,7 @@ from catalog.api.operations.tags import CATALOG
 from catalog.api.shapes.tabulars import ListTablesResponse
 from catalog.api.shapes.views import CommitViewRequest, CreateViewRequest, LoadViewResult, RegisterViewRequest
 
-VIEW = Kind("view", CATALOG, OF_VIEW, missing=NO_VIEW, taken=TAKEN)
+VIEW = Kind("view", CATALOG, OF_VIEW, missing=NO_VIEW, taken=TAKEN, guards={403: OF_ITS_ENGINE})
 _ILLEGAL = f"{BAD_LOCATION}; `EmptyView`; `IllegalArgumentException`: two texts of one dialect"
 
 list_views = listing("listViews", VIEW, ListTablesResponse, extras=LISTING_EXTRAS)

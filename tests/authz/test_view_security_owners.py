@@ -1,0 +1,299 @@
+"""Who may say who owns a view, and what a view with an owner does: the engine that reads with the owners' rights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from catalog.models import Tabular
+from catalog.services.bulk_registration import Listed, check_listed, register_listed
+from icekeeper.kernel.ids import new_id
+from tenancy.actor import INTERNAL
+from tests.authz.conftest import good
+from tests.authz.view_owners import OTHER_OWNER, OWNER, VIEW, Lake, engine, trust
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+Everything = Callable[[], Fingerprint]
+D, VIEWS = "/namespaces/open/views/d", "/namespaces/open/views"
+SPELLINGS = (OWNER, OWNER.upper(), "Trino.Run-As-Owner", OWNER.replace("s", "\u017f"))
+
+
+def settings(**properties: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": properties}
+
+
+def removal(*names: str) -> dict[str, Any]:
+    return {"action": "remove-properties", "removals": list(names)}
+
+
+def query(sql: str) -> list[dict[str, Any]]:
+    """What replaces the query of a view."""
+    said = VIEW["view-version"] | {
+        "version-id": 9, "representations": [{"type": "sql", "sql": sql, "dialect": "trino"}],
+    }  # fmt: skip
+    return [
+        {"action": "add-view-version", "view-version": said},
+        {"action": "set-current-view-version", "view-version-id": -1},
+    ]
+
+
+def commit(caller: CallerClient, *updates: Any, view: str = D) -> Answer:
+    return caller.post(view, {"requirements": [], "updates": list(updates)})
+
+
+def is_protected(answer: Answer) -> bool:
+    return answer.refused(403, "ProtectedPropertyModification", "only the engine")
+
+
+@pytest.fixture
+def root_client(house: Lake, client: Callable[[str], CallerClient]) -> CallerClient:
+    """Who may do everything, but is no engine."""
+    return client("root")
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_nobody_else_makes_a_view_with_an_owner(
+    root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
+) -> None:
+    before = everything()
+    for caller in (root_client, client("nobody")):  # before it is looked at what they may
+        for more in ({}, {"schema": None}, {"name": "v"}, {"name": 7}):
+            body = {"name": "new", **VIEW, "properties": {"a": "b", name: "alice"}, **more}
+            assert is_protected(caller.post(VIEWS, body))
+            assert is_protected(caller.post("/namespaces/nowhere/views", body))
+    assert everything() == before
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_nobody_else_changes_who_owns_a_view(
+    house: Lake, root_client: CallerClient, everything: Everything, name: str, client: Callable[[str], CallerClient]
+) -> None:
+    house.view("d", "alice")
+    before = everything()
+    tries: list[list[Any]] = [
+        [settings(**{name: "root"})],
+        [settings(**{name: "alice"})],
+        [settings(a="b", **{name: "root"})],
+        [{"action": "set-properties", "updated": {name: "root"}}],
+        [{"action": "set-properties", "updates": {}, "updated": {name: "root"}}],
+        [{"action": "remove-properties", "removed": [name]}],
+        [removal("a", name)],
+        [removal(name), settings(**{name: "alice"})],
+        [7, None, [], settings(**{name: "root"})],
+        [*query("SELECT 2"), removal(name)],
+    ]
+    for caller in (root_client, client("nobody")):
+        for updates in tries:
+            assert is_protected(commit(caller, *updates))
+            assert is_protected(commit(caller, *updates, view="/namespaces/nowhere/views/d"))
+    assert everything() == before
+
+
+def test_nobody_else_gives_a_view_an_owner(house: Lake, root_client: CallerClient, everything: Everything) -> None:
+    before = everything()
+    for name in SPELLINGS:
+        assert is_protected(commit(root_client, settings(**{name: "root"}), view="/namespaces/open/views/v"))
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        query("SELECT * FROM closed.a"),
+        query("SELECT * FROM closed.a")[:1],
+        [{"action": "set-current-view-version", "view-version-id": 1}],
+        [{"action": "add-schema", "schema": VIEW["schema"] | {"schema-id": 1, "fields": VIEW["schema"]["fields"][:1]}}],
+        [settings(**{"version.history.num-entries": "1"})],
+        [settings(a="b"), *query("SELECT 2")],
+    ],
+)
+def test_nobody_else_changes_what_a_view_with_an_owner_does(
+    house: Lake, root_client: CallerClient, everything: Everything, updates: list[Any]
+) -> None:
+    """Who may commit to it would read with the rights of its owner."""
+    house.view("d", "alice")
+    trino = house.engine()
+    house.give("modify", "open", "trino")
+    good(commit(trino, *query("SELECT 3")))
+    house.give("ownership", "open", "alice")
+    before = everything()
+    for caller in (root_client, house.engine("alice", audiences=())):  # nor the owner, but by the engine
+        refused = commit(caller, *updates)
+        assert refused.refused(403, "DefinerViewModification", f"its owner ({OWNER})"), refused.body
+    assert everything() == before
+    good(commit(trino, *updates))
+
+
+def test_who_may_not_commit_learns_nothing_of_owners(house: Lake, client: Callable[[str], CallerClient]) -> None:
+    view = house.view("d", "alice")
+    nobody = client("nobody")
+    refused = commit(nobody, *query("SELECT 2"))
+    assert refused.refused(404, "NoSuchViewException")
+    house.give("select", view, "nobody")
+    assert commit(nobody, *query("SELECT 2")).refused(403, "ViewActionForbidden")
+
+
+def test_the_rest_of_a_view_with_an_owner_is_changed_by_who_may(house: Lake, root_client: CallerClient) -> None:
+    house.view("d", "alice")
+    said = good(commit(root_client, settings(comment="read me"), removal("nothing"))).json()["metadata"]
+    assert said["properties"] == {"comment": "read me", OWNER: "alice"}
+    good(commit(root_client))
+    rename = {"source": {"namespace": ["open"], "name": "d"}, "destination": {"namespace": ["closed"], "name": "e"}}
+    good(root_client.post("/views/rename", rename))
+    good(root_client.delete("/namespaces/closed/views/e"))
+
+
+def test_a_view_without_owner_is_changed_by_who_may(house: Lake, root_client: CallerClient) -> None:
+    house.view("d")
+    good(commit(root_client, *query("SELECT 2"), settings(**{"run-as-owner": "x"})))
+
+
+def test_no_view_takes_the_name_of_one_with_an_owner(
+    house: Lake, root_client: CallerClient, everything: Everything
+) -> None:
+    house.view("d", "alice")
+    before = everything()
+    rename = {"source": {"namespace": ["open"], "name": "v"}, "destination": {"namespace": ["open"], "name": "d"}}
+    assert root_client.post("/views/rename", rename).refused(409, "AlreadyExistsException")
+    assert root_client.post(VIEWS, {"name": "d", **VIEW}).refused(409, "AlreadyExistsException")
+    assert everything() == before
+
+
+def test_the_engine_does_all_of_it_where_it_has_the_right(house: Lake, everything: Everything) -> None:
+    trino = house.engine()
+    body = {"name": "d", **VIEW, "properties": {OWNER: "alice"}}
+    house.give("describe", "open", "trino")
+    before = everything()
+    assert trino.post(VIEWS, body).refused(403, "NamespaceActionForbidden")
+    assert everything() == before
+    house.give("create", "open", "trino")
+    made = good(trino.post(VIEWS, body)).json()["metadata"]
+    assert made["properties"] == {OWNER: "alice"}
+    changed = good(commit(trino, *query("SELECT 2"), settings(**{OWNER: "bob"}))).json()["metadata"]
+    assert changed["properties"] == {OWNER: "bob"}
+    assert good(commit(trino, removal(OWNER))).json()["metadata"]["properties"] == {}
+    good(commit(trino, settings(**{OWNER: "alice"})))
+
+
+@pytest.mark.parametrize("name", SPELLINGS[1:])
+def test_the_engine_too_spells_its_property_exactly(house: Lake, everything: Everything, name: str) -> None:
+    trino = house.engine()
+    house.give("ownership", "open", "trino")
+    house.view("d")
+    before = everything()
+    assert is_protected(trino.post(VIEWS, {"name": "e", **VIEW, "properties": {name: "alice"}}))
+    assert is_protected(commit(trino, settings(**{name: "alice"})))
+    assert is_protected(commit(trino, settings(**{name: "alice", OWNER: "alice"})))
+    assert everything() == before
+
+
+def test_one_engine_does_not_speak_for_another(
+    house: Lake, everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(monkeypatch, trino=engine(), other=engine(owner_property=OTHER_OWNER, audiences=("other",)))
+    house.view("d", "alice")
+    house.view("both", "alice", **{OTHER_OWNER: "alice"})
+    trino, other = house.engine(), house.engine("other", audiences=("other",))
+    house.give("ownership", "open", "trino", "other")
+    before = everything()
+    for refused in (
+        other.post(VIEWS, {"name": "e", **VIEW, "properties": {OWNER: "alice"}}),
+        commit(other, settings(**{OWNER: "other"})),
+        commit(other, removal(OWNER)),
+    ):
+        assert is_protected(refused)
+    for caller, view in ((other, D), (other, f"{VIEWS}/both"), (trino, f"{VIEWS}/both")):
+        assert commit(caller, *query("SELECT 2"), view=view).refused(403, "DefinerViewModification")
+    assert everything() == before
+    good(commit(other, settings(**{OTHER_OWNER: "bob"})))
+    assert commit(trino, *query("SELECT 2")).refused(403, "DefinerViewModification"), "by now it is both of theirs"
+
+
+def test_a_file_that_names_an_owner_is_registered_by_the_engine_alone(
+    house: Lake, root_client: CallerClient, everything: Everything
+) -> None:
+    good(root_client.post(VIEWS, {"name": "d", **VIEW}))
+    trino = house.engine()
+    house.give("ownership", "open", "trino")
+    owned = good(commit(trino, settings(**{OWNER: "alice"}))).json()
+    place = owned["metadata-location"]
+    good(root_client.delete(D))
+    before = everything()
+    register = "/namespaces/open/register-view"
+    assert is_protected(root_client.post(register, {"name": "d", "metadata-location": place}))
+    assert everything() == before
+    again = good(trino.post(register, {"name": "d", "metadata-location": place})).json()
+    assert again["metadata"] == owned["metadata"]
+
+
+def test_other_spellings_in_a_file_are_refused_too(
+    house: Lake, root_client: CallerClient, everything: Everything
+) -> None:
+    made = good(root_client.post(VIEWS, {"name": "d", **VIEW})).json()
+    good(root_client.delete(D))
+    file = Path(urlsplit(made["metadata-location"]).path)
+    said = json.loads(file.read_text()) | {"properties": {OWNER.title(): "alice"}}
+    file.write_text(json.dumps(said))
+    body = {"name": "d", "metadata-location": made["metadata-location"]}
+    house.give("ownership", "open", "trino")
+    before = everything()
+    for caller in (root_client, house.engine()):
+        assert is_protected(caller.post("/namespaces/open/register-view", body))
+        assert everything() == before
+
+
+def test_operators_take_over_views_with_their_owners(house: Lake, root_client: CallerClient) -> None:
+    """`manage.py register_tables`: what another catalog has is taken over as it is."""
+    trino = house.engine()
+    house.give("ownership", "open", "trino")
+    good(trino.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "alice"}}))
+    place = Tabular.objects.get(name="d").metadata_location
+    good(root_client.delete(D))
+    listed = Listed(Tabular.Kind.VIEW, ("open",), "d", place)
+    where = {"actor": INTERNAL, "warehouse_id": house.warehouse.pk, "listed": listed, "overwrite": False}
+    assert check_listed(**where) == register_listed(**where) == "new"
+    assert good(root_client.get(D)).json()["metadata"]["properties"] == {OWNER: "alice"}
+
+
+def test_what_comes_back_has_its_owner(house: Lake, root_client: CallerClient, soft_delete: int) -> None:
+    view = house.view("d", "alice")
+    good(root_client.delete(D))
+    manage = CallerClient(f"/management/v1/warehouse/{house.warehouse.pk}", "root")
+    good(
+        manage.post(
+            "/deleted-tabulars/undrop", {"targets": [{"type": "view", "id": str(Tabular.objects.get(pk=view[1]).uuid)}]}
+        )
+    )
+    assert good(root_client.get(D)).json()["metadata"]["properties"] == {OWNER: "alice"}
+    assert commit(root_client, *query("SELECT 2")).refused(403, "DefinerViewModification")
+
+
+def test_a_refusal_is_the_same_when_it_is_asked_for_again(house: Lake, root_client: CallerClient) -> None:
+    house.view("d", "alice")
+    key = {"idempotency-key": str(new_id())}
+    for _ in range(2):
+        refused = root_client.post(D, {"updates": query("SELECT 2")}, **key)
+        assert refused.refused(403, "DefinerViewModification")
+
+
+def test_where_no_engine_is_trusted_nothing_is_protected(
+    house: Lake, root_client: CallerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(monkeypatch)
+    good(root_client.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "root"}}))
+    good(commit(root_client, *query("SELECT 2"), settings(**{OWNER: "alice"})))
+    trust(monkeypatch, trino=engine())
+    assert commit(root_client, *query("SELECT 3")).refused(403, "DefinerViewModification"), "it has an owner now"
+
+
+def test_tables_may_have_properties_of_that_name(house: Lake, root_client: CallerClient) -> None:
+    good(commit(root_client, settings(**{OWNER: "root"}), view="/namespaces/open/tables/a"))
