@@ -359,6 +359,7 @@ def test_a_service_account_verified_here(keys: Any, api: FakeKubernetesApi, ask:
     assert len(api.shown) == 2
     identity = identify(api.token())
     assert (identity.user_id, identity.name, identity.user_type) == (f"kubernetes~{UID}", USERNAME, "application")
+    assert identity.audiences == (AUDIENCE,)
 
 
 @pytest.mark.parametrize(

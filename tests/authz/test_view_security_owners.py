@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from catalog.models import Tabular
 from catalog.services.bulk_registration import Listed, check_listed, register_listed
@@ -297,3 +299,31 @@ def test_where_no_engine_is_trusted_nothing_is_protected(
 
 def test_tables_may_have_properties_of_that_name(house: Lake, root_client: CallerClient) -> None:
     good(commit(root_client, settings(**{OWNER: "root"}), view="/namespaces/open/tables/a"))
+
+
+def test_operators_see_which_views_name_owners(
+    house: Lake, root_client: CallerClient, soft_delete: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.give("describe", "open", "alice")
+    house.view("d", "alice", levels=("closed", "deep"))
+    house.view("e", "a\nb", **{OWNER.upper(): "ALICE"})
+    house.view("f", "_lice")
+    good(root_client.delete("/namespaces/open/views/f"))
+
+    def listed(*options: str) -> list[list[Any]]:
+        out = StringIO()
+        call_command("list_view_owners", *options, stdout=out)
+        return [list(json.loads(line).values()) for line in out.getvalue().splitlines()]
+
+    expected = [
+        ["wh", "closed.deep.d", OWNER, "alice", ["oidc~alice"], True, False],
+        ["wh", "open.e", OWNER.upper(), "ALICE", [], False, False],
+        ["wh", "open.e", OWNER, "a\nb", [], True, False],
+        ["wh", "open.f", OWNER, "_lice", [], True, True],
+    ]
+    assert listed() == expected
+    trust(monkeypatch)
+    assert listed("--property", OWNER) == expected
+    assert listed("--property", "comment") == []
+    with pytest.raises(CommandError, match="No engine is trusted"):
+        listed()

@@ -177,6 +177,24 @@ def test_roles(claims: dict[str, Any], path: str | None, roles: tuple[str, ...])
     assert identity(claims, roles=path).roles == roles
 
 
+# --- audiences ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claims", "audiences"),
+    [
+        ({"aud": "a"}, ("a",)),
+        ({"aud": ["a", "b c"]}, ("a", "b c")),
+        ({"aud": ["a", 7]}, ()),
+        ({"aud": {"a": "b"}}, ()),
+        ({"aud": None}, ()),
+        ({}, ()),
+    ],
+)
+def test_audiences(claims: dict[str, Any], audiences: tuple[str, ...]) -> None:
+    assert identity(claims).audiences == audiences
+
+
 # --- templates ----------------------------------------------------------------------------------------------------
 
 

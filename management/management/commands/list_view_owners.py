@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from catalog.selectors.view_owners import list_owned_views
+from icekeeper.kernel.json_text import write_json
+from tenancy.trusted_engines import owner_properties
+
+
+class Command(BaseCommand):
+    help = (
+        "List the views that name an owner with whose rights a trusted engine reads them, one JSON object a line. Look "
+        "at them before LAKEKEEPER__TRUSTED_ENGINES__* is set: until then everybody who may commit to a view can name "
+        "anybody."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--property", action="append", help="a property that is to name owners; default: those of trusted engines"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        properties = frozenset(options["property"] or owner_properties())
+        if not properties:
+            raise CommandError("No engine is trusted. Say which property is to name owners: --property NAME")
+        for view in list_owned_views(properties):
+            shown = {name.replace("_", "-"): value for name, value in asdict(view).items()}
+            self.stdout.write(write_json(shown).decode())

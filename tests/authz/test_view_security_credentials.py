@@ -1,0 +1,141 @@
+"""What an engine is lent that reads through views: what the owner may do, and never a signature in the owner's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from storage.vending import vend
+from tenancy.models import Securable
+from tests.authz.conftest import good
+from tests.authz.view_owners import Lake, engine, through, trust
+from tests.iceberg_rest.lakes import KEYS, client_of, make_table, may_write, new_lake
+from tests.management.asking import keep_secrets
+from tests.parts.minio import Minio
+from tests.signing_fixtures import by_id, to_sign
+from tests.wsgi_client import Answer, call
+
+pytestmark = [pytest.mark.django_db]
+
+T, CREDENTIALS = "/namespaces/ns/tables/t", "/namespaces/ns/tables/t/credentials"
+CHAIN = through("ns.d")
+SIGNING = {"x-iceberg-access-delegation": "remote-signing"}
+EITHER = {"x-iceberg-access-delegation": "vended-credentials,remote-signing"}
+OWN = {"x-iceberg-access-delegation": "client-managed"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_lent_before() -> Iterator[None]:
+    vend._cache_of.cache_clear()
+    yield
+    vend._cache_of.cache_clear()
+
+
+@pytest.fixture
+def house(
+    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Lake:
+    """The table `ns.t` on a MinIO that lends and signs, and `ns.d`, whose owner is alice, for an engine to select from.
+
+    The table was made before anybody's rights were judged.
+    """
+    keep_secrets(monkeypatch)
+    make_table(new_lake(minio, bucket, **getattr(request, "param", {})))
+    request.getfixturevalue("builtin")
+    table = Tabular.objects.get()
+    refs = {"ns": (Securable.Type.NAMESPACE, table.namespace_id), "t": (Securable.Type.TABLE, table.pk)}
+    made = Lake(Warehouse.objects.get(), request.getfixturevalue("callers"), refs)
+    trust(monkeypatch, trino=engine())
+    made.give("select", made.view("d", "alice", levels=("ns",)), "trino")
+    return made
+
+
+def lent_in(answer: Answer) -> tuple[dict[str, str], str]:
+    """The credential and what it is for."""
+    (entry,) = good(answer).json()["storage-credentials"]
+    return entry["config"], entry["prefix"]
+
+
+@pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
+def test_what_is_lent_is_what_the_owner_may_do(house: Lake, headers: dict[str, str]) -> None:
+    trino = house.engine()
+    house.give("describe", "t", "alice")
+    seen = good(trino.get(T + CHAIN, **headers)).json()
+    assert (seen["config"], "storage-credentials" in seen) == ({}, False)
+    house.give("select", "t", "alice")
+    config, place = lent_in(trino.get(T + CHAIN, **headers))
+    assert not may_write(config, place)
+    assert client_of(config).list_objects_v2(Bucket=place.split("/")[2], Prefix="/".join(place.split("/")[3:]))
+    house.give("modify", "t", "alice")
+    for target in (T, CREDENTIALS):
+        assert may_write(*lent_in(trino.get(target + CHAIN, **headers)))
+    assert trino.get(T, **headers).refused(404, "NoSuchTableException")
+    assert trino.get(CREDENTIALS, **headers).refused(404, "NoSuchTableException")
+
+
+def test_the_engine_is_lent_no_more_than_the_owner_may_do(house: Lake) -> None:
+    trino = house.engine()
+    house.give("modify", "t", "trino")
+    house.give("select", "t", "alice")
+    assert may_write(*lent_in(trino.get(T)))
+    assert not may_write(*lent_in(trino.get(T + CHAIN)))
+
+
+def test_newer_credentials_come_through_the_same_views(house: Lake) -> None:
+    trino = house.engine()
+    house.give("select", "t", "alice", "trino")
+    config, _ = lent_in(trino.get(T + CHAIN))
+    address = config["client.refresh-credentials-endpoint"]
+    assert address.endswith(f"{CREDENTIALS}?referenced-by=ns%1Fd")
+    again = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
+    assert lent_in(again)[0].keys() >= KEYS
+    assert lent_in(trino.get(T))[0]["client.refresh-credentials-endpoint"].endswith(CREDENTIALS)
+    Tabular.objects.get(name="d").delete()
+    gone = call("GET", address.removeprefix("http://testserver"), headers={"authorization": "Bearer trino"})
+    assert gone.refused(404, "NoSuchTableException")
+
+
+@pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
+def test_no_requests_are_signed_in_the_name_of_an_owner(house: Lake, headers: dict[str, str]) -> None:
+    """The signer is asked without views, and goes by the rights of who asks."""
+    trino = house.engine()
+    house.give("select", "t", "alice")
+    config, place = lent_in(trino.get(T + CHAIN, **headers))
+    assert not any("sign" in name for name in config)
+    assert not any("sign" in name for name in good(trino.get(T + CHAIN, **headers)).json()["config"])
+    uri = f"{config['s3.endpoint'].rstrip('/')}/{place.removeprefix('s3://')}/metadata/x"
+    target = by_id(house.warehouse, house.refs["t"][1])
+    signing = type(trino)("", "trino")
+    asked = to_sign("GET", uri, region=config["s3.region"])
+    for chain in ("", CHAIN):
+        refused = signing.post(target + chain, asked)
+        assert refused.status in {403, 404}, refused.body
+    house.give("describe", "t", "trino")
+    for chain in ("", CHAIN):
+        assert signing.post(target + chain, asked).refused(403, "TableActionForbidden")
+    house.give("select", "t", "trino")
+    assert good(signing.post(target, asked)).json()["uri"] == uri, "with rights of its own"
+
+
+@pytest.mark.parametrize("house", [{"sts-enabled": False}], indirect=True)
+@pytest.mark.parametrize("headers", [{}, SIGNING, EITHER])
+def test_where_only_signatures_are_to_be_had_there_is_nothing(house: Lake, headers: dict[str, str]) -> None:
+    trino = house.engine()
+    house.give("select", "t", "alice")
+    told = good(trino.get(T + CHAIN, **headers)).json()
+    assert "storage-credentials" not in told
+    assert not any("sign" in name or name in KEYS for name in told["config"])
+    assert good(trino.get(CREDENTIALS + CHAIN, **headers)).json() == {"storage-credentials": []}
+    house.give("select", "t", "trino")
+    assert good(trino.get(T, **headers)).json()["config"]["s3.remote-signing-enabled"] == "true"
+
+
+def test_who_has_credentials_of_their_own_gets_none(house: Lake) -> None:
+    trino = house.engine()
+    house.give("select", "t", "alice")
+    told: dict[str, Any] = good(trino.get(T + CHAIN, **OWN)).json()
+    assert not KEYS & told["config"].keys()
