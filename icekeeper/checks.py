@@ -15,6 +15,7 @@ from django.core import checks
 from django.core.checks import CheckMessage
 from pydantic import AnyHttpUrl, SecretStr
 
+from icekeeper.authentication_settings import KUBERNETES
 from icekeeper.setting_values import require_signing_key
 
 PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
@@ -82,6 +83,13 @@ WIDE_SIGNATURES: Final = checks.Warning(
     id="icekeeper.W014",
 )
 
+TRUSTED_BY_EVERYBODYS_AUDIENCE: Final = checks.Warning(
+    "An engine of LAKEKEEPER__TRUSTED_ENGINES__* is told by audiences that every token has which its provider may "
+    "issue for this server: whoever may come in can name owners of views, and read with their rights.",
+    hint="Name the engine's users in SUBJECTS, or give its tokens an audience of their own.",
+    id="icekeeper.W015",
+)
+
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -100,6 +108,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),
         ("*" in conf.allow_origin, ANY_ORIGIN),
+        (_trusts_everybody(conf), TRUSTED_BY_EVERYBODYS_AUDIENCE),
         (is_postgres and not _is_private(database), PLAIN_DATABASE_CONNECTION),
     ]
     return [message for is_so, message in found if is_so]
@@ -113,6 +122,17 @@ def _is_guessable(key: SecretStr | None) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _trusts_everybody(conf: Any) -> bool:
+    """Whether the audiences by which an engine is told hold all that a token may be for to be let in."""
+    audiences = {name: provider.audience for name, provider in conf.identity_providers.items()}
+    audiences[KUBERNETES] = conf.kubernetes_authentication_audience
+    identities = [each for engine in conf.trusted_engines.values() for each in engine.identities.items()]
+    return any(
+        audiences.get(provider_id) and set(its.audiences).issuperset(audiences[provider_id])
+        for provider_id, its in identities
+    )
 
 
 def _is_plain(url: AnyHttpUrl | None) -> bool:

@@ -256,7 +256,7 @@ class Settings(BaseModel):
         default=True, description="Prepare hot statements; off behind transaction poolers (PgBouncer)"
     )
     metadata_inline_limit: Annotated[int, Field(ge=0)] = Field(
-        4_194_304, description="Metadata larger than this many bytes stays in the object store only"
+        4_194_304, description="Metadata of tables larger than this many bytes stays in the object store only"
     )
     metadata_file_limit: Annotated[int, Field(ge=1024)] = Field(
         67_108_864, description="Largest metadata file in bytes that register or load reads"

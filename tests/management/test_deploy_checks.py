@@ -17,6 +17,8 @@ from icekeeper.env import read_settings
 from tests.storage.test_secrets import VAULT
 
 ROOT = Path(__file__).resolve().parents[2]
+ENGINE = "LAKEKEEPER__TRUSTED_ENGINES__TRINO__IDENTITIES__OIDC__"
+PROVIDER = {"LAKEKEEPER__OPENID_PROVIDER_URI": "https://idp.example.com", "LAKEKEEPER__OPENID_AUDIENCE": "lake"}
 POSTGRES = "LAKEKEEPER__PG_DATABASE_URL_WRITE"
 SAFE = {
     "LAKEKEEPER__PG_ENCRYPTION_KEY": "another-0123456789-0123456789-0123456789",
@@ -58,6 +60,10 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://127.0.0.1:8200"}, []),
         (VAULT | {"LAKEKEEPER__SECRET_BACKEND": None}, ["icekeeper.W013"]),
         ({"ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS": "true"}, ["icekeeper.W014"]),
+        (PROVIDER | {f"{ENGINE}AUDIENCES": "lake,trino"}, ["icekeeper.W015"]),
+        (PROVIDER | {f"{ENGINE}AUDIENCES": "trino"}, []),
+        (PROVIDER | {f"{ENGINE}AUDIENCES": "lake", "LAKEKEEPER__OPENID_AUDIENCE": "lake,people"}, []),
+        (PROVIDER | {f"{ENGINE}SUBJECTS": "trino"}, []),
         ({"LAKEKEEPER__BASE_URI": None}, ["icekeeper.W002", "icekeeper.W006"]),
         ({"LAKEKEEPER__BASE_URI": None, "LAKEKEEPER__USE_X_FORWARDED_HEADERS": "false"}, ["icekeeper.W002"]),
         ({"LAKEKEEPER__ALLOW_ORIGIN": "https://a.example.com,*"}, ["icekeeper.W004"]),
