@@ -70,9 +70,7 @@ class GenericTableView(IcebergView):
         files = loaded.files
         asked = asked_by(request)
         access = access_for(reader=reader, rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked)
-        way = way_to(
-            request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader
-        )
+        way = way_to(request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader)
         return load_generic_table_response(loaded, way)
 
     @operations.drop_generic_table

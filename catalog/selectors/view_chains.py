@@ -21,9 +21,9 @@ from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.port import allowed_many, nothing_there
-from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 from tenancy.trusted_engines import owner_properties_of
 from tenancy.user_ids import require_user_id
@@ -95,9 +95,10 @@ def reader_through(
             continue
         _require_usable(reader, passed, missing)
         owner_id = _owner_id(provider_id, view)
-        if owner_id not in active:
-            raise nothing_there(reader, Securable.Type(kind.value), missing)
         reader, passed = Actor(user_id=owner_id, delegated_by=actor), []
+        if owner_id not in active:
+            _tell_of(reader, view.id, reason="OwnerNotActive")
+            raise nothing_there(reader, Securable.Type(kind.value), missing)
     _require_usable(reader, passed, missing)
     return Reader(reader, tuple(views))
 
@@ -147,9 +148,18 @@ def _owner_id(provider_id: str, view: _View) -> str:
 
 def _require_usable(reader: Actor, view_ids: Sequence[UUID], missing: CatalogError) -> None:
     """Who reads through a view must see it and may select from it. Raises `missing`."""
-    refs: list[Ref] = [(Securable.Type.VIEW, view_id) for view_id in view_ids]
-    if refs and not all(allowed_many(reader, [(action, ref) for ref in refs for action in _USE])):
-        raise missing
+    asked: list[tuple[Can, UUID]] = [(action, view_id) for view_id in view_ids for action in _USE]
+    answers = allowed_many(reader, [(action, (Securable.Type.VIEW, view_id)) for action, view_id in asked])
+    for (action, view_id), is_allowed in zip(asked, answers, strict=True):
+        if not is_allowed:
+            reason = "CannotSeeResource" if action is Can.GET_METADATA else "ActionForbidden"
+            _tell_of(reader, view_id, reason=reason)
+            raise missing
 
 
 _USE = (Can.GET_METADATA, Can.SELECT)
+
+
+def _tell_of(reader: Actor, view_id: UUID, *, reason: str) -> None:
+    """The audit trail, of what the caller must not know."""
+    record_denial(actor=reader, action=Can.SELECT, object_type="view", object_id=view_id, reason=reason)

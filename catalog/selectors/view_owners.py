@@ -37,7 +37,7 @@ def list_owned_views(properties: Collection[str]) -> Iterator[OwnedView]:
     rows = rows.select_related("tabular__namespace", "tabular__warehouse").order_by("tabular_id")
     for row in rows.iterator(chunk_size=AT_ONCE):
         view = row.tabular
-        for name, owner in sorted(read_stored_json(bytes(row.document))["properties"].items()):
+        for name, owner in sorted(read_stored_json(bytes(row.document or b"{}"))["properties"].items()):
             if name.casefold() not in folded:
                 continue
             yield OwnedView(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,8 @@ from catalog.services.views import create_view
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.models import Securable, User
+from tenancy.authz.securables import Ref
+from tenancy.models import AuditRecord, Securable, User
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role
 from tests.authz.view_owners import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
@@ -224,8 +226,40 @@ def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(house: Lake
     house.give("select", view, "trino")
     house.give("describe", "closed.a", "alice")
     answer = trino.get(f"{A}/credentials" + through("open.d"))
-    assert answer.refused(403, "TableActionForbidden", "oidc~alice, as the owner of a view that oidc~trino reads,")
+    assert answer.refused(403, "TableActionForbidden", "oidc~alice (owner of a view that oidc~trino reads) may not")
     assert good(trino.get(A + through("open.d"))).status == 200
+
+
+def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
+    outer, inner, own = house.view("outer", "alice"), house.view("inner", "bob"), role("own")
+    trino = house.engine()
+    give("ownership", (Securable.Type.ROLE, own.pk), person("trino"))
+    give("select", outer, person("trino"), to=own)
+    assumed = {"x-assume-role": str(own.pk)}
+    AuditRecord.objects.all().delete()
+
+    def denied() -> list[tuple[Any, ...]]:
+        assert looks_missing(trino.get(A + through("open.outer", "open.inner"), **assumed))
+        rows = AuditRecord.objects.filter(event="access.denied").order_by("pk")
+        told = [
+            (row.actor, row.assumed_role, row.action, row.object_id, row.reason, json.loads(row.details))
+            for row in rows
+        ]
+        rows.delete()
+        return told
+
+    def refusal(on: Ref, action: str, reason: str, owner: str) -> list[tuple[Any, ...]]:
+        return [("oidc~trino", own.pk, action, str(on[1]), reason, {"read_as": f"oidc~{owner}"})]
+
+    assert denied() == refusal(outer, "select", "OwnerNotActive", "alice")
+    house.give("describe", "open.v", "alice")
+    assert denied() == refusal(inner, "select", "CannotSeeResource", "alice")
+    house.give("describe", inner, "alice")
+    assert denied() == refusal(inner, "select", "ActionForbidden", "alice")
+    house.give("select", inner, "alice")
+    assert denied() == refusal(inner, "select", "OwnerNotActive", "bob")
+    house.give("describe", "open.v", "bob")
+    assert denied() == refusal(house.refs["closed.a"], "get_metadata", "CannotSeeResource", "bob")
 
 
 def test_what_is_shown_through_views_is_another_answer(house: Lake) -> None:
