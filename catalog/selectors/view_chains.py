@@ -9,6 +9,7 @@ neither a replica nor a file of the warehouse may say it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -127,8 +128,11 @@ def _read(warehouse_id: UUID, views: Sequence[Identifier], properties: Iterable[
 
 def _active_users(provider_id: str, chain: Iterable[_View | None]) -> frozenset[str]:
     """Which of the owners are users who may come in themselves."""
-    named = {f"{provider_id}~{owner}" for view in chain if view is not None for owner in view.owners or ()}
-    possible = sorted(each for each in named if "\x00" not in each)
+    said = {owner for view in chain if view is not None for owner in view.owners or ()}
+    possible = []
+    for owner in sorted(said):
+        with suppress(BadRequest):
+            possible.append(require_user_id(f"{provider_id}~{owner}"))
     rows = fetch_all("default", _ACTIVE_USERS, [possible]) if possible else []
     return frozenset(row[0] for row in rows)
 
