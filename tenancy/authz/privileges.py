@@ -7,6 +7,7 @@ from typing import Final
 
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP, rights_model
+from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 ASSIGNEE: Final = "assignee"
@@ -62,3 +63,8 @@ def grant_action(privilege: str) -> Can:
     if privilege == OWNERSHIP:
         return Can.CHANGE_OWNERSHIP
     return Can.MANAGE_ROLE_ASSIGNMENTS if privilege == ASSIGNEE else Can(f"grant_{privilege}")
+
+
+def reads_grants(ref: Ref) -> Can:
+    """What who reads the grants on an object must be allowed to do on it."""
+    return Can.READ_ROLE_ASSIGNMENTS if ref[0] is Securable.Type.ROLE else Can.READ_GRANTS

@@ -19,13 +19,14 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many
-from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege
+from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
 from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
 from tenancy.services.administrators import keeping_administrators
@@ -77,17 +78,6 @@ class GrantExists(Conflict):
 
 class GrantNotFound(NotFound):
     wire_type = "TupleNotFoundError"
-
-
-@dataclass(frozen=True, slots=True)
-class Grantee:
-    """A user or a role with all its members: exactly one of the two is set."""
-
-    user_id: str | None = None
-    role_id: UUID | None = None
-
-    def __str__(self) -> str:
-        return self.user_id if self.user_id is not None else f"role {self.role_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +144,6 @@ def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
     seen_by = SEEN_BY.get(ref[0])
     if seen_by is not None and not any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)])):
         raise hidden(actor, reads_grants(ref), ref, missing)
-
-
-def reads_grants(ref: Ref) -> Can:
-    """What who reads the grants on an object must be allowed to do on it."""
-    return Can.READ_ROLE_ASSIGNMENTS if ref[0] is Securable.Type.ROLE else Can.READ_GRANTS
 
 
 def _change(
@@ -307,3 +292,26 @@ def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMe
     if grantee.role_id is None:
         return grants.filter(user_id=grantee.user_id)
     return grants.filter(role_id=grantee.role_id)
+
+
+__all__ = [
+    "MOST_CHANGES",
+    "Difference",
+    "GrantActionForbidden",
+    "GrantExists",
+    "GrantExpired",
+    "GrantLockTimeout",
+    "GrantNotFound",
+    "GrantRoleNotInProject",
+    "GrantSpec",
+    "GrantUserNotFound",
+    "Grantee",
+    "InvalidGrantPrivilege",
+    "Outcome",
+    "SelfAssignment",
+    "apply_grants",
+    "assign",
+    "reads_grants",
+    "require_known",
+    "require_to_grant",
+]
