@@ -13,7 +13,8 @@ class Actor:
     """`user_id` is `<provider>~<subject>`, None for anonymous callers; `is_internal` marks the server's commands.
 
     With `assumed_role` (`x-assume-role`) rights are those of the role alone, while what concerns the person, such as
-    `whoami`, is still about the user. `identity` is what the verified token says of the user.
+    `whoami`, is still about the user. `identity` is what the verified token says of the user. `is_asked_about` marks
+    somebody who does not act: others ask what they may do.
 
     With `delegated_by`, an engine that was called, nobody showed a token of this user: the engine reads a view that the
     user owns. Then rights are what was granted to the user and to roles that we keep, nothing else.
@@ -22,6 +23,7 @@ class Actor:
     user_id: str | None = None
     is_internal: bool = False
     assumed_role: UUID | None = None
+    is_asked_about: bool = False
     identity: Identity | None = field(default=None, compare=False)
     delegated_by: Actor | None = None
 

@@ -13,10 +13,10 @@ class InstanceAdminRequired(Forbidden):
 
 
 def is_instance_admin(actor: Actor) -> bool:
-    """Nobody is one in an assumed role, or by what somebody else does; the server's own commands always are."""
+    """Nobody is one in an assumed role, by what others do or when they ask; the server's own commands always are."""
     if actor.is_internal:
         return True
-    is_in_person = actor.assumed_role is None and actor.delegated_by is None
+    is_in_person = actor.assumed_role is None and actor.delegated_by is None and not actor.is_asked_about
     return is_in_person and actor.user_id in settings.ICEKEEPER.instance_admins
 
 

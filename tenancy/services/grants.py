@@ -19,7 +19,6 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many
@@ -28,6 +27,7 @@ from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.selectors.allowed_actions import is_known, require_known
 from tenancy.selectors.users import users
 from tenancy.services.administrators import keeping_administrators
 from tenancy.services.role_locks import lock_memberships
@@ -132,18 +132,15 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
     names = list(dict.fromkeys(privileges))
     answers = allowed_many(actor, [(grant_action(name), ref) for name in names])
     refused = [name for name, answer in zip(names, answers, strict=True) if not answer]
-    if refused:
-        for name in refused:
-            record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1])
-        require_known(actor, ref, missing)
-        raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
-
-
-def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
-    """Raises `missing` for who may neither see the object nor read what is granted on it."""
-    seen_by = SEEN_BY.get(ref[0])
-    if seen_by is not None and not any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)])):
-        raise hidden(actor, reads_grants(ref), ref, missing)
+    if not refused:
+        return
+    is_hidden = not is_known(actor, ref)
+    reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
+    for name in refused:
+        record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1], reason=reason)
+    if is_hidden:
+        raise missing
+    raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
 
 
 def _change(

@@ -1,0 +1,95 @@
+"""What somebody may do, asked by themselves or by others: whose rights are asked about, and who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from icekeeper.kernel.errors import CatalogError
+from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.port import allowed_many, is_allowed, require
+from tenancy.authz.privileges import reads_grants
+from tenancy.authz.securables import Ref
+from tenancy.grantee import Grantee, acting_as
+from tenancy.models import Role, Securable
+from tenancy.selectors.roles import role_id_not_found
+from tenancy.selectors.users import user_not_found, users
+
+
+def actor_of(grantee: Grantee) -> Actor:
+    """Somebody as what is granted to them alone makes them: without roles of a token, and never as an instance admin.
+
+    A role has the rights of whoever assumes it. Raises `UserNotFound` or `RoleIdNotFound` (404).
+    """
+    return actors_of([grantee])[grantee]
+
+
+def actors_of(grantees: Collection[Grantee]) -> dict[Grantee, Actor]:
+    """`actor_of` for each; at most two statements. Raises as soon as one of them is nobody."""
+    user_ids = {each.user_id for each in grantees if each.user_id is not None}
+    role_ids = {each.role_id for each in grantees if each.role_id is not None}
+    known = _known_users(user_ids)
+    there = set(Role.objects.filter(pk__in=role_ids).values_list("pk", flat=True)) if role_ids else set()
+    for user_id in sorted(user_ids - known):
+        raise user_not_found(user_id)
+    for role_id in sorted(role_ids - there):
+        raise role_id_not_found(role_id)
+    return {each: Actor(user_id=each.user_id, assumed_role=each.role_id, is_asked_about=True) for each in set(grantees)}
+
+
+def asked_about(*, actor: Actor, grantee: Grantee | None, ref: Ref, missing: CatalogError) -> Actor:
+    """Whose rights on an object a question of `actor` is about: `grantee`, or whoever asks.
+
+    To ask about others takes what it takes to read the grants on the object, and who lacks that learns nothing of them.
+    Raises what `require_known` raises, the type's own refusal (403), and what `actor_of` raises.
+    """
+    if grantee is None or grantee == acting_as(actor):
+        require_known(actor, ref, missing)
+        return actor
+    require(actor, reads_grants(ref), *ref, missing=missing)
+    return actor_of(grantee)
+
+
+def list_allowed_actions_for(
+    *, actor: Actor, grantee: Grantee | None, ref: Ref, actions: Sequence[Can], missing: CatalogError
+) -> list[Can]:
+    """Those of `actions` that `grantee`, or who asks, may do on an object, in their order.
+
+    Raises what `asked_about` raises.
+    """
+    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
+    answers = allowed_many(asked, [(action, ref) for action in actions])
+    return [action for action, answer in zip(actions, answers, strict=True) if answer]
+
+
+def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> bool:
+    """Whether `grantee`, or who asks, may do `action` on an object.
+
+    Raises what `asked_about` raises, and `ProjectActionForbidden` (403) for who asks about themselves on a project that
+    they do not see.
+    """
+    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
+    if asked is actor and ref[0] is Securable.Type.PROJECT:
+        require(actor, Can.GET_METADATA, *ref)
+    return is_allowed(asked, action, *ref)
+
+
+def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
+    """Raises `missing` for who may neither see the object nor read what is granted on it."""
+    if not is_known(actor, ref):
+        action = SEEN_BY[ref[0]]
+        record_denial(
+            actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource"
+        )
+        raise missing
+
+
+def is_known(actor: Actor, ref: Ref) -> bool:
+    """Whether `actor` may know that there is the object: sees it, or reads what is granted on it."""
+    seen_by = SEEN_BY.get(ref[0])
+    return seen_by is None or any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)]))
+
+
+def _known_users(user_ids: Collection[str]) -> set[str]:
+    return set(users().filter(pk__in=user_ids).values_list("pk", flat=True)) if user_ids else set()

@@ -1,0 +1,156 @@
+"""What somebody may do, asked by themselves and by others."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from icekeeper.kernel.errors import CatalogError, NoSuchWarehouse
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.instance_admins import is_instance_admin
+from tenancy.authz.refusals import ProjectActionForbidden, WarehouseActionForbidden
+from tenancy.authz.securables import Ref
+from tenancy.authz.vocabulary import ACTIONS_ON
+from tenancy.grantee import Grantee, acting_as
+from tenancy.models import Securable, Server, User
+from tenancy.selectors.allowed_actions import actor_of, actors_of, is_allowed_for, list_allowed_actions_for
+from tenancy.selectors.projects import get_project
+from tenancy.selectors.roles import RoleIdNotFound
+from tenancy.selectors.users import UserNotFound
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
+from tenancy.services.roles import create_role
+from tests.authz.conftest import person
+from tests.management.asking import use_settings
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+
+MISSING = NoSuchWarehouse("there is none")
+ANNA, BERT = Grantee(user_id="oidc~anna"), Grantee(user_id="oidc~bert")
+
+
+@pytest.fixture(autouse=True)
+def people(warehouse: Warehouse) -> None:
+    for each in ("anna", "bert", "carl"):
+        User.objects.create(id=f"oidc~{each}", name=each)
+
+
+@pytest.fixture
+def wh(warehouse: Warehouse) -> Ref:
+    return (Securable.Type.WAREHOUSE, warehouse.pk)
+
+
+@pytest.fixture
+def team(warehouse: Warehouse) -> Grantee:
+    made = create_role(
+        actor=INTERNAL, project=get_project(None), name="team", description=None, provider_id="oidc", source_id="team"
+    )
+    return Grantee(role_id=made.pk)
+
+
+def give(ref: Ref, privilege: str, *grantees: Grantee) -> None:
+    difference = Difference(writes=[GrantSpec(privilege, each) for each in grantees])
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=MISSING)
+
+
+def asked(actor: Actor, grantee: Grantee | None, ref: Ref, *actions: Can) -> list[Can]:
+    return list_allowed_actions_for(actor=actor, grantee=grantee, ref=ref, actions=actions, missing=MISSING)
+
+
+def refused(actor: Actor, grantee: Grantee | None, ref: Ref) -> type[CatalogError]:
+    with pytest.raises(CatalogError) as listed:
+        asked(actor, grantee, ref, Can.GET_METADATA)
+    with pytest.raises(CatalogError) as single:
+        is_allowed_for(actor=actor, grantee=grantee, ref=ref, action=Can.GET_METADATA, missing=MISSING)
+    assert listed.type is single.type
+    return listed.type
+
+
+def test_everybody_is_told_what_they_may_do_in_the_order_in_which_they_ask(wh: Ref) -> None:
+    give(wh, "create", ANNA)
+    give(wh, "manage_grants", BERT)
+    wanted = (Can.GRANT_SELECT, Can.CREATE_NAMESPACE, Can.DELETE, Can.USE)
+    for grantee in (None, ANNA):
+        assert asked(person("anna"), grantee, wh, *wanted) == [Can.CREATE_NAMESPACE, Can.USE]
+    assert asked(person("bert"), None, wh, *wanted) == [Can.GRANT_SELECT]  # who does not see it, but may grant on it
+    assert asked(INTERNAL, None, wh, *wanted) == list(wanted)
+    assert refused(person("carl"), None, wh) is NoSuchWarehouse
+
+
+def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: Ref) -> None:
+    give(wh, "select", ANNA)
+    give(wh, "manage_grants", BERT)
+    assert asked(person("bert"), ANNA, wh, *ACTIONS_ON[Securable.Type.WAREHOUSE]) == [
+        action for action in ACTIONS_ON[Securable.Type.WAREHOUSE] if asked(person("anna"), None, wh, action)
+    ]
+    assert asked(person("bert"), Grantee(user_id="oidc~carl"), wh, Can.USE) == []
+    nobody = Grantee(user_id="oidc~nobody")
+    for other in (BERT, nobody, Grantee(role_id=new_id())):
+        assert refused(person("anna"), other, wh) is WarehouseActionForbidden
+        assert refused(person("carl"), other, wh) is NoSuchWarehouse
+    assert refused(person("bert"), nobody, wh) is UserNotFound
+    assert refused(person("bert"), Grantee(role_id=new_id()), wh) is RoleIdNotFound
+
+
+def test_the_roles_of_a_token_count_for_who_shows_it_and_for_nobody_else(wh: Ref, team: Grantee) -> None:
+    give(wh, "modify", team)
+    give(wh, "manage_grants", BERT)
+    carl = Grantee(user_id="oidc~carl")
+    assert asked(person("carl", "team"), None, wh, Can.DELETE) == [Can.DELETE]
+    assert asked(person("bert"), carl, wh, Can.DELETE) == []
+    give((Securable.Type.ROLE, team.role_id), "assignee", carl)
+    assert asked(person("bert"), carl, wh, Can.DELETE) == [Can.DELETE]
+
+
+def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: Ref, team: Grantee) -> None:
+    give(wh, "modify", team)
+    give(wh, "manage_grants", ANNA)
+    in_role = Actor(user_id="oidc~anna", assumed_role=team.role_id)
+    assert acting_as(in_role) == team
+    both = (Can.DELETE, Can.GRANT_SELECT)
+    assert asked(person("anna"), team, wh, *both) == asked(in_role, team, wh, *both) == [Can.DELETE]
+    assert asked(in_role, None, wh, *both) == [Can.DELETE]
+    assert refused(in_role, ANNA, wh) is WarehouseActionForbidden
+    assert actor_of(team) == Actor(assumed_role=team.role_id, is_asked_about=True)
+
+
+def test_nobody_is_an_instance_admin_in_the_answers_to_others(
+    wh: Ref, team: Grantee, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~anna"])
+    give(wh, "manage_grants", BERT)
+    assert asked(person("anna"), None, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.DELETE]
+    assert asked(person("anna"), ANNA, wh, Can.DELETE) == [Can.DELETE]
+    assert asked(person("bert"), ANNA, wh, Can.DELETE) == []
+    assert asked(person("anna"), BERT, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.GRANT_SELECT]
+    assert not is_instance_admin(actor_of(ANNA))
+
+
+def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Ref) -> None:
+    project, server = (
+        (Securable.Type.PROJECT, get_project(None).pk),
+        (Securable.Type.SERVER, Server.objects.get().server_id),
+    )
+    carl = person("carl")
+    assert asked(carl, None, project, Can.GET_METADATA) == []
+    assert asked(carl, None, server, Can.CREATE_PROJECT) == []
+    with pytest.raises(ProjectActionForbidden):
+        is_allowed_for(actor=carl, grantee=None, ref=project, action=Can.DELETE, missing=MISSING)
+    assert not is_allowed_for(actor=carl, grantee=None, ref=server, action=Can.CREATE_PROJECT, missing=MISSING)
+    give(wh, "describe", Grantee(user_id="oidc~carl"))
+    assert not is_allowed_for(actor=carl, grantee=None, ref=project, action=Can.DELETE, missing=MISSING)
+    assert is_allowed_for(actor=carl, grantee=None, ref=project, action=Can.LIST_ROLES, missing=MISSING)
+
+
+def test_somebody_who_was_deleted_is_nobody(wh: Ref, team: Grantee) -> None:
+    assert set(actors_of([ANNA, BERT, team, ANNA])) == {ANNA, BERT, team}
+    assert actors_of([]) == {}
+    User.objects.filter(pk="oidc~anna").update(deleted_at=User.objects.get(pk="oidc~anna").created_at)
+    with pytest.raises(UserNotFound):
+        actors_of([BERT, ANNA])
+    with pytest.raises(RoleIdNotFound):
+        actors_of([BERT, Grantee(role_id=UUID(int=0))])
+    assert acting_as(ANONYMOUS) is None

@@ -1,0 +1,60 @@
+"""The words for what may be done: the peer's, each with a meaning in the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenancy.authz.actions import Can
+from tenancy.authz.model import rights_model
+from tenancy.authz.vocabulary import ABOUT_GRANTS, ACTIONS_ON, OLD_WORDS
+from tenancy.models import Securable
+from tests.management.api_digest import read_peer
+
+T = Securable.Type
+PATHS = {
+    T.SERVER: "server",
+    T.PROJECT: "project",
+    T.WAREHOUSE: "warehouse/{}",
+    T.NAMESPACE: "warehouse/{}/namespace/{}",
+    T.TABLE: "warehouse/{}/table/{}",
+    T.VIEW: "warehouse/{}/view/{}",
+    T.GENERIC_TABLE: "warehouse/{}/generic-table/{}",
+    T.ROLE: "role/{}",
+    T.TAG: "tag-definition/{}",
+    T.USER: "user/{}",
+}
+NOT_OF_THE_MODEL = {(T.ROLE, Can.READ_METADATA), *((T.USER, action) for action in ACTIONS_ON[T.USER])}
+
+
+def words_of(route: str, member: str) -> set[str]:
+    return set(read_peer()[route].answers["200"].members[member])
+
+
+@pytest.mark.parametrize("securable_type", PATHS)
+def test_the_newer_words_are_the_peers(securable_type: Securable.Type) -> None:
+    route = f"GET /management/v1/{PATHS[securable_type]}/actions"
+    assert {each.value for each in ACTIONS_ON[securable_type]} == words_of(route, "allowed-actions[].action")
+    assert len(set(ACTIONS_ON[securable_type])) == len(ACTIONS_ON[securable_type])
+
+
+@pytest.mark.parametrize("securable_type", ABOUT_GRANTS)
+def test_the_older_words_are_the_peers(securable_type: Securable.Type) -> None:
+    path = "namespace/{}" if securable_type is T.NAMESPACE else PATHS[securable_type]
+    below = f"/management/v1/permissions/{path}"
+    assert set(ABOUT_GRANTS[securable_type]) == words_of(f"GET {below}/authorizer-actions", "allowed-actions")
+    if securable_type is T.GENERIC_TABLE:  # which has no route of its own for them
+        asked = read_peer()["POST /management/v1/permissions/check"].request.members
+        assert set(OLD_WORDS[securable_type]) == set(asked["operation.generic-table.action"])
+    else:
+        assert set(OLD_WORDS[securable_type]) == words_of(f"GET {below}/access", "allowed-actions")
+
+
+def test_each_word_means_what_the_model_defines() -> None:
+    assert ACTIONS_ON.keys() == set(T)
+    assert ABOUT_GRANTS.keys() == OLD_WORDS.keys() == set(T) - {T.TAG, T.USER}
+    meant = [(each, action) for each, actions in ACTIONS_ON.items() for action in actions]
+    meant += [(each, action) for each, words in OLD_WORDS.items() for action in words.values()]
+    for securable_type, action in set(meant) - NOT_OF_THE_MODEL:
+        assert action.value in rights_model().actions(securable_type.value), (securable_type, action)
+    for securable_type, words in ABOUT_GRANTS.items():
+        assert words.items() <= OLD_WORDS[securable_type].items()
