@@ -10,7 +10,7 @@ from tenancy.authz.port import is_allowed
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import person
-from tests.authz.trees import give
+from tests.authz.trees import T, give, role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
@@ -46,3 +46,19 @@ def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, Ref]) -> N
     assert may(tree, "table", Can.GRANT_SELECT, Can.DROP) == [False, True]
     give("ownership", tree["outer"], ALICE)
     assert may(tree, "inner", Can.GRANT_SELECT) == may(tree, "table", Can.GRANT_SELECT) == [True]
+
+
+def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, Ref]) -> None:
+    team, wider = role("team"), role("wider", source="wider")
+    bert, carl = person("bert"), person("carl", "wider")
+    give("assignee", (T.ROLE, team.pk), ALICE)
+    give("ownership", (T.ROLE, team.pk), bert)
+    give("assignee", (T.ROLE, wider.pk), ALICE, to=team)
+    for who, expected in (
+        (ALICE, [True, True]),
+        (bert, [True, True]),
+        (carl, [False, True]),
+        (person("dora"), [False] * 2),
+    ):
+        assert [is_allowed(who, Can.ASSUME, T.ROLE, each.pk) for each in (team, wider)] == expected
+    assert not is_allowed(ALICE, Can.UPDATE, T.ROLE, team.pk)

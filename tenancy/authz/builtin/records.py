@@ -18,7 +18,9 @@ from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.builtin.statements import HELD, HELD_ON_ONE, ROLES, SHOWN_BRANCHES, SHOWN_LEAVES, SHOWS_BELOW
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
+from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Securable
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,10 @@ def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below:
             on_it.add(privilege)
         if expires_at is not None:
             ends.append(_datetime(expires_at))
+    for role_id in roles:
+        as_object = securable_id(Securable.Type.ROLE, role_id)
+        if as_object in held:  # it is asked about itself, and its members are its assignees
+            held[as_object].add(ASSIGNEE)
     return Held({own_id: _path(own_id, parents, held) for own_id in ids}, shows, min(ends, default=None))
 
 
