@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
-from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import allowed_many, is_allowed, require
 from tenancy.authz.privileges import reads_grants
+from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable
@@ -78,11 +78,7 @@ def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: C
 def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
     """Raises `missing` for who may neither see the object nor read what is granted on it."""
     if not is_known(actor, ref):
-        action = SEEN_BY[ref[0]]
-        record_denial(
-            actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource"
-        )
-        raise missing
+        raise hidden(actor, SEEN_BY[ref[0]], ref, missing)
 
 
 def is_known(actor: Actor, ref: Ref) -> bool:

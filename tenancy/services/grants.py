@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db import OperationalError, connection
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import sqlstate
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, Forbidden, NotFound
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
@@ -23,21 +21,18 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
-from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.allowed_actions import is_known, require_known
 from tenancy.selectors.users import users
 from tenancy.services.administrators import keeping_administrators
+from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
 from tenancy.services.role_locks import lock_memberships
 from tenancy.services.role_members import require_chain
 
 MOST_CHANGES: Final = 100
 """Of one call."""
-
-LONGEST_WAIT_SECONDS: Final = 3.0
-_LOCK_TIMEOUT: Final = "55P03"
 
 
 class InvalidGrantPrivilege(BadRequest):
@@ -64,12 +59,6 @@ class SelfAssignment(BadRequest):
 
 class GrantActionForbidden(Forbidden):
     wire_type = "GrantActionForbidden"
-
-
-class GrantLockTimeout(Conflict):
-    """Others are changing the grants of the same object; later it may work."""
-
-    wire_type, is_final = "GrantLockTimeout", False
 
 
 class GrantExists(Conflict):
@@ -146,14 +135,17 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
 def _change(
     actor: Actor, ref: Ref, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
 ) -> None:
-    _require_sound(ref, difference)
     names = [each.privilege for each in (*difference.writes, *difference.deletes)]
+    if not names:
+        require_known(actor, ref, missing)
+        return
     require_to_grant(actor, ref, [_judged_as(ref[0], name) for name in names], missing)
+    _require_sound(ref, difference)  # not before: what is said of the change would tell that there is an object
     with write_transaction():
         on = _lock(ref, [*difference.writes, *difference.deletes], missing)
         _require_grantees(on, difference.writes)
         with keeping_administrators([on.pk]):
-            revoked = [each for each in difference.deletes if _rows(on, each).delete()[0]]
+            revoked = [each for each in difference.deletes if _revoke(on, each)]
             granted = [each for each in difference.writes if _grant(on, each)]
             present = [each for each in difference.writes if each not in granted]
             judge(Outcome(present, [each for each in difference.deletes if each not in revoked]))
@@ -214,10 +206,7 @@ _MOST: Final = {
 
 def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> Securable:
     """The securable, locked; before it the users and what memberships hang on, in the order of the house."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {int(LONGEST_WAIT_SECONDS * 1000)}")
-    try:
+    with waiting_for_grants():
         if ref[0] is Securable.Type.ROLE:
             role = Role.objects.select_related("project").filter(pk=str(ref[1])).first()
             if role is None:
@@ -226,10 +215,6 @@ def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> Secu
         named = [each.grantee.user_id for each in changes if each.grantee.user_id is not None]
         list(users().filter(pk__in=named).order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
         on = lock_row(Securable, "id = %s", [securable_id(*ref)])
-    except OperationalError as error:
-        if sqlstate(error) == _LOCK_TIMEOUT:
-            raise GrantLockTimeout("Others are changing the same grants; try again") from error
-        raise
     if on is None:
         raise missing
     return on
@@ -255,9 +240,10 @@ def _project_id(on: Securable) -> str:
 
 
 def _grant(on: Securable, change: GrantSpec) -> bool:
-    """Whether it was not granted before."""
-    if _rows(on, change).exists():
+    """Whether it was not granted before; what has ended was not."""
+    if _is_lasting(on, change):
         return False
+    _rows(on, change).delete()
     user_id, role_id = change.grantee.user_id, change.grantee.role_id
     if change.privilege == ASSIGNEE:
         if role_id is not None:
@@ -276,6 +262,17 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         expires_at=change.expires_at,
     )
     return True
+
+
+def _revoke(on: Securable, change: GrantSpec) -> bool:
+    """Whether it was granted; what has ended was not."""
+    was_lasting = _is_lasting(on, change)
+    _rows(on, change).delete()
+    return was_lasting
+
+
+def _is_lasting(on: Securable, change: GrantSpec) -> bool:
+    return _rows(on, change).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now())).exists()
 
 
 def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMember]:

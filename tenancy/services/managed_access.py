@@ -1,0 +1,42 @@
+"""Managed access: whether who owns what lies in a warehouse or a namespace may grant rights on it."""
+
+from __future__ import annotations
+
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
+from tenancy.authz.port import require
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Securable
+from tenancy.selectors.allowed_actions import require_known
+from tenancy.services.grant_locks import waiting_for_grants
+
+
+def set_managed_access(*, actor: Actor, ref: Ref, is_managed: bool, missing: CatalogError) -> None:
+    """Take from the owners of what lies in a warehouse or a namespace the right to grant, or give it back.
+
+    To set what is set already changes nothing. Raises `missing` for who may not know of the object, the type's own
+    refusal (403) for who may not set it, and `GrantLockTimeout` (409).
+    """
+    require_known(actor, ref, missing)
+    require(actor, Can.SET_MANAGED_ACCESS, *ref)
+    with write_transaction():
+        with waiting_for_grants():
+            on = lock_row(Securable, "id = %s", [securable_id(*ref)])
+        if on is None:
+            raise missing
+        if on.managed_access == is_managed:
+            return
+        Securable.objects.filter(pk=on.pk).update(managed_access=is_managed)
+        record(
+            Event.MANAGED_ACCESS_SET,
+            actor=actor,
+            subject=on.object_id,
+            object_type=on.type,
+            managed_access=is_managed,
+        )
+        rights_changed()
