@@ -44,6 +44,7 @@ APIS: Final = {
             "warehouse": "Where tables are stored, and what is in them",
             "user": "Who may call",
             "role": "Groups of users in a project",
+            "permission": "Who may do what: grants on objects, and what follows from them",
             "tag": "What a project calls its data, and what is called so",
             "token": "Tokens that this server issues to people and programs",
             "audit": "Who did what",

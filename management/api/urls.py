@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
 from management.api.audit import AuditExportView, AuditView
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
@@ -155,5 +155,6 @@ urlpatterns = [
     path(f"{_ROLE}/members/<str:member_type>/<str:member_id>", RoleMemberView.as_view(), name="role-member"),
     path(f"{_ROLE}/member-of", RoleMemberOfView.as_view(), name="role-member-of"),
     path(f"{_ROLE}/member-of/transitive", RoleTransitiveMemberOfView.as_view(), name="role-transitive-member-of"),
+    path("v1/permissions/", include("management.api.permission_urls")),
     path("v1/search/role", RoleSearchView.as_view(), name="role-search"),
 ]

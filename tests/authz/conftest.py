@@ -15,6 +15,7 @@ from tenancy.authz.securables import Ref
 from tenancy.identity import Identity
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
+from tests.authz.permissions import Things
 from tests.authz.trees import give, make_tree
 from tests.authz.view_owners import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
@@ -82,6 +83,12 @@ def lake(root: CallerClient) -> dict[str, Ref]:
     for row in Tabular.objects.select_related("namespace"):
         found[".".join((*row.namespace.levels, row.name))] = (Securable.Type(row.kind), row.pk)
     return found
+
+
+@pytest.fixture
+def things(warehouse: Warehouse, lake: dict[str, Ref], callers: NamedCallers) -> Things:
+    """One object of each type that rights are granted on, and who calls about them."""
+    return Things(warehouse, lake, callers)
 
 
 def good(answer: Answer) -> Answer:

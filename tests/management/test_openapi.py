@@ -25,6 +25,8 @@ DONE_WITH_200 = {
     "update_user",
     "activate_warehouse",
     "deactivate_warehouse",
+    "set_warehouse_managed_access",
+    "set_namespace_managed_access",
 }
 """Operations that answer 200 without a body, as the peer does."""
 

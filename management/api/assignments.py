@@ -1,0 +1,220 @@
+"""Assignments: which privileges are granted on an object and to whom, each type of object with routes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.paging import Page, listing_of
+from management.api.base import BAD_PAGE, PAGE, PROJECT_REFUSALS
+from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Described, PermissionView
+from management.api.principals import read_grantee
+from management.api.tabular_shapes import IdText
+from management.api.users import BAD_USER_ID, paged
+from tenancy.authz.privileges import privileges_on
+from tenancy.models import Securable
+from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for
+from tenancy.services.grant_differences import make_difference
+from tenancy.services.grants import MOST_CHANGES, GrantSpec, assign
+
+T = Securable.Type
+_BAD_CHANGE: Final = (
+    "`GrantDiffTooLarge`, `DuplicateGrantEntry`, `ContradictoryGrantDiff`, `GrantUserNotFound`, "
+    "`GrantRoleNotInProject`, `GrantExpired`"
+)
+_CONFLICTS: Final = (
+    "`TupleAlreadyExistsError`: it is granted already; `LastAdministrator`: nobody would administrate it any more; "
+    "`GrantLockTimeout`"
+)
+_OF_ROLES: Final = (
+    "`SelfAssignment`, `RoleAssignmentUserNotFound`",
+    "`RoleMembershipCycle`, `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
+)
+
+
+class AssignmentShape(KebabSerializer):
+    user = Text(required=False, help_text="`<provider>~<subject>`; either a user or a role")
+    role = IdText(required=False, help_text="The role's id: it is for whoever is in the role")
+    expires_at = serializers.DateTimeField(
+        required=False, help_text="Its end, absent when it has none; what is to be deleted needs none"
+    )
+
+
+def _shapes(kind: Securable.Type) -> tuple[type[KebabSerializer], type[KebabSerializer]]:
+    """Of a change and of a list of assignments on objects of a type."""
+    names = [each.name for each in privileges_on(kind)]
+    shape = DESCRIBED[kind].shape
+    entry: Any = type(f"{shape}Assignment", (AssignmentShape,), {"type": serializers.ChoiceField(names)})
+    change = type(
+        f"Update{shape}AssignmentsRequest",
+        (KebabSerializer,),
+        {
+            "writes": entry(many=True, required=False, help_text="To be granted; none of them may be already"),
+            "deletes": entry(many=True, required=False, help_text="To be taken away; each must be there"),
+        },
+    )
+    members = {
+        "assignments": entry(many=True, help_text="In the order in which they were granted"),
+        "next_page_token": Text(required=False, help_text="Absent on the last page"),
+    }
+    if kind is T.PROJECT:
+        members["project_id"] = Text()
+    return change, type(f"{shape}AssignmentsResponse", (KebabSerializer,), members)
+
+
+_SHAPES: Final = {kind: _shapes(kind) for kind in DESCRIBED}
+
+
+class AssignmentsView(PermissionView):
+    def get(self, request: Request, **names: str) -> Response:
+        relations, page = self._relations(), self._page()
+        place = self.place()
+        found, token = list_grants_for(
+            actor=self.actor, ref=place.ref, missing=place.missing, wanted=GrantFilter(relations), page=page
+        )
+        body = paged("assignments", [assignment_json(each) for each in found], token)
+        return Response(body | ({"project-id": place.ref[1]} if self.kind is T.PROJECT else {}))
+
+    def post(self, request: Request, **names: str) -> Response:
+        change, _ = _SHAPES[self.kind]
+        body = self.body(change)
+        difference = make_difference(
+            writes=[_spec(each, f"writes[{index}]") for index, each in enumerate(body.get("writes", []))],
+            deletes=[_spec(each, f"deletes[{index}]") for index, each in enumerate(body.get("deletes", []))],
+        )
+        place = self.place()
+        assign(actor=self.actor, ref=place.ref, difference=difference, missing=place.missing)
+        return Response(status=204)
+
+    def _relations(self) -> list[str] | None:
+        """None without any."""
+        given = {*self.request.GET.getlist("relations"), *self.request.GET.getlist("relations[]")}
+        unknown = sorted(given - {each.name for each in privileges_on(self.kind)})
+        if unknown:
+            raise BadRequest(f"relations: {unknown[0][:100]!r} cannot be granted on a {self.kind.value}")
+        return sorted(given) or None
+
+    def _page(self) -> Page:
+        """Everything at once unless a page is asked for: clients of this API know of none."""
+        kind = listing_of("assignments", self.kind, sorted(self.kwargs.items()), self._relations())
+        is_asked_for = "pageToken" in self.request.GET or "pageSize" in self.request.GET
+        return self.page(kind) if is_asked_for else Page(kind, None, None)
+
+
+def assignment_json(held: HeldGrant) -> dict[str, Any]:
+    grantee = held.grantee
+    to = {"user": grantee.user_id} if grantee.role_id is None else {"role": str(grantee.role_id)}
+    until = {} if held.expires_at is None else {"expires-at": held.expires_at}
+    return {"type": held.privilege, **to, **until}
+
+
+def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
+    return GrantSpec(entry["type"], read_grantee(entry, where), entry.get("expires_at"))
+
+
+def _described(
+    kind: Securable.Type, *, told: Described | None = None, suffix: str = "", deprecated: bool = False
+) -> Callable[[type[AssignmentsView]], type[AssignmentsView]]:
+    """What the OpenAPI document says of the routes for objects of a type."""
+    told = told or DESCRIBED[kind]
+    change, answer = _SHAPES[kind]
+    thing = kind.value.replace("-", "_")
+    bad_place = PROJECT_REFUSALS[400] if kind is T.PROJECT else ""
+    of_roles = _OF_ROLES if kind is T.ROLE else ("", "")
+    bad = [each for each in (bad_place, _BAD_CHANGE, BAD_USER_ID, of_roles[0]) if each]
+    relations = OpenApiParameter(
+        "relations",
+        {"type": "array", "items": {"type": "string", "enum": [each.name for each in privileges_on(kind)]}},
+        description="Only these; may be repeated",
+    )
+    pages = (
+        "Everything is told at once, unless a page is asked for with `pageToken` (empty for the first) or `pageSize`."
+    )
+    return extend_schema_view(
+        get=extend_schema(
+            operation_id=f"get_{thing}_assignments{suffix}",
+            tags=TAGS,
+            summary=f"Who has which privilege on {told.noun} itself",
+            description=f"What is granted on what it lies in, and what has ended, is not among it. {pages}",
+            deprecated=deprecated,
+            parameters=[*told.parameters, relations, *PAGE],
+            responses=answers(
+                {200: answer},
+                told.refusals(*(each for each in (bad_place, BAD_PAGE) if each)),
+            ),
+        ),
+        post=extend_schema(
+            operation_id=f"update_{thing}_assignments{suffix}",
+            tags=TAGS,
+            summary=f"Grant privileges on {told.noun}, and take them away: all of it, or nothing",
+            description=f"At most {MOST_CHANGES} at once. It takes the right to grant each privilege that is named.",
+            deprecated=deprecated,
+            parameters=told.parameters,
+            request=change,
+            responses=answers(
+                done("Done"),
+                {
+                    **told.refusals(*bad, missing="`TupleNotFoundError`: what is to be taken away is not granted"),
+                    403: "`GrantActionForbidden`",
+                    409: "; ".join(each for each in (_CONFLICTS, of_roles[1]) if each),
+                },
+            ),
+        ),
+    )
+
+
+@_described(T.SERVER)
+class ServerAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.SERVER
+
+
+@_described(T.PROJECT)
+class ProjectAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.PROJECT
+
+
+@_described(T.PROJECT, told=PROJECT_BY_ID, suffix="_by_id_deprecated", deprecated=True)
+class ProjectByIdAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.PROJECT
+
+
+@_described(T.WAREHOUSE)
+class WarehouseAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.WAREHOUSE
+
+
+@_described(T.NAMESPACE)
+class NamespaceAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.NAMESPACE
+
+
+@_described(T.TABLE)
+class TableAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.TABLE
+
+
+@_described(T.VIEW)
+class ViewAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.VIEW
+
+
+@_described(T.GENERIC_TABLE)
+class GenericTableAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.GENERIC_TABLE
+
+
+@_described(T.ROLE)
+class RoleAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.ROLE
+
+
+@_described(T.TAG)
+class TagAssignmentsView(AssignmentsView):
+    kind: ClassVar = T.TAG

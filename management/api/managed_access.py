@@ -1,0 +1,106 @@
+"""Managed access of warehouses and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from icekeeper.kernel.api_shapes import Flag, KebabSerializer, answers, done
+from management.api.base import no_body
+from management.api.permission_places import DESCRIBED, TAGS, PermissionView
+from tenancy.models import Securable
+from tenancy.selectors.managed_access import get_managed_access_for
+from tenancy.services.managed_access import set_managed_access
+
+T = Securable.Type
+
+
+class SetManagedAccessRequest(KebabSerializer):
+    managed_access = Flag(help_text="Whether owners of what lies in it may not grant rights on that")
+
+
+class WarehouseAuthPropertiesResponse(KebabSerializer):
+    managed_access = serializers.BooleanField()
+
+
+class NamespaceAuthPropertiesResponse(KebabSerializer):
+    managed_access = serializers.BooleanField(help_text="Whether it is set on the namespace itself")
+    managed_access_inherited = serializers.BooleanField(
+        help_text="Whether it counts in the namespace: set on it, on one that it lies in, or on the warehouse"
+    )
+
+
+class AuthPropertiesView(PermissionView):
+    def get(self, request: Request, **names: str) -> Response:
+        place = self.place()
+        found = get_managed_access_for(actor=self.actor, ref=place.ref, missing=place.missing)
+        inherited = {"managed-access-inherited": found.is_in_force} if self.kind is T.NAMESPACE else {}
+        return Response({"managed-access": found.is_set, **inherited})
+
+
+class ManagedAccessView(PermissionView):
+    def post(self, request: Request, **names: str) -> HttpResponse:
+        is_managed = self.body(SetManagedAccessRequest)["managed_access"]
+        place = self.place()
+        set_managed_access(actor=self.actor, ref=place.ref, is_managed=is_managed, missing=place.missing)
+        return no_body()
+
+
+V = TypeVar("V", bound=PermissionView)
+
+
+def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
+    told = DESCRIBED[kind]
+    shape = NamespaceAuthPropertiesResponse if kind is T.NAMESPACE else WarehouseAuthPropertiesResponse
+    reading = {
+        "get": extend_schema(
+            operation_id=f"get_{kind.value}_managed_access",
+            tags=TAGS,
+            summary=f"Whether access in {told.noun} is managed",
+            parameters=told.parameters,
+            responses=answers({200: shape}, told.refusals()),
+        )
+    }
+    changing = {
+        "post": extend_schema(
+            operation_id=f"set_{kind.value}_managed_access",
+            tags=TAGS,
+            summary=f"Manage access in {told.noun}, or no longer",
+            description="Where access is managed, whoever owns what lies there may not grant rights on it; who has "
+            "`manage_grants` may.",
+            parameters=told.parameters,
+            request=SetManagedAccessRequest,
+            responses=answers(done("It is so", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}),
+        )
+    }
+
+    def describe(view: type[V]) -> type[V]:
+        return extend_schema_view(**(changing if issubclass(view, ManagedAccessView) else reading))(view)
+
+    return describe
+
+
+@_described(T.WAREHOUSE)
+class WarehouseAuthPropertiesView(AuthPropertiesView):
+    kind: ClassVar = T.WAREHOUSE
+
+
+@_described(T.NAMESPACE)
+class NamespaceAuthPropertiesView(AuthPropertiesView):
+    kind: ClassVar = T.NAMESPACE
+
+
+@_described(T.WAREHOUSE)
+class WarehouseManagedAccessView(ManagedAccessView):
+    kind: ClassVar = T.WAREHOUSE
+
+
+@_described(T.NAMESPACE)
+class NamespaceManagedAccessView(ManagedAccessView):
+    kind: ClassVar = T.NAMESPACE

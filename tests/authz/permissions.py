@@ -1,0 +1,154 @@
+"""What the older API of permissions is asked, and about what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from catalog.models import Tabular
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.securables import Ref, add_securable
+from tenancy.models import Project, Role, Securable, Server, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project
+from tenancy.services.roles import create_role
+from tenancy.services.tag_definitions import create_tag_definition
+from tests.authz.trees import give
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient, NamedCallers
+
+T = Securable.Type
+NOBODY = "0198e0f4-3f6e-7c31-8c7d-000000000000"
+MISSING = {
+    T.WAREHOUSE: "NoSuchWarehouseException",
+    T.NAMESPACE: "NoSuchNamespaceException",
+    T.TABLE: "NoSuchTableException",
+    T.VIEW: "NoSuchViewException",
+    T.GENERIC_TABLE: "NoSuchGenericTableException",
+    T.ROLE: "RoleIdNotFound",
+    T.TAG: "TagDefinitionIdNotFound",
+}
+FORBIDDEN = {
+    T.SERVER: "ServerActionForbidden",
+    T.PROJECT: "ProjectActionForbidden",
+    T.WAREHOUSE: "WarehouseActionForbidden",
+    T.NAMESPACE: "NamespaceActionForbidden",
+    T.TABLE: "TableActionForbidden",
+    T.VIEW: "ViewActionForbidden",
+    T.GENERIC_TABLE: "GenericTableActionForbidden",
+    T.TAG: "TagActionForbidden",
+}
+"""Of who sees it; of roles whoever sees one may read who is in it."""
+
+MANAGES: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
+    T.SERVER: ("operator", T.SERVER),
+    T.PROJECT: ("project_admin", T.PROJECT),
+    T.ROLE: ("security_admin", T.PROJECT),
+    T.TAG: ("security_admin", T.PROJECT),
+    **dict.fromkeys((T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE), ("ownership", T.WAREHOUSE)),
+}
+"""What on what lets somebody grant everything on an object of the type."""
+
+SHOWS: Mapping[Securable.Type, tuple[str, Securable.Type]] = {
+    T.PROJECT: ("describe", T.PROJECT),
+    T.ROLE: ("describe", T.PROJECT),
+    T.TAG: ("apply", T.TAG),
+    **{kind: ("select", kind) for kind in (T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE)},
+}
+"""What on what lets somebody see an object of the type, and read no grants of it."""
+
+WEAKEST: Mapping[Securable.Type, str] = {
+    T.SERVER: "admin",
+    T.PROJECT: "describe",
+    T.ROLE: "assignee",
+    T.TAG: "apply",
+    **dict.fromkeys((T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE), "describe"),
+}
+
+
+class Things:
+    """One object of each type, and who calls about them."""
+
+    def __init__(self, warehouse: Warehouse, lake: dict[str, Ref], callers: NamedCallers) -> None:
+        self.warehouse, self._callers = warehouse, callers
+        self.role = make_role("team")
+        tag = create_tag_definition(
+            actor=INTERNAL, project=get_project(None), name="pii", scope=["table"], value_kind="marker"
+        )
+        self.refs: dict[Securable.Type, Ref] = {
+            T.SERVER: (T.SERVER, Server.objects.get().server_id),
+            T.PROJECT: (T.PROJECT, get_project(None).pk),
+            T.WAREHOUSE: (T.WAREHOUSE, warehouse.pk),
+            T.NAMESPACE: lake["closed.deep"],
+            T.TABLE: lake["closed.deep.a"],
+            T.VIEW: lake["closed.deep.v"],
+            T.GENERIC_TABLE: lake["closed.deep.g"],
+            T.ROLE: (T.ROLE, self.role.pk),
+            T.TAG: (T.TAG, tag.pk),
+        }
+
+    def path(self, kind: Securable.Type, object_id: object = None, *, warehouse_id: object = None) -> str:
+        """Below `/management/v1/permissions`; of another object than ours with `object_id`."""
+        if kind in {T.SERVER, T.PROJECT}:
+            return f"/{kind.value}"
+        named = object_id or self.public_id(kind)
+        if kind in {T.TABLE, T.VIEW, T.GENERIC_TABLE}:
+            return f"/warehouse/{warehouse_id or self.warehouse.pk}/{kind.value}/{named}"
+        return f"/{kind.value}/{named}"
+
+    def public_id(self, kind: Securable.Type) -> str:
+        own_id = self.refs[kind][1]
+        if kind in {T.TABLE, T.VIEW, T.GENERIC_TABLE}:
+            own_id = Tabular.objects.get(pk=own_id).uuid  # type: ignore[misc]  # a UUID
+        return str(own_id)
+
+    def client(self, name: str, *token_roles: str) -> CallerClient:
+        """Somebody who is registered and has no rights."""
+        self._callers.person(name, roles=token_roles)
+        User.objects.get_or_create(id=f"oidc~{name}", defaults={"name": name})
+        return CallerClient("/management/v1/permissions", name)
+
+    def with_right(self, name: str, right: tuple[str, Securable.Type]) -> CallerClient:
+        """Somebody who has the privilege on our object of that type."""
+        client = self.client(name)
+        give(right[0], self.refs[right[1]], Actor(user_id=f"oidc~{name}"))
+        return client
+
+    def manager(self, kind: Securable.Type) -> CallerClient:
+        return self.with_right("manager", MANAGES[kind])
+
+
+def make_role(name: str, project: Project | None = None) -> Role:
+    return create_role(
+        actor=INTERNAL,
+        project=project or get_project(None),
+        name=name,
+        description=None,
+        provider_id=None,
+        source_id=None,
+    )
+
+
+def other_project() -> Project:
+    return create_project(actor=INTERNAL, name="Other", project_id="other")
+
+
+def other_warehouse(project: Project) -> UUID:
+    """A warehouse of another project, as far as rights know it."""
+    warehouse_id = new_id()
+    add_securable(T.WAREHOUSE, warehouse_id, parent=(T.PROJECT, project.pk))
+    return warehouse_id
+
+
+def to_user(privilege: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": privilege, "user": f"oidc~{name}", **more}
+
+
+def to_role(privilege: str, role: Role, **more: Any) -> dict[str, Any]:
+    return {"type": privilege, "role": str(role.pk), **more}
+
+
+Everything = Callable[[], Fingerprint]

@@ -1,0 +1,179 @@
+"""What somebody may do, in the words of the older API: `access` and `authorizer-actions`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
+from tenancy.models import Securable
+from tests.authz.permissions import (
+    FORBIDDEN,
+    MANAGES,
+    MISSING,
+    NOBODY,
+    SHOWS,
+    Everything,
+    Things,
+    make_role,
+    other_project,
+)
+from tests.management.asking import use_settings
+from tests.named_callers import CallerClient
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+ROUTES = [(kind, "authorizer-actions") for kind in ABOUT_GRANTS]
+ROUTES += [(kind, "access") for kind in OLD_WORDS if kind is not T.GENERIC_TABLE]
+HIDDEN = [(kind, route) for kind, route in ROUTES if kind in MISSING]
+
+
+def allowed(client: CallerClient, path: str, route: str, query: str = "", **headers: str) -> list[str]:
+    answer = client.get(f"{path}/{route}{query}", **headers)
+    assert answer.status == 200, answer.body
+    assert answer.json().keys() == {"allowed-actions"}
+    found: list[str] = answer.json()["allowed-actions"]
+    return found
+
+
+def words(kind: Securable.Type, route: str) -> list[str]:
+    return list((OLD_WORDS if route == "access" else ABOUT_GRANTS)[kind])
+
+
+@pytest.mark.parametrize(("kind", "route"), ROUTES)
+def test_who_may_everything_is_told_all_words(things: Things, kind: Securable.Type, route: str) -> None:
+    client = things.with_right("boss", ("operator", T.SERVER))
+    for right in (MANAGES[kind], ("ownership", T.ROLE)):
+        things.with_right("boss", right)
+    assert allowed(client, things.path(kind), route) == words(kind, route)
+
+
+@pytest.mark.parametrize(
+    ("right", "kind", "route", "expected"),
+    [
+        (("admin", T.SERVER), T.SERVER, "authorizer-actions", ["read_assignments", "grant_admin"]),
+        (("admin", T.SERVER), T.PROJECT, "access", [
+            "list_warehouses", "list_roles", "search_roles", "read_assignments", "grant_project_admin",
+            "grant_security_admin", "grant_data_admin", "grant_role_creator", "grant_tag_creator", "grant_describe",
+            "grant_select", "grant_create", "grant_modify",
+        ]),
+        (("data_admin", T.PROJECT), T.PROJECT, "authorizer-actions", []),
+        (("data_admin", T.PROJECT), T.WAREHOUSE, "access", [
+            "create_namespace", "delete", "modify_storage", "modify_storage_credential", "get_config", "get_metadata",
+            "list_namespaces", "include_in_list", "deactivate", "activate", "rename", "list_deleted_tabulars",
+            "get_all_tasks", "control_all_tasks", "set_protection", "set_format_version_policy",
+            "get_endpoint_statistics",
+        ]),
+        (("create", T.NAMESPACE), T.NAMESPACE, "access", [
+            "create_table", "create_view", "create_generic_table", "create_namespace", "get_metadata",
+        ]),
+        (("select", T.TABLE), T.TABLE, "access", ["read_data", "get_metadata", "get_tasks"]),
+        (("select", T.TABLE), T.NAMESPACE, "access", ["get_metadata"]),
+        (("select", T.VIEW), T.VIEW, "access", ["select", "get_metadata", "get_tasks"]),
+        (("manage_grants", T.GENERIC_TABLE), T.GENERIC_TABLE, "authorizer-actions", [
+            "read_assignments", "change_ownership", "grant_pass_grants", "grant_manage_grants", "grant_describe",
+            "grant_select", "grant_modify", "grant_manage_tags",
+        ]),
+        (("assignee", T.ROLE), T.PROJECT, "authorizer-actions", []),
+        (("describe", T.PROJECT), T.ROLE, "access", ["read_assignments", "read"]),
+    ],
+)  # fmt: skip
+def test_what_follows_from_a_privilege(
+    things: Things, right: tuple[str, Securable.Type], kind: Securable.Type, route: str, expected: list[str]
+) -> None:
+    client = things.with_right("somebody", right)
+    assert allowed(client, things.path(kind), route) == expected
+
+
+@pytest.mark.parametrize(("kind", "route"), HIDDEN)
+def test_who_does_not_see_it_is_told_what_is_told_of_nothing(things: Things, kind: Securable.Type, route: str) -> None:
+    stranger = things.client("stranger")
+    queries = ["", "?principalUser=oidc~stranger", "?principalUser=oidc~root", f"?principalRole={things.role.pk}",
+               f"?principalRole={NOBODY}"]  # fmt: skip
+    messages = []
+    for path, named in ((things.path(kind), things.public_id(kind)), (things.path(kind, NOBODY), NOBODY)):
+        answers = [stranger.get(f"{path}/{route}{query}") for query in queries]
+        assert all(each.refused(404, MISSING[kind]) for each in answers)
+        messages.append([each.error["message"].replace(named, "ID") for each in answers])
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(("kind", "route"), ROUTES)
+def test_to_ask_about_others_takes_the_right_to_read_the_grants(
+    things: Things, kind: Securable.Type, route: str
+) -> None:
+    manager, path = things.manager(kind), things.path(kind)
+    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
+    own = allowed(viewer, path, route)
+    assert allowed(manager, path, route, "?principalUser=oidc~viewer") == own
+    assert allowed(viewer, path, route, "?principalUser=oidc~viewer") == own
+    assert allowed(manager, path, route, f"?principalRole={make_role('empty').pk}") == []
+    for query, wire_type in (
+        ("?principalUser=oidc~nobody", "UserNotFound"),
+        (f"?principalRole={NOBODY}", "RoleIdNotFound"),
+    ):
+        assert manager.get(f"{path}/{route}{query}").refused(404, wire_type)
+        if kind in FORBIDDEN:  # whoever sees a role reads who is in it
+            assert viewer.get(f"{path}/{route}{query}").refused(403, FORBIDDEN[kind])
+    if kind in FORBIDDEN:
+        assert viewer.get(f"{path}/{route}?principalUser=oidc~manager").refused(403, FORBIDDEN[kind])
+
+
+def test_an_assumed_role_asks_about_itself(things: Things) -> None:
+    dana, path = things.with_right("dana", ("ownership", T.TABLE)), things.path(T.TABLE)
+    things.with_right("dana", ("assignee", T.ROLE))
+    manager = things.manager(T.TABLE)
+    body = {"writes": [{"type": "select", "role": str(things.role.pk)}]}
+    assert manager.post(f"{path}/assignments", body).status == 204
+    in_role = {"x-assume-role": str(things.role.pk)}
+    expected = ["read_data", "get_metadata", "get_tasks"]
+    assert allowed(dana, path, "access", **in_role) == expected
+    assert allowed(dana, path, "access", f"?principalRole={things.role.pk}", **in_role) == expected
+    assert dana.get(f"{path}/access?principalUser=oidc~dana", **in_role).refused(403, "TableActionForbidden")
+    assert allowed(dana, path, "access", f"?principalRole={things.role.pk}") == expected
+
+
+def test_instance_admins_are_told_of_their_own_rights_alone(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~anna"])
+    anna, path = things.client("anna"), things.path(T.TABLE)
+    assert allowed(anna, path, "access") == [
+        word for word in OLD_WORDS[T.TABLE] if not word.startswith("grant_")
+        and word not in {"read_data", "write_data", "change_ownership"}
+    ]  # fmt: skip
+    assert allowed(anna, path, "authorizer-actions") == ["read_assignments"]
+    assert allowed(things.manager(T.TABLE), path, "access", "?principalUser=oidc~anna") == []
+
+
+def test_a_project_is_named_by_header_or_in_the_path(things: Things) -> None:
+    project = other_project()
+    things.with_right("boss", ("project_admin", T.PROJECT))
+    boss = things.client("boss")
+    assert allowed(boss, "/project", "access", **{"x-project-id": project.pk}) == []
+    assert allowed(boss, f"/project/{project.pk}", "access") == []
+    assert allowed(boss, f"/project/{things.refs[T.PROJECT][1]}", "access") == list(OLD_WORDS[T.PROJECT])
+    assert boss.get("/project/access", **{"x-project-id": "no"}).refused(404, "ProjectNotFound")
+    assert boss.get("/project/authorizer-actions", **{"x-project-id": "a b"}).refused(400, "MalformedProjectID")
+
+
+@pytest.mark.parametrize(
+    ("query", "wire_type"),
+    [
+        (f"?principalUser=oidc~viewer&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        ("?principalUser=oidc~viewer&principalUser=oidc~manager", "InvalidGetAccessQuery"),
+        ("?principalUser=&principalRole=", "InvalidGetAccessQuery"),
+        ("?principalUser=", "EmptyUserIdError"),
+        ("?principalUser=viewer", "InvalidUserIdError"),
+        ("?principalUser=oidc~%E2%80%AE", "InvalidUserIdError"),
+        ("?principalUser=oidc~" + "a" * 128, "UserIdTooLongError"),
+        ("?principalUser=oidc~a%00", "BadRequestException"),
+        ("?principalRole=team", "BadRequestException"),
+        ("?principalRole=", "BadRequestException"),
+        (f"?principalRole=%7B{NOBODY}%7D", "BadRequestException"),
+    ],
+)
+def test_principals_that_cannot_be(things: Things, query: str, wire_type: str, everything: Everything) -> None:
+    manager = things.manager(T.TABLE)
+    before = everything()
+    for route in ("access", "authorizer-actions"):
+        assert manager.get(f"{things.path(T.TABLE)}/{route}{query}").refused(400, wire_type)
+    assert everything() == before
