@@ -46,6 +46,8 @@ APIS: Final = {
             "role": "Groups of users in a project",
             "permission": "Who may do what: grants on objects, and what follows from them",
             "tag": "What a project calls its data, and what is called so",
+            "authorization": "What somebody may do",
+            "grant": "What is granted to whom",
             "token": "Tokens that this server issues to people and programs",
             "audit": "Who did what",
         },

@@ -21,6 +21,7 @@ from management.api.protection import (
     TableProtectionView,
     ViewProtectionView,
 )
+from management.api.rights_urls import RIGHTS_ROUTES
 from management.api.role_members import (
     RoleMemberOfView,
     RoleMembersView,
@@ -81,6 +82,7 @@ _TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
 _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
 
 urlpatterns = [
+    *RIGHTS_ROUTES,  # before what takes any text in their places
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/info", ServerInfoView.as_view(), name="server-info"),

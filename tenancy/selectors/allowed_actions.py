@@ -7,14 +7,16 @@ from collections.abc import Collection, Sequence
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.port import allowed_many, is_allowed, require
+from tenancy.authz.port import Question, allowed_many, is_allowed, require
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.refusals import hidden
 from tenancy.authz.securables import Ref
+from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable
 from tenancy.selectors.roles import role_id_not_found
-from tenancy.selectors.users import user_not_found, users
+from tenancy.selectors.server import get_server
+from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found, users
 
 
 def actor_of(grantee: Grantee) -> Actor:
@@ -58,9 +60,30 @@ def list_allowed_actions_for(
 
     Raises what `asked_about` raises.
     """
-    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
-    answers = allowed_many(asked, [(action, ref) for action in actions])
+    wanted = [(action, ref) for action in actions]
+    if grantee is None or grantee == acting_as(actor):
+        knowing = _ways_to_know(ref)
+        answers = allowed_many(actor, [*knowing, *wanted])  # one question to the backend
+        if knowing and not any(answers[: len(knowing)]):
+            raise hidden(actor, SEEN_BY[ref[0]], ref, missing)
+        answers = answers[len(knowing) :]
+    else:
+        answers = allowed_many(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), wanted)
     return [action for action, answer in zip(actions, answers, strict=True) if answer]
+
+
+def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str) -> list[Can]:
+    """What `grantee`, or who asks, may do with a user.
+
+    Raises `UserNotFound` (404), `ServerActionForbidden` (403) for who asks about others and may not read the grants on
+    the server, and what `actor_of` raises.
+    """
+    get_user_for(actor=actor, action=Can.READ, user_id=user_id)
+    asked = actor
+    if grantee is not None and grantee != acting_as(actor):
+        require(actor, Can.READ_GRANTS, Securable.Type.SERVER, get_server().server_id)
+        asked = actor_of(grantee)
+    return allowed_for_user(asked, ACTIONS_ON[Securable.Type.USER], user_id)
 
 
 def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> bool:
@@ -83,8 +106,14 @@ def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
 
 def is_known(actor: Actor, ref: Ref) -> bool:
     """Whether `actor` may know that there is the object: sees it, or reads what is granted on it."""
+    knowing = _ways_to_know(ref)
+    return not knowing or any(allowed_many(actor, knowing))
+
+
+def _ways_to_know(ref: Ref) -> list[Question]:
+    """What each is enough to know that there is such an object; none where it is no secret."""
     seen_by = SEEN_BY.get(ref[0])
-    return seen_by is None or any(allowed_many(actor, [(seen_by, ref), (reads_grants(ref), ref)]))
+    return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]
 
 
 def _known_users(user_ids: Collection[str]) -> set[str]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from catalog.models import Namespace, Tabular
 from storage.models import Warehouse
-from tenancy.actor import Actor
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.securables import Ref
 from tenancy.identity import Identity
-from tenancy.models import Securable
+from tenancy.models import Grant, Securable, Server, User
 from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project
+from tests.authz.batch_checks import Ask
 from tests.authz.permissions import Things
-from tests.authz.trees import give, make_tree
+from tests.authz.trees import T, give, make_tree, role
 from tests.authz.view_owners import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import use_settings
@@ -89,6 +95,74 @@ def lake(root: CallerClient) -> dict[str, Ref]:
 def things(warehouse: Warehouse, lake: dict[str, Ref], callers: NamedCallers) -> Things:
     """One object of each type that rights are granted on, and who calls about them."""
     return Things(warehouse, lake, callers)
+
+
+@pytest.fixture
+def table(root: CallerClient, builtin: BuiltinAuthorizer) -> Tabular:
+    """The table `t` in the namespace `ns`: nothing is granted on either."""
+    good(root.post("/namespaces", {"namespace": ["ns"]}))
+    good(root.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+    Grant.objects.filter(securable__type__in=["namespace", "table"]).delete()
+    builtin.forget()
+    return Tabular.objects.get()
+
+
+@pytest.fixture
+def refs(lake: dict[str, Ref], root: CallerClient) -> dict[Securable.Type, Ref]:
+    """One of each type: what is in the namespace `open`; the creators' own grants are gone. Ann and Bob are known."""
+    User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
+    tag = CallerClient("/management/v1/tag-definition", "root").post(
+        "", {"name": "pii", "scope": ["table"], "value-kind": "marker"}
+    )
+    assert tag.status == 201, tag.body
+    Grant.objects.exclude(privilege="project_admin").delete()
+    return {
+        T.SERVER: (T.SERVER, Server.objects.get().server_id),
+        T.PROJECT: (T.PROJECT, get_project(None).pk),
+        T.WAREHOUSE: (T.WAREHOUSE, Warehouse.objects.get().pk),
+        T.NAMESPACE: lake["open"],
+        T.TABLE: lake["open.a"],
+        T.VIEW: lake["open.v"],
+        T.GENERIC_TABLE: lake["open.g"],
+        T.ROLE: (T.ROLE, role("team").pk),
+        T.TAG: (T.TAG, UUID(tag.json()["id"])),
+    }
+
+
+@pytest.fixture
+def manage(callers: NamedCallers) -> Callable[[str], CallerClient]:
+    """What the person of that name calls the management API with."""
+
+    def of(name: str) -> CallerClient:
+        callers.person(name)
+        return CallerClient("/management/v1", name)
+
+    return of
+
+
+@pytest.fixture
+def ask(manage: Callable[[str], CallerClient]) -> Ask:
+    """Asks batch checks."""
+
+    def ask(name: str, *checks: Any, **more: Any) -> Answer:
+        return manage(name).post("/action/batch-check", {"checks": list(checks), **more})
+
+    return ask
+
+
+@pytest.fixture
+def chief(refs: dict[Securable.Type, Ref], manage: Callable[[str], CallerClient]) -> CallerClient:
+    """Who may do everything in every project."""
+    give("operator", refs[T.SERVER], person("chief"))
+    return manage("chief")
+
+
+@pytest.fixture
+def elsewhere(storage_root: Path, bootstrapped: None) -> Warehouse:
+    """A warehouse of the project `other`."""
+    project = create_project(actor=INTERNAL, name="other", project_id="other")
+    profile = {"type": "local", "path": str(storage_root / "far")}
+    return create_warehouse(actor=INTERNAL, project=project, name="far", storage_profile=profile)
 
 
 def good(answer: Answer) -> Answer:

@@ -11,7 +11,6 @@ from tests.management.api_digest import Body, Digest, Operation, digest, read_pe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 MAY_BE_MISSING = {
-    "Rights": r"/permissions/|/grants(/|$)|/actions$|/action/batch-check$",
     "Tasks": r"/task/|/task-queue/",
 }
 """The headings of the page's list, and what their routes look like."""

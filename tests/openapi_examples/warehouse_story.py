@@ -12,7 +12,7 @@ from catalog.services.warehouse_statistics import record_warehouse_statistics
 from management.services.calls import Call, Tally
 from management.services.endpoint_statistics import record_calls
 from tenancy.actor import INTERNAL
-from tests.openapi_examples import permission_story, tag_story
+from tests.openapi_examples import permission_story, rights_story, tag_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
 from tests.openapi_examples.story import Story
 
@@ -120,6 +120,7 @@ def play(story: Story) -> None:
     found_and_moved(story, here, ids)
     tag_story.play(story, here, ids)
     permission_story.play(story, here, ids)
+    rights_story.play(story, here, ids)
     dropped_and_restored(story, here, ids)
     protections(story, here, ids)
     statistics(story, here)

@@ -1,0 +1,74 @@
+"""Objects by their addresses, for questions about rights on them: whether there is one, and what else is said.
+
+Nothing here asks who may: but what is missing takes as long as what is hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog.selectors.addressed import Address, find_addressed
+from icekeeper.kernel.errors import CatalogError, NotFound
+from storage.models import Warehouse
+from tenancy.actor import Actor
+from tenancy.authz.port import nothing_there
+from tenancy.authz.securables import Ref
+from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.selectors.projects import no_such_project
+from tenancy.selectors.roles import role_not_found
+from tenancy.selectors.server import get_server
+from tenancy.selectors.tag_definitions import TagDefinitionIdNotFound, tag_id_not_found
+
+
+@dataclass(frozen=True, slots=True)
+class RightsTarget:
+    """An object, and what is answered to who may not know that there is one."""
+
+    ref: Ref
+    missing: CatalogError
+
+
+def the_server() -> RightsTarget:
+    return RightsTarget((Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
+
+
+def target_project(project: Project) -> RightsTarget:
+    return RightsTarget((Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
+
+
+def find_target(*, actor: Actor, address: Address, project: Project | None) -> RightsTarget:
+    """A warehouse or what is in one, dropped or not; with `project` one of that.
+
+    Raises `NoSuchWarehouse` or the "no such" of its type (404).
+    """
+    missing = address.missing()
+    ref = find_addressed(address)
+    if ref is not None and project is not None:
+        is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
+        ref = ref if is_here else None
+    return _found(actor, address.securable_type, ref, missing)
+
+
+def find_role_target(*, actor: Actor, project: Project, role_id: UUID) -> RightsTarget:
+    """Raises `RoleNotFoundInProject` (404)."""
+    is_there = Role.objects.filter(project=project, pk=role_id).exists()
+    ref = (Securable.Type.ROLE, role_id) if is_there else None
+    return _found(actor, Securable.Type.ROLE, ref, role_not_found(role_id, project))
+
+
+def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUID) -> RightsTarget:
+    """A tag definition; with `project` one of that. Raises `TagDefinitionIdNotFound` (404)."""
+    rows = TagDefinition.objects.filter(pk=definition_id)
+    if project is None:
+        missing: CatalogError = TagDefinitionIdNotFound(f"Tag definition does not exist: {definition_id}")
+    else:
+        rows, missing = rows.filter(project=project), tag_id_not_found(definition_id, project)
+    ref = (Securable.Type.TAG, definition_id) if rows.exists() else None
+    return _found(actor, Securable.Type.TAG, ref, missing)
+
+
+def _found(actor: Actor, securable_type: Securable.Type, ref: Ref | None, missing: CatalogError) -> RightsTarget:
+    if ref is None:
+        raise nothing_there(actor, securable_type, missing)
+    return RightsTarget(ref, missing)

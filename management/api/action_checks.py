@@ -1,0 +1,194 @@
+"""Whether somebody may do things: many questions in one request, as gateways and policy engines ask them.
+
+A check that is malformed has an error of its own, beside the answers to the others. All are read by hand: a thousand of
+them are to cost less than the question.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.identifiers import Levels
+from catalog.selectors.action_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for
+from catalog.selectors.addressed import TABULARS, Address
+from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.ids import parse_id
+from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckRequest, ActionsBatchCheckResponse
+from management.api.action_contexts import read_action
+from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, ManagementView
+from management.api.principals import read_grantee
+from management.api.protection import MISSING
+from tenancy.authz.securables import Ref
+from tenancy.grantee import Grantee
+from tenancy.models import Securable
+from tenancy.selectors.projects import ProjectIdMissing, named_project_id, requested_project_id, require_project_id
+
+TAGS = ["authorization"]
+
+_IN_WAREHOUSES: Final = (Securable.Type.NAMESPACE, *TABULARS)
+_TYPES: Final = {
+    each.value: each
+    for each in (Securable.Type.SERVER, Securable.Type.PROJECT, Securable.Type.WAREHOUSE, *_IN_WAREHOUSES)
+}
+_TABULAR_IDS: Final = ("table-id", "view-id", "generic-table-id", "table_id", "view_id", "generic_table_id")
+_TABULAR_NAMES: Final = ("table", "view", "generic-table", "generic_table")
+
+
+class TooManyChecks(BadRequest):
+    wire_type = "TooManyChecks"
+
+
+class BatchCheckView(ManagementView):
+    posts_read = True
+
+    @extend_schema(
+        operation_id="batch_check_actions",
+        tags=TAGS,
+        summary="Whether somebody may do things, up to 1,000 at once",
+        description="Who asks about others must be allowed to read the grants on the object: a check for which that "
+        "is not so has an error of its own, and so has one that is malformed. An object that there is not is a no, "
+        "like one that the caller does not see.",
+        parameters=[PROJECT_HEADER],
+        request=ActionsBatchCheckRequest,
+        responses=answers(
+            {200: ActionsBatchCheckResponse},
+            {
+                400: "`TooManyChecks`, `MalformedProjectID`",
+                404: f"With `error-on-not-found`: `ProjectNotFound`, {NO_WAREHOUSE}, {', '.join(MISSING.values())}",
+            },
+        ),
+    )
+    def post(self, request: Request) -> Response:
+        body = cast("dict[str, Any]", request.data)
+        items, must_exist = _items(body), _must_exist(body)
+        own_project = requested_project_id(named_project_id(request.META))
+        read = [_read(item, own_project) for item in items]
+        checks = [each for each in read if isinstance(each, ActionCheck)]
+        found = iter(check_actions_for(actor=self.actor, checks=checks, must_exist=must_exist))
+        verdicts = [
+            next(found) if isinstance(each, ActionCheck) else Verdict(is_allowed=False, error=each) for each in read
+        ]
+        return Response({"results": [_json(_id(item, place), verdicts[place]) for place, item in enumerate(items)]})
+
+
+def _items(body: dict[str, Any]) -> list[Any]:
+    checks = body.get("checks")
+    if not isinstance(checks, list):
+        raise BadRequest("checks: must be a list")
+    if len(checks) > MOST_CHECKS:
+        raise TooManyChecks(f"checks: {len(checks)} are more than {MOST_CHECKS}")
+    return checks
+
+
+def _must_exist(body: dict[str, Any]) -> bool:
+    given = body.get("error-on-not-found", False)
+    if not isinstance(given, bool):
+        raise BadRequest("error-on-not-found: must be true or false")
+    return given
+
+
+def _id(item: Any, place: int) -> str:
+    """What the answer to a check is called."""
+    own = item.get("id") if isinstance(item, dict) else None
+    return own if isinstance(own, str) else str(place)
+
+
+def _json(check_id: str, verdict: Verdict) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": check_id, "allowed": verdict.is_allowed}
+    error = verdict.error
+    if error is not None:
+        told["error"] = {"message": error.message, "type": error.wire_type, "code": error.status}
+    return told
+
+
+def _read(item: Any, own_project: str | None) -> ActionCheck | CatalogError:
+    """One check, or what is wrong with it."""
+    try:
+        return _check(item, own_project)
+    except BadRequest as error:
+        return error
+
+
+def _check(item: Any, own_project: str | None) -> ActionCheck:
+    if not isinstance(item, dict):
+        raise BadRequest("A check must be an object")
+    if not isinstance(item.get("id"), str | None):
+        raise BadRequest("id: must be a string")
+    named = item.get("identity")
+    identity = None if named is None else _identity(named)
+    operation = item.get("operation")
+    if not isinstance(operation, dict) or len(operation) != 1:
+        raise BadRequest(f"operation: must be an object with one of {', '.join(_TYPES)}")
+    ((name, asked),) = operation.items()
+    securable_type = _TYPES.get(name)
+    if securable_type is None:
+        raise BadRequest(f"operation: {name[:100]!r} is none of {', '.join(_TYPES)}")
+    if not isinstance(asked, dict):
+        raise BadRequest(f"operation.{name}: must be an object")
+    action = read_action(asked.get("action"), securable_type)
+    if securable_type is Securable.Type.SERVER:
+        return ActionCheck(action, THE_SERVER, identity)
+    if securable_type is Securable.Type.PROJECT:
+        return ActionCheck(action, _project(asked, own_project), identity)
+    return ActionCheck(action, _address(asked, securable_type), identity)
+
+
+def _identity(named: Any) -> Grantee:
+    if not isinstance(named, dict) or not named.keys() <= {"user", "role"}:
+        raise BadRequest("identity: must be an object with either user or role")
+    if not all(isinstance(each, str | None) for each in named.values()):
+        raise BadRequest("identity: an id is a string")
+    return read_grantee(named, "identity")
+
+
+def _project(asked: dict[str, Any], own_project: str | None) -> Ref:
+    given = asked.get("project-id")
+    if not isinstance(given, str | None):
+        raise BadRequest("project-id: must be a string")
+    if given is None and own_project is None:
+        raise ProjectIdMissing("project-id: is missing, and there is no default project")
+    return Securable.Type.PROJECT, own_project if given is None else require_project_id(given)
+
+
+def _address(asked: dict[str, Any], securable_type: Securable.Type) -> Address:
+    warehouse_id = _uuid(asked.get("warehouse-id"), "warehouse-id")
+    if securable_type is Securable.Type.WAREHOUSE:
+        return Address(securable_type, warehouse_id)
+    is_namespace = securable_type is Securable.Type.NAMESPACE
+    own_id = _one_of(asked, ("namespace-id",) if is_namespace else _TABULAR_IDS)
+    if own_id is not None:
+        return Address(securable_type, warehouse_id, _uuid(*own_id))
+    levels = _levels(asked.get("namespace"))
+    if is_namespace:
+        return Address(securable_type, warehouse_id, None, levels)
+    name = _one_of(asked, _TABULAR_NAMES)
+    if name is None or not isinstance(name[0], str) or not name[0]:
+        raise BadRequest(f"operation: what {securable_type.value} is meant must be said by its id or its name")
+    return Address(securable_type, warehouse_id, None, levels, name[0])
+
+
+def _one_of(asked: dict[str, Any], spellings: tuple[str, ...]) -> tuple[Any, str] | None:
+    """The value of the one member that is there, and how that is spelled. Raises `BadRequest` for several."""
+    given = [name for name in spellings if name in asked]
+    if len(given) > 1:
+        raise BadRequest(f"operation: {' and '.join(given)} mean the same")
+    return (asked[given[0]], given[0]) if given else None
+
+
+def _uuid(value: Any, where: str) -> UUID:
+    parsed = parse_id(value) if isinstance(value, str) else None
+    if parsed is None:
+        raise BadRequest(f"{where}: must be a UUID")
+    return parsed
+
+
+def _levels(value: Any) -> Levels:
+    if not isinstance(value, list) or not value or not all(isinstance(level, str) for level in value):
+        raise BadRequest("namespace: must be a list of at least one name")
+    return tuple(value)

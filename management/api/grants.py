@@ -1,0 +1,237 @@
+"""Grants: told, given and taken back; each type of object has routes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
+from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
+from icekeeper.kernel.api_shapes import answers, done
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.paging import listing_of
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.grant_shapes import (
+    GRANTED_ON,
+    ApplyGrantsRequest,
+    GrantablePrivilegesResponse,
+    ListGrantsResponse,
+    ResourceGrantablePrivilegesResponse,
+    grant_json,
+    privilege_json,
+    read_difference,
+    require_few,
+    resource_type,
+)
+from management.api.principals import PRINCIPAL, InvalidGetAccessQuery, asked_principal
+from management.api.rights_places import DESCRIBED, RightsView
+from management.api.users import BAD_USER_ID, paged
+from tenancy.authz.privileges import privileges_on
+from tenancy.grantee import Grantee
+from tenancy.models import Securable
+from tenancy.selectors.tag_definitions import tag_id_not_found
+from tenancy.services.grants import apply_grants
+
+T = Securable.Type
+TAGS = ["grant"]
+_PRINCIPAL: Final = ("principalUser", "principalRole")
+_PAGE: Final = ("pageToken", "pageSize")
+_MAY_NOT: Final = "`GrantActionForbidden`"
+_BAD_PRINCIPAL: Final = f"`AmbiguousGrantPrincipal`, {BAD_USER_ID}"
+_BAD_CHANGE: Final = (
+    "`EmptyGrantDiff`, `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `ContradictoryGrantDiff`, "
+    "`DuplicateGrantEntry`, `InvalidGrantPrivilege`, `GrantExpired`, `GrantUserNotFound`, `GrantRoleNotInProject`"
+)
+
+
+class MissingGrantPrincipal(BadRequest):
+    wire_type = "MissingGrantPrincipal"
+
+
+class AmbiguousGrantPrincipal(BadRequest):
+    wire_type = "AmbiguousGrantPrincipal"
+
+
+def _require_parameters(request: Request, known: Collection[str] = ()) -> None:
+    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
+    for name in request.GET:
+        if name not in known:
+            raise BadRequest(f"{name[:100]!r} is no parameter here")
+
+
+def _principal(request: Request) -> Grantee | None:
+    """Raises `AmbiguousGrantPrincipal` for more than one."""
+    try:
+        return asked_principal(request.GET)
+    except InvalidGetAccessQuery as error:
+        raise AmbiguousGrantPrincipal(error.message) from error
+
+
+class GrantedView(RightsView):
+    """What is below the address of an object that something can be granted on. It is in the request's project."""
+
+    def target(self) -> RightsTarget:
+        if self.kind is T.SERVER:
+            return the_server()
+        project = self.project()
+        if self.kind is T.PROJECT:
+            return target_project(project)
+        if self.kind is T.TAG:
+            definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, project))
+            return find_tag_target(actor=self.actor, project=project, definition_id=definition_id)
+        return find_target(actor=self.actor, address=self.address(), project=project)
+
+    def grant_place(self, target: RightsTarget) -> GrantPlace:
+        if self.kind in {T.SERVER, T.PROJECT, T.TAG}:
+            return GrantPlace(self.kind, str(target.ref[1]))
+        address = self.address()
+        return GrantPlace(self.kind, str(address.object_id), str(address.warehouse_id))
+
+
+class ResourceGrantsView(GrantedView):
+    def get(self, request: Request, **names: str) -> Response:
+        _require_parameters(request, (*_PRINCIPAL, *_PAGE))
+        grantee, target = _principal(request), self.target()
+        page = self.page(listing_of("grants", self.kind.value, str(target.ref[1]), grantee))
+        found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
+        place = self.grant_place(target)
+        return Response(paged("grants", [grant_json(each, place) for each in found], token))
+
+    def post(self, request: Request, **names: str) -> Response:
+        _require_parameters(request)
+        require_few(request.data)
+        difference = read_difference(self.body(ApplyGrantsRequest))
+        target = self.target()
+        apply_grants(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
+        return Response(status=204)
+
+
+class ResourceGrantablePrivilegesView(GrantedView):
+    def get(self, request: Request, **names: str) -> Response:
+        _require_parameters(request, _PRINCIPAL)
+        grantee, target = _principal(request), self.target()
+        found = list_grantable_for(actor=self.actor, target=target, grantee=grantee)
+        return Response(
+            {"privileges": [{"privilege": privilege_json(each), "allowed": allowed} for each, allowed in found]}
+        )
+
+
+class GrantsView(ManagementView):
+    @extend_schema(
+        operation_id="list_grants",
+        tags=TAGS,
+        summary="All that is granted to one principal in a project",
+        description="Directly: what a role has is told of the role. Grants on the server are not among them, nor is "
+        "what is in a warehouse that is not active. One's own take nothing but to see the project. Unknown parameters "
+        "are refused.",
+        parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER],
+        responses=answers(
+            {200: ListGrantsResponse},
+            {
+                400: f"`MissingGrantPrincipal`, {_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                403: _MAY_NOT,
+                404: PROJECT_REFUSALS[404],
+            },
+        ),
+    )
+    def get(self, request: Request) -> Response:
+        _require_parameters(request, (*_PRINCIPAL, *_PAGE))
+        grantee = _principal(request)
+        if grantee is None:
+            raise MissingGrantPrincipal("Whose grants? One of principalUser and principalRole must be there")
+        project = self.project()
+        page = self.page(listing_of("grants-of", project.pk, grantee))
+        found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
+        return Response(paged("grants", [grant_json(held, place) for held, place in found], token))
+
+
+class GrantablePrivilegesView(ManagementView):
+    @extend_schema(
+        operation_id="get_grantable_privileges",
+        tags=TAGS,
+        summary="What can be granted on which type of object",
+        responses=answers({200: GrantablePrivilegesResponse}),
+    )
+    def get(self, request: Request) -> Response:
+        _require_parameters(request)
+        by_type = {resource_type(kind): [privilege_json(each) for each in privileges_on(kind)] for kind in GRANTED_ON}
+        return Response({"privileges": by_type})
+
+
+def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
+    told, place = DESCRIBED[kind], _described_place(kind)
+    bad, gone = place["refusals"][400], place["refusals"].get(404)
+    missing = {} if gone is None else {404: gone}
+    described = extend_schema_view(
+        get=extend_schema(
+            operation_id=f"list_{told.word}_grants",
+            tags=TAGS,
+            summary=f"What is granted on {told.noun}, and to whom",
+            description="Directly, nothing that follows from it. One's own grants take nothing but to see the object; "
+            "those of others take the right to read grants. Unknown parameters are refused.",
+            parameters=[*place["parameters"], *PRINCIPAL, *PAGE],
+            responses=answers(
+                {200: ListGrantsResponse}, {400: f"{bad}{_BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
+            ),
+        ),
+        post=extend_schema(
+            operation_id=f"apply_{told.word}_grants",
+            tags=TAGS,
+            summary=f"Grant on {told.noun}, and revoke: all of it or nothing",
+            description="What is granted already, or not there to be revoked, is no error. Unknown members and "
+            "parameters are refused.",
+            parameters=place["parameters"],
+            request=ApplyGrantsRequest,
+            responses=answers(
+                done("It is so"),
+                {
+                    400: f"{bad}{_BAD_CHANGE}, {BAD_USER_ID}",
+                    403: _MAY_NOT,
+                    409: "`GrantLockTimeout`; `LastAdministrator`: nobody would administrate it any more",
+                    **missing,
+                },
+            ),
+        ),
+    )
+    made: type[ResourceGrantsView] = type(f"{told.shape}GrantsView", (ResourceGrantsView,), {"kind": kind})
+    return described(made)
+
+
+def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesView]:
+    told, place = DESCRIBED[kind], _described_place(kind)
+    gone = ", ".join(each for each in (place["refusals"].get(404), "`UserNotFound`, `RoleIdNotFound`") if each)
+    described = extend_schema_view(
+        get=extend_schema(
+            operation_id=f"get_{told.word}_grantable_privileges",
+            tags=TAGS,
+            summary=f"What can be granted on {told.noun}, and whether one may",
+            description="To ask about somebody else takes the right to read grants. Unknown parameters are refused.",
+            parameters=[*place["parameters"], *PRINCIPAL],
+            responses=answers(
+                {200: ResourceGrantablePrivilegesResponse},
+                {400: f"{place['refusals'][400]}{_BAD_PRINCIPAL}", 403: _MAY_NOT, 404: gone},
+            ),
+        )
+    )
+    made: type[ResourceGrantablePrivilegesView] = type(
+        f"{told.shape}GrantablePrivilegesView", (ResourceGrantablePrivilegesView,), {"kind": kind}
+    )
+    return described(made)
+
+
+def _described_place(kind: Securable.Type) -> dict[str, Any]:
+    """The parameters that say which object is meant, and what can be wrong with them."""
+    told = DESCRIBED[kind]
+    if kind is T.SERVER:
+        return {"parameters": [], "refusals": {400: ""}}
+    missing = dict.fromkeys([*([told.missing] if told.missing else []), PROJECT_REFUSALS[404]])
+    refusals = {400: f"{PROJECT_REFUSALS[400]}, ", 404: ", ".join(missing)}
+    return {"parameters": [*told.parameters, PROJECT_HEADER], "refusals": refusals}
+
+
+GRANTS_VIEWS: Final = {kind: _grants_view(kind) for kind in GRANTED_ON}
+GRANTABLE_VIEWS: Final = {kind: _grantable_view(kind) for kind in GRANTED_ON}

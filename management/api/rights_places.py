@@ -1,0 +1,86 @@
+"""The objects that rights are granted on, as the routes of actions and of grants address them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+
+from catalog.errors import no_such_id
+from catalog.selectors.addressed import Address
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.raw_path import decode_segment
+from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
+from management.api.protection import MISSING
+from management.api.roles import NO_ROLE, ROLE_ID
+from management.api.tag_definitions import TAG_ID
+from management.api.users import NO_USER, USER_ID
+from tenancy.models import Securable
+
+T = Securable.Type
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the OpenAPI document says of the routes to objects of one type."""
+
+    noun: str
+    """With its article."""
+    word: str
+    """In the ids of operations."""
+    shape: str
+    """What names of shapes begin with."""
+    parameters: list[OpenApiParameter]
+    missing: str | None
+    """The types of the 404."""
+
+
+def _id(name: str, noun: str) -> OpenApiParameter:
+    return OpenApiParameter(name, OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id")
+
+
+def _in_warehouse(kind: Securable.Type, shape: str) -> Described:
+    noun, word = kind.value.replace("-", " "), kind.value.replace("-", "_")
+    parameters = [WAREHOUSE_ID, _id(f"{word}_id", noun)]
+    return Described(f"a {noun}", word, shape, parameters, f"{MISSING[kind.value]}, {NO_WAREHOUSE}")
+
+
+DESCRIBED: Final[Mapping[Securable.Type, Described]] = {
+    T.SERVER: Described("the server", "server", "Server", [], None),
+    T.PROJECT: Described("a project", "project", "Project", [], PROJECT_REFUSALS[404]),
+    T.WAREHOUSE: Described("a warehouse", "warehouse", "Warehouse", [WAREHOUSE_ID], NO_WAREHOUSE),
+    T.NAMESPACE: _in_warehouse(T.NAMESPACE, "Namespace"),
+    T.TABLE: _in_warehouse(T.TABLE, "Table"),
+    T.VIEW: _in_warehouse(T.VIEW, "View"),
+    T.GENERIC_TABLE: _in_warehouse(T.GENERIC_TABLE, "GenericTable"),
+    T.TAG: Described("a tag definition", "tag", "Tag", [TAG_ID], "`TagDefinitionIdNotFound`"),
+    T.ROLE: Described("a role", "role", "Role", [ROLE_ID], NO_ROLE),
+    T.USER: Described("a user", "user", "User", [USER_ID], NO_USER),
+}
+
+
+class RightsView(ManagementView):
+    """What is below the address of objects of the type `kind`."""
+
+    kind: ClassVar[Securable.Type]
+
+    def id_in_path(self, name: str, missing: Callable[[str], CatalogError]) -> UUID:
+        """The id at the place `name` of the path. Raises what `missing` makes of a text that is none."""
+        text = decode_segment(self.kwargs[name])
+        parsed = parse_id(text)
+        if parsed is None:
+            raise missing(text[:100])
+        return parsed
+
+    def address(self) -> Address:
+        """Of what is in a warehouse, or of that."""
+        if self.kind is T.WAREHOUSE:
+            return Address(T.WAREHOUSE, self.warehouse_id)
+        warehouse_id, kind = self.warehouse_id, self.kind.value
+        object_id = self.id_in_path(f"{kind.replace('-', '_')}_id", lambda text: no_such_id(kind, text))
+        return Address(self.kind, warehouse_id, object_id)

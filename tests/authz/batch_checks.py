@@ -1,0 +1,38 @@
+"""Checks as batch checks take them, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from catalog.models import Tabular
+from tests.wsgi_client import Answer
+
+CHECK = "/management/v1/action/batch-check"
+Check = dict[str, Any]
+Ask = Callable[..., Answer]
+"""`(name, *checks, **more)`: the answer to somebody's checks; `more` are members of the document."""
+
+
+def on_table(table: Tabular, action: str = "read_data", **more: Any) -> Check:
+    return {"operation": {"table": {"action": {"action": action}, **more, **by_id(table)}}}
+
+
+def by_id(table: Tabular) -> dict[str, str]:
+    return {"warehouse-id": str(table.warehouse_id), "table-id": str(table.uuid)}
+
+
+def of(identity: Any, check: Check) -> Check:
+    return {"identity": identity, **check}
+
+
+def told(answer: Answer) -> list[Any]:
+    """The verdicts, the type in the place of one that is an error."""
+    assert answer.status == 200, answer.body
+    results = answer.json()["results"]
+    for result in results:
+        assert set(result) - {"error"} == {"id", "allowed"}
+        if "error" in result:
+            assert set(result["error"]) == {"message", "type", "code"}
+            assert result["allowed"] is False
+    return [result["error"]["type"] if "error" in result else result["allowed"] for result in results]

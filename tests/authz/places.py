@@ -1,0 +1,34 @@
+"""Where the objects are that rights hang on, in the management API; and what is said of missing ones."""
+
+from __future__ import annotations
+
+from catalog.models import Namespace, Tabular
+from tenancy.authz.securables import Ref
+from tests.authz.trees import T
+from tests.management.asking import NOBODY
+
+MISSING = {
+    T.WAREHOUSE: "NoSuchWarehouseException",
+    T.NAMESPACE: "NoSuchNamespaceException",
+    T.TABLE: "NoSuchTableException",
+    T.VIEW: "NoSuchViewException",
+    T.GENERIC_TABLE: "NoSuchGenericTableException",
+    T.ROLE: "RoleNotFoundInProject",
+    T.TAG: "TagDefinitionIdNotFound",
+}
+HOSTILE = ["no", "..%2Fx", "%7B" + NOBODY + "%7D", NOBODY.replace("-", ""), "*", "%E2%80%AE", "a%20b", "x" * 300]
+
+
+def path_of(ref: Ref) -> str:
+    """Below `/management/v1`, by the ids that clients know."""
+    kind, object_id = ref
+    if kind in {T.SERVER, T.PROJECT}:
+        return f"/{kind.value}"
+    if kind is T.WAREHOUSE:
+        return f"/warehouse/{object_id}"
+    if kind in {T.ROLE, T.TAG}:
+        return f"/{'role' if kind is T.ROLE else 'tag-definition'}/{object_id}"
+    if kind is T.NAMESPACE:
+        return f"/warehouse/{Namespace.objects.get(pk=str(object_id)).warehouse_id}/namespace/{object_id}"
+    row = Tabular.objects.get(pk=str(object_id))
+    return f"/warehouse/{row.warehouse_id}/{kind.value}/{row.uuid}"

@@ -1,0 +1,289 @@
+"""What one may do with an object, as the routes `.../actions` tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.securables import Ref
+from tenancy.authz.vocabulary import ACTIONS_ON
+from tenancy.models import Securable
+from tests.authz.conftest import person
+from tests.authz.places import HOSTILE, MISSING, path_of
+from tests.authz.trees import T, give, role
+from tests.fingerprint import Fingerprint
+from tests.management.asking import NOBODY, use_settings
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting, require_as_recorded
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+
+
+@pytest.fixture
+def ask(manage: Callable[[str], CallerClient]) -> Callable[..., Answer]:
+    def ask(name: str, target: str, **headers: str) -> Answer:
+        return manage(name).get(target, **headers)
+
+    return ask
+
+
+def told(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    assert answer.json().keys() == {"allowed-actions"}
+    assert all(each.keys() == {"action"} for each in answer.json()["allowed-actions"])
+    return [each["action"] for each in answer.json()["allowed-actions"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "privilege", "expected"),
+    [
+        (T.SERVER, "admin", ["create_project", "update_users", "delete_users", "list_users", "provision_users",
+                             "read_grants"]),
+        (T.PROJECT, "role_creator", []),
+        (T.PROJECT, "describe", ["get_metadata", "list_warehouses", "include_in_list", "list_roles", "search_roles",
+                                 "get_endpoint_statistics", "get_task_queue_config", "get_project_tasks",
+                                 "list_tags"]),
+        (T.WAREHOUSE, "manage_grants", ["read_grants"]),
+        (T.WAREHOUSE, "create", ["create_namespace", "get_metadata", "get_config", "list_namespaces",
+                                 "list_everything", "use", "include_in_list", "list_deleted_tabulars",
+                                 "get_task_queue_config", "get_all_tasks", "get_endpoint_statistics"]),
+        (T.NAMESPACE, "manage_tags", None),
+        (T.NAMESPACE, "modify", ["delete", "update_properties", "get_metadata", "list_tables", "list_views",
+                                 "list_generic_tables", "list_namespaces", "list_everything", "set_protection",
+                                 "include_in_list"]),
+        (T.TABLE, "select", ["read_data", "get_metadata", "include_in_list", "get_tasks"]),
+        (T.VIEW, "modify", ["drop", "select", "commit", "get_metadata", "rename", "include_in_list", "undrop",
+                            "get_tasks", "control_tasks", "set_protection"]),
+        (T.GENERIC_TABLE, "describe", ["get_metadata", "include_in_list", "get_tasks"]),
+        (T.ROLE, "ownership", None),
+        (T.TAG, "apply", ["read", "apply", "remove"]),
+        (T.TAG, "ownership", ["read", "update", "delete", "apply", "remove", "read_attachments", "read_grants"]),
+    ],
+)  # fmt: skip
+def test_what_follows_from_a_privilege_is_told(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], kind: Securable.Type, privilege: str, expected: Any
+) -> None:
+    give(privilege, refs[kind], person("ann"))
+    target = f"{path_of(refs[kind])}/actions"
+    own = ask("ann", target)
+    if expected is None:  # it does not show the object
+        assert own.refused(404, MISSING[kind])
+        return
+    order = [each.value for each in ACTIONS_ON[kind]]
+    if kind is T.PROJECT and privilege == "role_creator":
+        expected = ["create_role"]
+    assert told(own) == sorted(expected, key=order.index)
+    assert told(ask("root", f"{target}?principalUser=oidc~ann")) == told(own) if kind is not T.SERVER else True
+    assert told(ask("ann", f"{target}?principalUser=oidc~ann")) == told(own)
+
+
+def test_who_may_do_everything_is_told_so_in_the_order_of_the_words(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+) -> None:
+    give("operator", refs[T.SERVER], person("chief"))
+    for kind, ref in refs.items():
+        assert told(ask("chief", f"{path_of(ref)}/actions")) == [each.value for each in ACTIONS_ON[kind]]
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_what_is_hidden_is_missing(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], kind: Securable.Type
+) -> None:
+    path = path_of(refs[kind])
+    above, _, own_id = path.rpartition("/")
+    hidden = ask("bob", f"{path}/actions")
+    missing = ask("bob", f"{above}/{NOBODY}/actions")
+    assert hidden.refused(404, MISSING[kind])
+    assert missing.refused(404, MISSING[kind])
+    assert hidden.error["message"].replace(own_id, NOBODY) == missing.error["message"]
+    assert ask("bob", f"{path}/actions?principalUser=oidc~ann").refused(404, MISSING[kind])
+    assert ask("root", f"{above}/{NOBODY}/actions").refused(404, MISSING[kind])
+    if kind in {T.ROLE, T.TAG}:  # whoever is known may learn a role's name by its id, and a tag's when it is used
+        return
+    with counting() as one:
+        ask("bob", f"{path}/actions")
+    with counting() as another:
+        ask("bob", f"{above}/{NOBODY}/actions")
+    assert one == another
+
+
+def test_the_server_and_projects_are_no_secret(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]) -> None:
+    assert told(ask("bob", "/server/actions")) == []
+    assert told(ask("bob", "/project/actions")) == []
+    assert ask("bob", "/server/actions?principalUser=oidc~ann").refused(403, "ServerActionForbidden")
+    assert ask("bob", "/project/actions?principalUser=oidc~ann").refused(403, "ProjectActionForbidden")
+    assert ask("bob", "/project/actions", **{"x-project-id": "none"}).refused(404, "ProjectNotFound")
+    assert ask("bob", "/project/actions", **{"x-project-id": "a b"}).refused(400, "MalformedProjectID")
+
+
+def test_to_ask_about_others_takes_the_right_to_read_grants(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+) -> None:
+    give("select", refs[T.TABLE], person("ann"))
+    give("describe", refs[T.TABLE], person("bob"))
+    team = role("readers")
+    give("modify", refs[T.TABLE], person("ann"), to=team)
+    target = f"{path_of(refs[T.TABLE])}/actions"
+    assert ask("bob", f"{target}?principalUser=oidc~ann").refused(403, "TableActionForbidden")
+    assert ask("bob", f"{target}?principalRole={team.pk}").refused(403, "TableActionForbidden")
+    assert "read_data" in told(ask("root", f"{target}?principalUser=oidc~ann"))
+    assert "drop" in told(ask("root", f"{target}?principalRole={team.pk}"))
+    assert ask("root", f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
+    assert ask("root", f"{target}?principalRole={NOBODY}").refused(404, "RoleIdNotFound")
+
+
+@pytest.mark.parametrize(
+    ("query", "wire_type"),
+    [
+        (f"principalUser=oidc~ann&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        ("principalUser=oidc~ann&principalUser=oidc~bob", "InvalidGetAccessQuery"),
+        (f"principalRole={NOBODY}&principalRole={NOBODY}", "InvalidGetAccessQuery"),
+        ("principalUser=", "EmptyUserIdError"), ("principalUser=ann", "InvalidUserIdError"),
+        ("principalUser=oidc~", "EmptyUserIdError"), ("principalUser=oidc~a%00b", "BadRequestException"),
+        ("principalUser=oidc~a%E2%80%AEb", "InvalidUserIdError"),
+        ("principalUser=oidc~" + "x" * 200, "UserIdTooLongError"), ("principalRole=", "BadRequestException"),
+        ("principalRole=team", "BadRequestException"), ("principalRole=oidc~ann", "BadRequestException"),
+        ("principalRole=%7B" + NOBODY + "%7D", "BadRequestException"),
+    ],
+)  # fmt: skip
+def test_a_principal_is_one_user_or_one_role(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], everything: Callable[[], Fingerprint],
+    query: str, wire_type: str,
+) -> None:  # fmt: skip
+    ask("root", "/server/actions")
+    before = everything()
+    for kind in (T.SERVER, T.TABLE, T.ROLE, T.TAG):
+        assert ask("root", f"{path_of(refs[kind])}/actions?{query}").refused(400, wire_type)
+    assert ask("root", f"/user/oidc~root/actions?{query}").refused(400, wire_type)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], text: str) -> None:
+    warehouse = path_of(refs[T.WAREHOUSE])
+    for kind, above in (
+        (T.WAREHOUSE, "/warehouse"), (T.NAMESPACE, f"{warehouse}/namespace"), (T.TABLE, f"{warehouse}/table"),
+        (T.VIEW, f"{warehouse}/view"), (T.GENERIC_TABLE, f"{warehouse}/generic-table"), (T.ROLE, "/role"),
+        (T.TAG, "/tag-definition"),
+    ):  # fmt: skip
+        assert ask("root", f"{above}/{text}/actions").refused(404, MISSING[kind])
+    assert ask("root", f"/warehouse/{text}/table/{NOBODY}/actions").refused(404, "NoSuchWarehouseException")
+
+
+def test_an_object_is_one_of_its_type_and_warehouse(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], elsewhere: Warehouse
+) -> None:
+    table = path_of(refs[T.TABLE])
+    own_id, there = table.rpartition("/")[2], refs[T.WAREHOUSE][1]
+    for path, kind in (
+        (f"/warehouse/{there}/view/{own_id}", T.VIEW), (f"/warehouse/{there}/namespace/{own_id}", T.NAMESPACE),
+        (f"/warehouse/{elsewhere.pk}/table/{own_id}", T.TABLE),
+        (f"/warehouse/{there}/table/{refs[T.TABLE][1]}", T.TABLE),
+        (f"/role/{refs[T.TAG][1]}", T.ROLE), (f"/tag-definition/{refs[T.ROLE][1]}", T.TAG),
+    ):  # fmt: skip
+        assert ask("root", f"{path}/actions").refused(404, MISSING[kind])
+    other = {"x-project-id": "other"}
+    assert ask("root", f"{path_of(refs[T.ROLE])}/actions", **other).refused(404, "RoleNotFoundInProject")
+    assert told(ask("root", f"{path_of(refs[T.TAG])}/actions", **other))
+
+
+def test_dropped_tables_and_inactive_warehouses_are_told_about(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+) -> None:
+    give("modify", refs[T.TABLE], person("ann"))
+    target = f"{path_of(refs[T.TABLE])}/actions"
+    row = Tabular.objects.get(pk=refs[T.TABLE][1])
+    Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
+    Warehouse.objects.update(status="inactive")
+    assert "undrop" in told(ask("ann", target))
+
+
+# --- users -------------------------------------------------------------------------------------------------------
+
+
+def test_everybody_may_do_everything_with_themselves_and_read_others(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+) -> None:
+    everything = [each.value for each in ACTIONS_ON[T.USER]]
+    give("admin", refs[T.SERVER], person("admin"))
+    give("describe", refs[T.TABLE], person("ann"))
+    give("describe", refs[T.TABLE], person("bob"))
+    assert told(ask("ann", "/user/oidc~ann/actions")) == everything
+    assert told(ask("ann", "/user/oidc~bob/actions")) == ["read"]
+    assert told(ask("admin", "/user/oidc%7Ebob/actions")) == everything
+    assert told(ask("admin", "/user/oidc~bob/actions?principalUser=oidc~ann")) == ["read"]
+    assert told(ask("admin", "/user/oidc~ann/actions?principalUser=oidc~ann")) == everything
+    assert told(ask("admin", f"/user/oidc~ann/actions?principalRole={refs[T.ROLE][1]}")) == ["read"]
+    assert ask("ann", "/user/oidc~bob/actions?principalUser=oidc~bob").refused(403, "ServerActionForbidden")
+    assert ask("ann", "/user/oidc~nobody/actions").refused(404, "UserNotFound")
+    assert ask("ann", "/user/nobody/actions").refused(400, "InvalidUserIdError")
+
+
+# --- who asks ----------------------------------------------------------------------------------------------------
+
+
+def test_in_an_assumed_role_one_has_its_rights_alone(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+) -> None:
+    team = role("readers")
+    give("assignee", (T.ROLE, team.pk), person("ann"))
+    give("select", refs[T.TABLE], person("ann"), to=team)
+    give("modify", refs[T.TABLE], person("ann"))
+    target = f"{path_of(refs[T.TABLE])}/actions"
+    assumed = {"x-assume-role": str(team.pk)}
+    assert "drop" in told(ask("ann", target))
+    assert told(ask("ann", target, **assumed)) == ["read_data", "get_metadata", "include_in_list", "get_tasks"]
+    assert told(ask("ann", f"{target}?principalRole={team.pk}", **assumed)) == told(ask("ann", target, **assumed))
+    assert ask("ann", f"{target}?principalUser=oidc~ann", **assumed).refused(403, "TableActionForbidden")
+
+
+def test_instance_admins_are_told_what_they_may_do_themselves(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~super"])
+    give("describe", refs[T.PROJECT], person("super"))
+    target = f"{path_of(refs[T.TABLE])}/actions"
+    everything = [each.value for each in ACTIONS_ON[T.TABLE]]
+    assert told(ask("super", target)) == [each for each in everything if each not in {"read_data", "write_data"}]
+    assert "drop" not in told(ask("root", f"{target}?principalUser=oidc~super"))
+
+
+def test_one_question_to_the_authorizer_tells_all(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counting(port.AllowAll):
+        calls = 0
+
+        def decide(self, actor: Any, questions: Any) -> list[bool]:
+            Counting.calls += 1
+            return [action is not Can.MANAGE_TAGS for action, _ in questions]
+
+    targets = {kind: f"{path_of(ref)}/actions" for kind, ref in refs.items()}
+    with monkeypatch.context() as patched:
+        patched.setattr("tenancy.authz.port.authorizer", Counting)
+        for kind, target in targets.items():
+            Counting.calls = 0
+            words = [each.value for each in ACTIONS_ON[kind] if each is not Can.MANAGE_TAGS]
+            assert told(ask("ann", target)) == words
+            assert Counting.calls == 1
+
+
+def test_what_it_costs(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], builtin: BuiltinAuthorizer) -> None:
+    counted: dict[str, dict[str, int]] = {}
+    targets = {kind.value: f"{path_of(ref)}/actions" for kind, ref in refs.items()} | {
+        "user": "/user/oidc~root/actions"
+    }
+    for name, target in targets.items():
+        builtin.forget()
+        with counting() as seen:
+            assert told(ask("root", target)) is not None
+        counted[f"actions.{name}"] = dict(seen)
+    require_as_recorded("actions", counted)

@@ -1,0 +1,348 @@
+"""Batch checks: verdicts in order, an error for each check that cannot be answered, and no oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.securables import Ref, add_securable
+from tenancy.authz.vocabulary import ACTIONS_ON
+from tenancy.models import Securable, Server
+from tenancy.selectors.projects import get_project
+from tests.authz.batch_checks import CHECK, Ask, by_id, of, on_table, told
+from tests.authz.conftest import person
+from tests.authz.trees import T, give, role
+from tests.management.asking import NOBODY
+from tests.named_callers import CallerClient, NamedCallers
+from tests.statement_counts import counting, require_as_recorded
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+
+
+@pytest.fixture
+def ns(table: Tabular) -> Ref:
+    return (T.NAMESPACE, table.namespace_id)
+
+
+def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: Ref) -> None:
+    warehouse = {"warehouse-id": str(table.warehouse_id)}
+    give("modify", (T.TABLE, table.pk), person("ann"))
+    named = {**warehouse, "namespace": ["NS"], "table": "T"}
+    operations: list[tuple[str, str, dict[str, Any], bool]] = [
+        ("server", "list_users", {}, False),
+        ("project", "get_metadata", {}, True),
+        ("project", "create_warehouse", {}, False),
+        ("project", "get_metadata", {"project-id": str(get_project(None).pk)}, True),
+        ("project", "get_metadata", {"project-id": None}, True),
+        ("project", "get_metadata", {"project-id": "other"}, False),
+        ("warehouse", "use", warehouse, True),
+        ("warehouse", "create_namespace", warehouse, False),
+        ("warehouse", "use", {"warehouse-id": NOBODY}, False),
+        ("namespace", "list_tables", {**warehouse, "namespace-id": str(ns[1])}, True),
+        ("namespace", "list_tables", {**warehouse, "namespace": ["ns"]}, True),
+        ("namespace", "create_table", {**warehouse, "namespace": ["ns"]}, False),
+        ("namespace", "list_tables", {**warehouse, "namespace": ["ns", "x"]}, False),
+        ("namespace", "list_tables", {"warehouse-id": NOBODY, "namespace-id": str(ns[1])}, False),
+        ("table", "write_data", by_id(table), True),
+        ("table", "write_data", named, True),
+        ("table", "manage_tags", named, False),
+        ("table", "write_data", {**named, "table": "u"}, False),
+        ("table", "write_data", {**by_id(table), "warehouse-id": NOBODY}, False),
+        ("view", "commit", {**warehouse, "namespace": ["ns"], "view": "t"}, False),
+        ("view", "commit", {**warehouse, "view_id": str(table.uuid)}, False),
+        ("generic-table", "drop", {**warehouse, "namespace": ["ns"], "generic_table": "t"}, False),
+        ("generic-table", "drop", {**warehouse, "generic_table_id": str(table.uuid)}, False),
+    ]
+    checks = [{"operation": {kind: {"action": {"action": action}, **ids}}} for kind, action, ids, _ in operations]
+    answer = ask("ann", *checks)
+    assert told(answer) == [expected for *_, expected in operations]
+    assert [each["id"] for each in answer.json()["results"]] == [str(place) for place in range(len(checks))]
+
+
+@pytest.mark.parametrize("kind", ["view", "generic-table"])
+def test_other_tabulars_go_by_all_their_spellings(ask: Ask, table: Tabular, kind: str) -> None:
+    Tabular.objects.filter(pk=table.pk).update(kind=kind)
+    Securable.objects.filter(pk=f"table:{table.pk}").delete()
+    add_securable(T(kind), table.pk, parent=(T.NAMESPACE, table.namespace_id))
+    give("describe", (T(kind), table.pk), person("ann"))
+    warehouse = {"warehouse-id": str(table.warehouse_id)}
+    ids = [
+        {name: str(table.uuid)} for name in ("table-id", "view-id", "view_id", "generic-table-id", "generic_table_id")
+    ]
+    names = [{name: "t", "namespace": ["ns"]} for name in ("table", "view", "generic-table", "generic_table")]
+    checks = [
+        {"operation": {kind: {"action": {"action": "get_metadata"}, **warehouse, **each}}} for each in [*ids, *names]
+    ]
+    assert told(ask("ann", *checks)) == [True] * len(checks)
+    assert told(ask("bob", *checks)) == [False] * len(checks)
+
+
+def test_ids_come_back_in_the_order_of_the_checks(ask: Ask, table: Tabular) -> None:
+    give("select", (T.TABLE, table.pk), person("ann"))
+    asked = [("b", "read_data"), ("a", "write_data"), (None, "read_data"), ("b", "write_data"), ("", "get_metadata")]
+    answer = ask("ann", *({"id": own, **on_table(table, action)} for own, action in asked))
+    assert answer.json() == {
+        "results": [
+            {"id": "b", "allowed": True},
+            {"id": "a", "allowed": False},
+            {"id": "2", "allowed": True},
+            {"id": "b", "allowed": False},
+            {"id": "", "allowed": True},
+        ]
+    }
+    assert ask("ann").json() == {"results": []}
+
+
+def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: Ref) -> None:
+    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+    places = {
+        "server": {}, "project": {}, "warehouse": {"warehouse-id": str(table.warehouse_id)},
+        "namespace": {"warehouse-id": str(table.warehouse_id), "namespace-id": str(ns[1])},
+        "table": by_id(table), "view": by_id(table), "generic-table": by_id(table),
+    }  # fmt: skip
+    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+    for kind, place in places.items():
+        context = {"destination": ["elsewhere"]} if kind == "namespace" else {}
+        checks = [
+            {"operation": {kind: {"action": {"action": action.value, **context}, **place}}}
+            for action in ACTIONS_ON[T(kind)]
+        ]
+        is_there = kind not in {"view", "generic-table"}
+        assert told(ask("root", *checks)) == [is_there] * len(checks)
+        assert told(ask("bob", *checks)) == [False] * len(checks)
+
+
+# --- others ------------------------------------------------------------------------------------------------------
+
+
+def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
+    give("select", (T.TABLE, table.pk), person("ann"))
+    give("manage_grants", (T.TABLE, table.pk), person("chief"))
+    checks = [on_table(table, "read_data"), on_table(table, "write_data")]
+    about_ann = [of({"user": "oidc~ann"}, each) for each in checks]
+    assert told(ask("chief", *about_ann)) == [True, False]
+    assert told(ask("chief", *checks)) == [False, False]
+    answer = ask("bob", *about_ann, checks[0])
+    assert told(answer) == ["CannotInspectPermissions"] * 2 + [False]
+    assert answer.json()["results"][0]["error"] == {
+        "message": "oidc~bob may not ask what oidc~ann may do on this table",
+        "type": "CannotInspectPermissions",
+        "code": 403,
+    }
+    assert told(ask("ann", *about_ann)) == [True, False], "oneself by name"
+    assert told(ask("chief", *(of({"user": "oidc~unheard-of"}, each) for each in checks))) == [False, False]
+
+
+def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table: Tabular) -> None:
+    give("select", (T.TABLE, table.pk), person("ann"))
+    ann = {"user": "oidc~ann"}
+    garbage = [None, 7, [], {}, {"operation": {}}, {"operation": {"table": {"action": {"action": "fly"}}}}]
+    answer = ask("ann", on_table(table), of({"user": "oidc~bob"}, on_table(table)), *garbage, of(ann, on_table(table)))
+    expected = [True, "CannotInspectPermissions", *["BadRequestException"] * len(garbage), True]
+    assert told(answer) == expected
+    assert {each["error"]["code"] for each in answer.json()["results"][2:-1]} == {400}
+
+
+def test_roles_are_asked_about_by_their_id(ask: Ask, table: Tabular) -> None:
+    readers = role("readers")
+    give("select", (T.TABLE, table.pk), person("ann"), to=readers)
+    give("assignee", (T.ROLE, readers.pk), person("ann"))
+    give("manage_grants", (T.WAREHOUSE, table.warehouse_id), person("chief"))
+    about = of({"role": str(readers.pk).upper()}, on_table(table))
+    unknown = of({"role": NOBODY}, on_table(table))
+    assert told(ask("chief", about, unknown)) == [True, "RoleIdNotFound"]
+    assert told(ask("ann", on_table(table), about, unknown)) == [True, *["CannotInspectPermissions"] * 2]
+    assert ask("chief", unknown).json()["results"][0]["error"]["code"] == 404
+
+
+def test_in_an_assumed_role_oneself_is_the_role(callers: NamedCallers, table: Tabular) -> None:
+    readers = role("readers")
+    give("select", (T.TABLE, table.pk), person("ann"), to=readers)
+    give("assignee", (T.ROLE, readers.pk), person("ann"))
+    give("modify", (T.TABLE, table.pk), person("ann"))
+    callers.person("ann")
+    checks = [
+        on_table(table, "read_data"), on_table(table, "write_data"),
+        of({"role": str(readers.pk)}, on_table(table, "read_data")),
+        of({"user": "oidc~ann"}, on_table(table, "write_data")),
+    ]  # fmt: skip
+    answer = CallerClient(CHECK, "ann").post("", {"checks": checks}, **{"x-assume-role": str(readers.pk)})
+    assert told(answer) == [True, False, True, "CannotInspectPermissions"]
+
+
+def test_token_roles_count_for_the_caller(callers: NamedCallers, table: Tabular) -> None:
+    engineers = role("eng", source="eng")
+    give("select", (T.TABLE, table.pk), person("bob"), to=engineers)
+    callers.person("ann", roles=("eng",))
+    named = of({"user": "oidc~ann"}, on_table(table))
+    assert told(CallerClient(CHECK, "ann").post("", {"checks": [on_table(table), named]})) == [True, True]
+
+
+# --- no oracle ---------------------------------------------------------------------------------------------------
+
+
+def probes(table: Tabular, elsewhere: Warehouse) -> list[dict[str, Any]]:
+    """Operations of one kind each: on what is hidden, missing, dropped, another project's and of another type."""
+    warehouse = {"warehouse-id": str(table.warehouse_id)}
+    read = {"action": {"action": "read_data"}}
+    return [
+        {"table": {**read, **by_id(table)}},
+        {"table": {**read, **warehouse, "namespace": ["ns"], "table": "t"}},
+        {"table": {**read, **warehouse, "table-id": NOBODY}},
+        {"table": {**read, **warehouse, "table-id": str(table.pk)}},
+        {"table": {**read, **warehouse, "namespace": ["ns"], "table": "missing"}},
+        {"table": {**read, **warehouse, "namespace": ["missing"], "table": "t"}},
+        {"table": {**read, "warehouse-id": NOBODY, "table-id": str(table.uuid)}},
+        {"table": {**read, "warehouse-id": str(elsewhere.pk), "table-id": str(table.uuid)}},
+        {"table": {**read, **warehouse, "namespace": ["n\x00s"], "table": "t"}},
+        {"table": {**read, **warehouse, "namespace": ["ns"], "table": "t\x00"}},
+        {"table": {**read, **warehouse, "namespace": ["n\x1fs"], "table": "' OR 1=1 --"}},
+    ]
+
+
+def test_who_asks_about_themselves_cannot_tell_hidden_from_missing(
+    ask: Ask, table: Tabular, elsewhere: Warehouse
+) -> None:
+    results = ask("bob", *({"id": "x", "operation": each} for each in probes(table, elsewhere))).json()["results"]
+    assert all(each == {"id": "x", "allowed": False} for each in results)
+    for kind, places in {
+        "warehouse": [{"warehouse-id": each} for each in (str(table.warehouse_id), str(elsewhere.pk), NOBODY)],
+        "namespace": [
+            {"warehouse-id": str(table.warehouse_id), **each}
+            for each in ({"namespace": ["ns"]}, {"namespace": ["x"]}, {"namespace-id": str(table.namespace_id)},
+                         {"namespace-id": NOBODY})
+        ],
+    }.items():  # fmt: skip
+        checks = [{"operation": {kind: {"action": {"action": "get_metadata"}, **place}}} for place in places]
+        assert told(ask("bob", *checks)) == [False] * len(places)
+
+
+def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
+    give("ownership", (T.TABLE, table.pk), person("ann"))
+    asked = [{"id": "x", "identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
+    first, *others = ask("bob", *asked).json()["results"]
+    assert first["error"]["type"] == "CannotInspectPermissions"
+    assert all(each == first for each in others)
+    projects = [
+        of({"user": "oidc~ann"}, {"operation": {"project": {"action": {"action": "delete"}, "project-id": each}}})
+        for each in ("other", "none", str(get_project(None).pk))
+    ]
+    assert told(ask("bob", *projects)) == ["CannotInspectPermissions"] * 3
+    with counting() as one:
+        ask("bob", asked[0])
+    with counting() as another:
+        ask("bob", asked[2])
+    assert one == another
+
+
+def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
+    give("manage_grants", (T.WAREHOUSE, table.warehouse_id), person("chief"))
+    give("ownership", (T.TABLE, table.pk), person("ann"))
+    asked = [{"identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
+    refused = "CannotInspectPermissions"
+    assert told(ask("chief", *asked)) == [True, True, False, False, False, False, refused, refused, False, False, False]
+    view = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"], "view": "t", "action": {"action": "select"}}
+    assert told(ask("chief", of({"user": "oidc~ann"}, {"operation": {"view": view}}))) == [False]
+
+
+def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
+    give("select", (T.TABLE, table.pk), person("ann"))
+    give("describe", (T.WAREHOUSE, elsewhere.pk), person("bob"))
+    warehouse = {"warehouse-id": str(table.warehouse_id)}
+    get = {"action": {"action": "get_metadata"}}
+    strict = {"error-on-not-found": True}
+    assert told(ask("ann", on_table(table, "write_data"), on_table(table), **strict)) == [False, True]
+    for name, operation, wire_type in (
+        ("bob", {"table": {"action": {"action": "read_data"}, **by_id(table)}}, "NoSuchTableException"),
+        ("ann", {"table": {**get, **warehouse, "table-id": NOBODY}}, "NoSuchTableException"),
+        ("ann", {"table": {**get, **warehouse, "namespace": ["ns"], "table": "u"}}, "NoSuchTableException"),
+        ("ann", {"view": {**get, **warehouse, "namespace": ["ns"], "table": "t"}}, "NoSuchViewException"),
+        ("ann", {"generic-table": {**get, **by_id(table)}}, "NoSuchGenericTableException"),
+        ("bob", {"namespace": {**get, **warehouse, "namespace": ["ns"]}}, "NoSuchNamespaceException"),
+        ("ann", {"namespace": {**get, **warehouse, "namespace": ["x"]}}, "NoSuchNamespaceException"),
+        ("bob", {"warehouse": {**get, **warehouse}}, "NoSuchWarehouseException"),
+        ("ann", {"warehouse": {**get, "warehouse-id": str(elsewhere.pk)}}, "NoSuchWarehouseException"),
+        ("ann", {"project": {**get, "project-id": "none"}}, "ProjectNotFound"),
+    ):
+        assert ask(name, {"operation": operation}, **strict).refused(404, wire_type)
+        assert told(ask(name, {"operation": operation}, **{"error-on-not-found": False})) == [False]
+    hidden = ask("bob", {"operation": {"table": {**get, **by_id(table)}}}, **strict).error["message"]
+    missing = ask("bob", {"operation": {"table": {**get, **warehouse, "table-id": NOBODY}}}, **strict).error["message"]
+    assert hidden.replace(str(table.uuid), NOBODY) == missing
+    about_others = of({"user": "oidc~ann"}, {"operation": {"table": {**get, **warehouse, "table-id": NOBODY}}})
+    assert told(ask("bob", about_others, **strict)) == ["CannotInspectPermissions"]
+    assert told(ask("ann", {"operation": {"project": get}}, **strict)) == [True]
+
+
+def test_dropped_tables_and_inactive_warehouses_are_asked_about(
+    ask: Ask, client: Callable[[str], CallerClient], table: Tabular, soft_delete: int
+) -> None:
+    give("modify", (T.TABLE, table.pk), person("ann"))
+    assert client("root").delete("/namespaces/ns/tables/t").status == 204
+    assert Tabular.objects.get().deleted_at is not None
+    Warehouse.objects.update(status="inactive")
+    named = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"], "table": "t"}
+    undrop = {"operation": {"table": {"action": {"action": "undrop"}, **named}}}
+    assert told(ask("ann", on_table(table, "undrop"), undrop)) == [True, False]
+
+
+# --- cost --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(table: Tabular) -> list[dict[str, Any]]:
+    """A thousand operations on 300 tables that there are, by id and by name, and on what there is not."""
+    namespace = Namespace.objects.get()
+    rows = [
+        Tabular(
+            warehouse_id=table.warehouse_id, namespace=namespace, kind="table", uuid=new_id(), name=f"m{n}",
+            name_key=f"m{n}", location=f"{table.location}-{n}", metadata_location=f"{table.location}-{n}/m.json",
+        )
+        for n in range(300)
+    ]  # fmt: skip
+    Tabular.objects.bulk_create(rows)
+    above = Securable.objects.get(pk=f"namespace:{namespace.pk}")
+    Securable.objects.bulk_create(
+        Securable(
+            id=f"table:{row.pk}", type="table", object_id=str(row.pk), parent=above, path=f"{above.path}table:{row.pk}/"
+        )
+        for row in rows
+    )
+    warehouse = {"warehouse-id": str(table.warehouse_id)}
+    read, select, listed = ({"action": {"action": each}} for each in ("read_data", "select", "list_tables"))
+    return [
+        *({"table": {**read, **warehouse, "table-id": str(row.uuid)}} for row in rows),
+        *({"table": {**read, **warehouse, "namespace": ["ns"], "table": row.name}} for row in rows),
+        *({"view": {**select, **warehouse, "namespace": ["ns"], "view": row.name}} for row in rows),
+        *({"namespace": {**listed, **warehouse, "namespace": [f"x{n}"]}} for n in range(98)),
+        {"project": {"action": {"action": "get_metadata"}}},
+        {"server": {"action": {"action": "list_users"}}},
+    ]
+
+
+def test_a_thousand_checks_cost_as_many_statements_as_a_few(
+    ask: Ask, many: list[dict[str, Any]], table: Tabular, builtin: BuiltinAuthorizer
+) -> None:
+    give("select", (T.NAMESPACE, table.namespace_id), person("ann"))
+    give("operator", (T.SERVER, Server.objects.get().server_id), person("chief"))
+    counted: dict[str, dict[str, int]] = {}
+    few = [many[0], many[300], many[600], many[900], many[998], many[999]]
+    for name, asked in (("few", few), ("thousand", many)):
+        for caller, identity in (("ann", None), ("chief", {"user": "oidc~ann"})):
+            checks = [{"operation": each} if identity is None else of(identity, {"operation": each}) for each in asked]
+            ask(caller)  # who is registered and known
+            builtin.forget()
+            with counting() as seen:
+                answer = ask(caller, *checks)
+            verdicts = told(answer)
+            counted[f"batch_check.{name}.{'oneself' if identity is None else 'another'}"] = dict(seen)
+    assert verdicts == [True] * 600 + [False] * 398 + [True, False]
+    for about in ("oneself", "another"):
+        assert counted[f"batch_check.few.{about}"] == counted[f"batch_check.thousand.{about}"]
+    require_as_recorded("authorization", counted)

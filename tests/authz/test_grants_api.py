@@ -1,0 +1,375 @@
+"""The grants API: what is granted on an object is told, given and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.privileges import privileges_on
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Securable, User
+from tenancy.services.roles import create_role
+from tests.authz.conftest import person
+from tests.authz.grant_changes import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least
+from tests.authz.places import MISSING, path_of
+from tests.authz.trees import T, give, role
+from tests.fingerprint import Fingerprint
+from tests.management.asking import NOBODY, use_settings
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting, require_as_recorded
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+
+
+def held(ref: Ref) -> set[tuple[str, str]]:
+    rows = Grant.objects.filter(securable_id=securable_id(*ref))
+    return {(row.privilege, row.user_id or str(row.role_id)) for row in rows}
+
+
+def told(answer: Answer) -> list[dict[str, Any]]:
+    assert answer.status == 200, answer.body
+    assert answer.json().keys() <= {"grants", "next-page-token"}
+    found: list[dict[str, Any]] = answer.json()["grants"]
+    return found
+
+
+def everything_of(client: CallerClient, target: str, size: int) -> list[dict[str, Any]]:
+    """All pages; each but the last is full."""
+    found: list[dict[str, Any]] = []
+    token = ""
+    while True:
+        joint = "&" if "?" in target else "?"
+        answer = client.get(f"{target}{joint}pageSize={size}&pageToken={token}")
+        page = told(answer)
+        found += page
+        token = answer.json().get("next-page-token")
+        if token is None:
+            return found
+        assert len(page) == size
+
+
+# --- one object --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_granted_is_told_with_the_ids_that_clients_know(
+    refs: Refs, chief: CallerClient, kind: Securable.Type
+) -> None:
+    target = f"{path_of(refs[kind])}/grants"
+    assert chief.post(target, {"writes": [entry(least(kind))]}).status == 204
+    (grant,) = [each for each in told(chief.get(target)) if each["principal"] == ANN]
+    parts = path_of(refs[kind]).split("/")
+    resource = {"type": {T.TAG: "tag-definition"}.get(kind, kind.value)}
+    if kind is T.PROJECT:
+        resource["project-id"] = str(refs[kind][1])
+    elif kind is not T.SERVER:
+        resource |= {f"{name}-id": own_id for name, own_id in zip(parts[1::2], parts[2::2], strict=True)}
+    created = Grant.objects.get(securable_id=securable_id(*refs[kind]), user_id="oidc~ann").created_at
+    assert datetime.fromisoformat(grant.pop("created-at")) == created
+    assert grant == {"principal": ANN, "resource": resource, "privilege": least(kind), "recognized": True}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_granting_and_revoking_again_is_no_error(refs: Refs, chief: CallerClient, kind: Securable.Type) -> None:
+    target, before = f"{path_of(refs[kind])}/grants", held(refs[kind])
+    team = {"role": str(refs[T.ROLE][1])}
+    change = {"writes": [entry(least(kind)), entry(least(kind), team)], "deletes": [entry(MOST.get(kind, "modify"))]}
+    for _ in range(2):
+        assert chief.post(target, change).status == 204
+        assert held(refs[kind]) - before == {(least(kind), "oidc~ann"), (least(kind), team["role"])}
+    for _ in range(2):
+        assert chief.post(target, {"deletes": change["writes"]}).status == 204
+        assert held(refs[kind]) == before
+
+
+def test_a_grant_may_end(refs: Refs, chief: CallerClient, manage: Callable[[str], CallerClient]) -> None:
+    target = f"{path_of(refs[T.TABLE])}/grants"
+    assert chief.post(target, {"writes": [entry("select", **{"expires-at": LATER.isoformat()})]}).status == 204
+    (grant,) = told(chief.get(target))
+    assert datetime.fromisoformat(grant["expires-at"]) == LATER
+    assert chief.post(target, {"writes": [entry("select", **{"expires-at": None})]}).status == 204
+    assert "expires-at" not in told(chief.get(target))[0]
+    assert chief.post(target, {"writes": [entry("select", **{"expires-at": LATER.isoformat()})]}).status == 204
+    Grant.objects.filter(privilege="select").update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert told(chief.get(target)) == []
+    assert manage("ann").get(f"{target}?principalUser=oidc~ann").refused(404, "NoSuchTableException")
+
+
+def test_a_privilege_that_there_is_not_any_more_is_told_and_can_be_revoked(refs: Refs, chief: CallerClient) -> None:
+    target = f"{path_of(refs[T.TABLE])}/grants"
+    Grant.objects.create(securable_id=securable_id(*refs[T.TABLE]), user_id="oidc~ann", privilege="fly")
+    (grant,) = told(chief.get(target))
+    assert (grant["privilege"], grant["recognized"]) == ("fly", False)
+    assert chief.post(target, {"writes": [entry("fly")]}).refused(400, "InvalidGrantPrivilege")
+    assert chief.post(target, {"deletes": [entry("fly"), entry("never heard of")]}).status == 204
+    assert held(refs[T.TABLE]) == set()
+
+
+def test_a_listing_is_narrowed_to_one_principal(refs: Refs, chief: CallerClient) -> None:
+    target, team = f"{path_of(refs[T.TABLE])}/grants", str(refs[T.ROLE][1])
+    writes = [entry("select"), entry("modify", {"user": "oidc~bob"}), entry("select", {"role": team})]
+    assert chief.post(target, {"writes": writes}).status == 204
+
+    def listed(query: str) -> list[tuple[str, dict[str, str]]]:
+        return [(each["privilege"], each["principal"]) for each in told(chief.get(f"{target}{query}"))]
+
+    assert len(listed("")) == 3
+    assert listed("?principalUser=oidc~bob") == [("modify", {"user": "oidc~bob"})]
+    assert listed(f"?principalRole={team}") == [("select", {"role": team})]
+    assert listed("?principalUser=oidc~nobody") == listed(f"?principalRole={NOBODY}") == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_many_grants_over_pages(refs: Refs, chief: CallerClient, size: int) -> None:
+    target = f"{path_of(refs[T.VIEW])}/grants"
+    User.objects.bulk_create(User(id=f"oidc~u{n}", name=f"u{n}") for n in range(30))
+    for n in range(0, 30, 15):
+        writes = [entry("select", {"user": f"oidc~u{m}"}) for m in range(n, n + 15)]
+        assert chief.post(target, {"writes": writes}).status == 204
+    found = everything_of(chief, target, size)
+    assert sorted(each["principal"]["user"] for each in found) == sorted(f"oidc~u{n}" for n in range(30))
+    token = chief.get(f"{target}?pageSize=1").json()["next-page-token"]
+    for other in (f"{path_of(refs[T.TABLE])}/grants?", f"{target}?principalUser=oidc~u1&", "/server/grants?"):
+        assert chief.get(f"{other}pageToken={token}").refused(400, "InvalidPaginationToken")
+    for bad in ("pageToken=x", "pageToken=%F0%9F%98%80"):
+        assert chief.get(f"{target}?{bad}").refused(400, "InvalidPaginationToken")
+    for bad in ("pageSize=0", "pageSize=-1", "pageSize=x", "pageSize=", "pageSize=9999999999"):
+        assert chief.get(f"{target}?{bad}").refused(400, "BadRequestException")
+
+
+# --- who may -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ones_own_grants_take_nothing_but_to_see_the_object(
+    refs: Refs, manage: Callable[[str], CallerClient], kind: Securable.Type
+) -> None:
+    privilege = "role_creator" if kind is T.PROJECT else least(kind)
+    if kind is T.SERVER:
+        assert told(manage("ann").get("/server/grants?principalUser=oidc~ann")) == []
+        return
+    if kind is T.PROJECT:
+        give("describe", refs[T.TABLE], person("ann"))
+    give(privilege, refs[kind], person("ann"))
+    give(least(kind), refs[kind], person("bob"))
+    target = f"{path_of(refs[kind])}/grants"
+    own = told(manage("ann").get(f"{target}?principalUser=oidc~ann"))
+    assert [each["privilege"] for each in own] == [privilege]
+    for query in ("", "?principalUser=oidc~bob", f"?principalRole={refs[T.ROLE][1]}"):
+        assert manage("ann").get(f"{target}{query}").refused(403, "GrantActionForbidden")
+    assert {each["principal"]["user"] for each in told(manage("root").get(target))} >= {"oidc~ann", "oidc~bob"}
+
+
+def test_being_in_a_role_is_not_being_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
+    team = role("readers")
+    give("assignee", (T.ROLE, team.pk), person("ann"))
+    give("select", refs[T.TABLE], person("ann"), to=team)
+    target = f"{path_of(refs[T.TABLE])}/grants"
+    assert told(manage("ann").get(f"{target}?principalUser=oidc~ann")) == []
+    of_role = f"{target}?principalRole={team.pk}"
+    assert manage("ann").get(of_role).refused(403, "GrantActionForbidden")
+    assumed = {"x-assume-role": str(team.pk)}
+    assert [each["privilege"] for each in told(manage("ann").get(of_role, **assumed))] == ["select"]
+    assert manage("ann").get(f"{target}?principalUser=oidc~ann", **assumed).refused(403, "GrantActionForbidden")
+
+
+@pytest.mark.parametrize("kind", MISSING.keys() & set(KINDS))
+def test_what_is_hidden_is_missing_to_all_three(
+    refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint], kind: Securable.Type
+) -> None:
+    path = path_of(refs[kind])
+    above, _, own_id = path.rpartition("/")
+    bob = manage("bob")
+    bob.get("/server/actions")
+    before = everything()
+    changes = [
+        {"writes": [entry(least(kind))]}, {"deletes": [entry(least(kind))]}, {"writes": [entry("no such")]},
+        {"writes": [entry(least(kind), {"user": "oidc~nobody"})]}, {"writes": [entry(least(kind), {"role": NOBODY})]},
+        {"writes": [entry(least(kind), **{"expires-at": "2001-01-01T00:00:00Z"})]},
+    ]  # fmt: skip
+    for act in (
+        *(lambda at, query=query: bob.get(f"{at}/grants{query}") for query in (
+            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NOBODY}")),
+        *(lambda at, query=query: bob.get(f"{at}/grants/grantable-privileges{query}") for query in (
+            "", "?principalUser=oidc~bob", "?principalUser=oidc~ann", f"?principalRole={NOBODY}")),
+        *(lambda at, change=change: bob.post(f"{at}/grants", change) for change in changes),
+    ):  # fmt: skip
+        hidden, missing = act(path), act(f"{above}/{NOBODY}")
+        assert hidden.refused(404, MISSING[kind])
+        assert missing.refused(404, MISSING[kind])
+        assert hidden.error["message"].replace(own_id, NOBODY) == missing.error["message"]
+    assert everything() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_sees_an_object_may_not_grant_on_it(
+    refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint], kind: Securable.Type
+) -> None:
+    if kind not in {T.SERVER, T.PROJECT}:
+        give(least(kind), refs[kind], person("bob"))
+    bob, target = manage("bob"), f"{path_of(refs[kind])}/grants"
+    bob.get("/server/actions")
+    before = everything()
+    for change in (
+        {"writes": [entry(least(kind), {"user": "oidc~bob"})]}, {"deletes": [entry(least(kind))]},
+        {"writes": [entry(MOST.get(kind, "ownership"))]}, {"deletes": [entry("no such")]},
+    ):  # fmt: skip
+        assert bob.post(target, change).refused(403, "GrantActionForbidden", "oidc~bob may not grant on")
+    assert everything() == before
+
+
+def test_a_refusal_names_five_privileges_and_refuses_all(
+    refs: Refs, manage: Callable[[str], CallerClient], everything: Callable[[], Fingerprint]
+) -> None:
+    give("pass_grants", refs[T.TABLE], person("bob"))
+    give("select", refs[T.TABLE], person("bob"))
+    bob, target = manage("bob"), f"{path_of(refs[T.TABLE])}/grants"
+    names = [each.name for each in privileges_on(T.TABLE)]
+    before = everything()
+    answer = bob.post(target, {"writes": [entry(name) for name in names]})
+    assert answer.refused(403, "GrantActionForbidden")
+    refused = [name for name in names if name not in {"select", "describe"}][:5]
+    assert answer.error["message"].endswith(": " + ", ".join(refused))
+    assert everything() == before
+    assert bob.post(target, {"writes": [entry("select"), entry("describe")]}).status == 204
+
+
+def test_who_manages_grants_alone_may_use_all_of_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
+    give("manage_grants", refs[T.TABLE], person("bob"))
+    bob, target = manage("bob"), f"{path_of(refs[T.TABLE])}/grants"
+    assert bob.post(target, {"writes": [entry("ownership")]}).status == 204
+    assert {each["privilege"] for each in told(bob.get(target))} == {"manage_grants", "ownership"}
+    assert bob.get(f"{target}/grantable-privileges").status == 200
+
+
+def test_instance_admins_read_grants_and_write_none(
+    refs: Refs, manage: Callable[[str], CallerClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~super"])
+    give("select", refs[T.TABLE], person("ann"))
+    target = f"{path_of(refs[T.TABLE])}/grants"
+    assert len(told(manage("super").get(target))) == 1
+    answer = manage("super").post(target, {"writes": [entry("select", {"user": "oidc~super"})]})
+    assert answer.refused(403, "GrantActionForbidden")
+    privileges = manage("super").get(f"{target}/grantable-privileges").json()["privileges"]
+    assert not any(each["allowed"] for each in privileges)
+
+
+# --- foreign projects --------------------------------------------------------------------------------------------
+
+
+def test_objects_of_another_project_are_missing(
+    refs: Refs, chief: CallerClient, elsewhere: Warehouse, everything: Callable[[], Fingerprint]
+) -> None:
+    other = {"x-project-id": "other"}
+    before = everything()
+    for kind in MISSING.keys() & set(KINDS):
+        path, wire_type = path_of(refs[kind]), MISSING[kind]
+        assert chief.get(f"{path}/grants", **other).refused(404, wire_type)
+        assert chief.get(f"{path}/grants/grantable-privileges", **other).refused(404, wire_type)
+        assert chief.post(f"{path}/grants", {"writes": [entry(least(kind))]}, **other).refused(404, wire_type)
+    far = f"/warehouse/{elsewhere.pk}/grants"
+    assert chief.get(far).refused(404, "NoSuchWarehouseException")
+    assert chief.post(far, {"writes": [entry("select")]}).refused(404, "NoSuchWarehouseException")
+    assert chief.get("/project/grants", **{"x-project-id": "none"}).refused(404, "ProjectNotFound")
+    assert chief.get("/project/grants", **{"x-project-id": "a/b"}).refused(400, "MalformedProjectID")
+    assert everything() == before
+    assert told(chief.get(far, **other)) == []
+    assert chief.post(far, {"writes": [entry("select")]}, **other).status == 204
+    assert len(told(chief.get(far, **other))) == 1
+
+
+def test_a_role_of_another_project_gets_nothing_but_on_the_server(
+    refs: Refs, chief: CallerClient, elsewhere: Warehouse, everything: Callable[[], Fingerprint]
+) -> None:
+    far = create_role(
+        actor=INTERNAL, project=elsewhere.project, name="far", description=None, provider_id=None, source_id=None
+    )
+    before = everything()
+    for kind in KINDS[1:]:
+        answer = chief.post(f"{path_of(refs[kind])}/grants", {"writes": [entry(least(kind), {"role": str(far.pk)})]})
+        assert answer.refused(400, "GrantRoleNotInProject")
+    assert everything() == before
+    assert chief.post("/server/grants", {"writes": [entry("admin", {"role": str(far.pk)})]}).status == 204
+
+
+def test_dropped_tables_keep_their_grants(refs: Refs, chief: CallerClient) -> None:
+    target = f"{path_of(refs[T.TABLE])}/grants"
+    row = Tabular.objects.get(pk=refs[T.TABLE][1])
+    Tabular.objects.filter(pk=row.pk).update(deleted_at=row.updated_at)
+    assert chief.post(target, {"writes": [entry("select")]}).status == 204
+    assert len(told(chief.get(target))) == 1
+
+
+# --- what can be granted -----------------------------------------------------------------------------------------
+
+
+def test_what_can_be_granted_is_told_to_everybody(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
+    answer = manage("bob").get("/grants/grantable-privileges")
+    by_type = answer.json()["privileges"]
+    assert list(by_type) == [
+        "server", "project", "warehouse", "namespace", "table", "view", "generic-table", "tag-definition",
+    ]  # fmt: skip
+    for kind, name in zip(KINDS, by_type, strict=True):
+        assert [each["name"] for each in by_type[name]] == [each.name for each in privileges_on(kind)]
+        for each in by_type[name]:
+            assert each.keys() == {"name", "display-name", "description", "category", "resource-type"}
+            assert each["resource-type"] == name
+            assert "_" not in each["display-name"]
+    assert by_type["table"][1]["display-name"] == "pass grants"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_may_grant_on_an_object_is_told(
+    refs: Refs, chief: CallerClient, manage: Callable[[str], CallerClient], kind: Securable.Type
+) -> None:
+    target = f"{path_of(refs[kind])}/grants/grantable-privileges"
+    vocabulary = chief.get("/grants/grantable-privileges").json()["privileges"]
+    named = vocabulary[{T.TAG: "tag-definition"}.get(kind, kind.value)]
+    assert chief.get(target).json() == {"privileges": [{"privilege": each, "allowed": True} for each in named]}
+    give(least(kind), refs[kind], person("ann"))
+    of_ann = {"privileges": [{"privilege": each, "allowed": False} for each in named]}
+    if kind is T.SERVER:
+        for each in of_ann["privileges"]:
+            each["allowed"] = each["privilege"]["name"] == "admin"
+    assert manage("ann").get(target).json() == of_ann
+    assert chief.get(f"{target}?principalUser=oidc~ann").json() == of_ann
+    assert manage("ann").get(f"{target}?principalUser=oidc~ann").json() == of_ann
+    if kind is not T.SERVER:
+        assert manage("ann").get(f"{target}?principalUser=oidc~bob").refused(403, "GrantActionForbidden")
+    assert chief.get(f"{target}?principalUser=oidc~nobody").refused(404, "UserNotFound")
+    assert chief.get(f"{target}?principalRole={NOBODY}").refused(404, "RoleIdNotFound")
+
+
+# --- cost --------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_costs(refs: Refs, chief: CallerClient, builtin: BuiltinAuthorizer) -> None:
+    counted: dict[str, dict[str, int]] = {}
+    targets = {kind.value: f"{path_of(refs[kind])}/grants" for kind in KINDS}
+    chief.get("/server/grants")
+    for name, target in targets.items():
+        privilege = LEAST.get(T(name), "describe")
+        acts: dict[str, Callable[[], Answer]] = {
+            "apply": lambda target=target, privilege=privilege: chief.post(target, {"writes": [entry(privilege)]}),
+            "list": lambda target=target: chief.get(target),
+            "grantable": lambda target=target: chief.get(f"{target}/grantable-privileges"),
+        }
+        for act, do in acts.items():
+            builtin.forget()
+            with counting() as seen:
+                assert do().status in {200, 204}
+            counted[f"grants.{act}.{name}"] = dict(seen)
+    builtin.forget()
+    with counting() as seen:
+        assert len(told(chief.get("/grants?principalUser=oidc~ann"))) == 7
+    counted["grants.of_principal"] = dict(seen)
+    require_as_recorded("grants", counted)

@@ -1,0 +1,211 @@
+"""Batch checks that nobody should send: what is wrong with one is told beside the answers to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.authz import port
+from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.models import Server
+from tests.authz.batch_checks import CHECK, Ask, Check, by_id, of, on_table, told
+from tests.authz.conftest import person
+from tests.authz.trees import T, give
+from tests.fingerprint import Fingerprint
+from tests.management.asking import NOBODY, use_settings
+from tests.named_callers import CallerClient, NamedCallers
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+
+OK: dict[str, Any] = {"action": {"action": "get_metadata"}, "warehouse-id": NOBODY}
+BAD_ITEMS: list[Any] = [
+    None, True, 1, "x", [], {},
+    {"id": 1, "operation": {"server": {"action": {"action": "list_users"}}}},
+    {"id": ["x"], "operation": {"server": {"action": {"action": "list_users"}}}},
+    {"operation": None}, {"operation": []}, {"operation": "server"}, {"operation": {"server": None}},
+    {"operation": {"server": {}}}, {"operation": {"server": {"action": "list_users"}}},
+    {"operation": {"server": {"action": {"action": None}}}}, {"operation": {"server": {"action": {"action": ["x"]}}}},
+    {"operation": {"server": {"action": {"action": "LIST_USERS"}}}},
+    {"operation": {"server": {"action": {"action": "grant_admin"}}}},
+    {"operation": {"server": {"action": {"action": "can_list_users"}}}},
+    {"operation": {"server": {"action": {"action": "drop"}}}},
+    {"operation": {"server": {"action": {"action": "list_users"}}, "project": {"action": {"action": "delete"}}}},
+    {"operation": {"role": {"action": {"action": "read"}, "role-id": NOBODY}}},
+    {"operation": {"user": {"action": {"action": "read"}}}}, {"operation": {"tag": {"action": {"action": "read"}}}},
+    {"operation": {"generic_table": OK}}, {"operation": {"Table": OK}}, {"operation": {"x" * 10_000: OK}},
+    {"operation": {"project": {"action": {"action": "delete"}, "project-id": 7}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": None}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": "wh"}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": f"{{{NOBODY}}}"}}},
+    {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": NOBODY.replace("-", "")}}},
+    {"operation": {"namespace": OK}}, {"operation": {"namespace": {**OK, "namespace": []}}},
+    {"operation": {"namespace": {**OK, "namespace": "ns"}}}, {"operation": {"namespace": {**OK, "namespace": [1]}}},
+    {"operation": {"namespace": {**OK, "namespace-id": None}}},
+    {"operation": {"namespace": {**OK, "namespace-id": "x\x00"}}},
+    {"operation": {"table": OK}}, {"operation": {"table": {**OK, "table": "t"}}},
+    {"operation": {"table": {**OK, "namespace": ["ns"]}}}, {"operation": {"table": {**OK, "table-id": 5}}},
+    {"operation": {"table": {**OK, "namespace": ["ns"], "table": ""}}},
+    {"operation": {"table": {**OK, "namespace": ["ns"], "table": ["t"]}}},
+    {"operation": {"table": {**OK, "namespace": ["ns"], "table": "t", "view": "t"}}},
+    {"operation": {"table": {**OK, "table-id": NOBODY, "view_id": NOBODY}}},
+    *({"identity": each, "operation": {"server": {"action": {"action": "list_users"}}}} for each in (
+        "oidc~ann", [], {}, {"user": None}, {"user": 1}, {"role": None}, {"role": "x"}, {"role": "oidc~x"},
+        {"user": "oidc~a", "role": NOBODY}, {"group": "x"}, {"User": "oidc~a"},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", BAD_ITEMS, ids=lambda item: str(item)[:80])
+def test_a_check_that_is_malformed_has_an_error_of_its_own(
+    ask: Ask, warehouse: Warehouse, everything: Callable[[], Fingerprint], item: Any
+) -> None:
+    give("describe", (T.WAREHOUSE, warehouse.pk), person("ann"))
+    before = everything()
+    good = {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": str(warehouse.pk)}}}
+    answer = ask("ann", good, item, good)
+    assert told(answer) == [True, "BadRequestException", True]
+    error = answer.json()["results"][1]["error"]
+    assert error["code"] == 400
+    assert len(error["message"]) < 300
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "wire_type"),
+    [
+        ("", "EmptyUserIdError"), ("ann", "InvalidUserIdError"), ("OIDC~ann", "InvalidUserIdError"),
+        ("oidc~", "EmptyUserIdError"), ("oidc~a\x00b", "InvalidUserIdError"), ("oidc~a\u202eb", "InvalidUserIdError"),
+        ("oidc~" + "x" * 128, "UserIdTooLongError"),
+    ],
+)  # fmt: skip
+def test_users_must_be_named_as_users_are(ask: Ask, bootstrapped: None, text: str, wire_type: str) -> None:
+    check = {"operation": {"server": {"action": {"action": "list_users"}}}}
+    assert told(ask("ann", of({"user": text}, check), check)) == [wire_type, False]
+
+
+TEXT: tuple[list[Any], list[Any]] = (["x", None, ""], [1, [], {}, True])
+TEXTS: tuple[list[Any], list[Any]] = ([[], ["a", "b"]], ["a", [1], [None], {}, None])
+FLAG: tuple[list[Any], list[Any]] = ([True, False], ["true", 1, None, []])
+MAP: tuple[list[Any], list[Any]] = ([{}, {"a": "b"}], [[], "a", {"a": 1}, {"a": None}, None])
+ID: tuple[list[Any], list[Any]] = ([NOBODY, None], ["x", 1, [], f"urn:uuid:{NOBODY}"])
+CONTEXT: list[tuple[str, str, str, tuple[list[Any], list[Any]]]] = [
+    ("server", "create_project", "name", TEXT), ("server", "create_project", "project_id", TEXT),
+    ("project", "create_warehouse", "name", TEXT), ("project", "create_role", "name", TEXT),
+    ("project", "create_tag", "name", TEXT), ("warehouse", "create_namespace", "name", TEXT),
+    ("warehouse", "create_namespace", "properties", MAP), ("warehouse", "accept_moved_namespace", "source", TEXTS),
+    ("namespace", "create_table", "name", TEXT), ("namespace", "create_table", "table_id", ID),
+    ("namespace", "create_table", "properties", MAP), ("namespace", "create_view", "properties", MAP),
+    ("namespace", "create_namespace", "properties", MAP), ("namespace", "create_generic_table", "format", TEXT),
+    ("namespace", "create_generic_table", "generic_table_id", ID),
+    ("namespace", "create_generic_table", "base_location", TEXT), ("namespace", "delete", "force", FLAG),
+    ("namespace", "delete", "purge", FLAG), ("namespace", "delete", "recursive", FLAG),
+    ("namespace", "update_properties", "removed_properties", TEXTS),
+    ("namespace", "update_properties", "updated_properties", MAP), ("namespace", "move", "destination", TEXTS),
+    ("namespace", "accept_moved_namespace", "source", TEXTS), ("table", "drop", "force", FLAG),
+    ("table", "drop", "purge", FLAG), ("table", "commit", "target_refs", TEXTS),
+    ("table", "commit", "update_kinds", TEXTS), ("table", "commit", "updated_properties", MAP),
+    ("table", "commit", "removed_properties", TEXTS), ("view", "drop", "purge", FLAG),
+    ("view", "commit", "updated_properties", MAP), ("generic-table", "drop", "force", FLAG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "action", "member", "values"), CONTEXT)
+def test_the_context_of_an_action_is_checked_and_changes_nothing(
+    ask: Ask, bootstrapped: None, kind: str, action: str, member: str, values: Any
+) -> None:
+    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+    place = {"warehouse-id": NOBODY, "namespace": ["ns"], "table": "t"}
+    good, bad = values
+
+    def check(value: Any) -> Check:
+        return {"operation": {kind: {"action": {"action": action, member: value, "unknown": 1}, **place}}}
+
+    is_there = kind in {"server", "project"}
+    assert told(ask("root", *map(check, good))) == [is_there] * len(good)
+    assert told(ask("root", *map(check, bad))) == ["BadRequestException"] * len(bad)
+
+
+def test_a_move_says_where_to(ask: Ask, table: Tabular) -> None:
+    place = {"warehouse-id": str(table.warehouse_id), "namespace": ["ns"]}
+    check = {"operation": {"namespace": {"action": {"action": "move", "force": True}, **place}}}
+    assert told(ask("ann", check)) == ["BadRequestException"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None, [], "x", 7, {}, {"checks": None}, {"checks": {}}, {"checks": "x"},
+        {"checks": [], "error-on-not-found": None}, {"checks": [], "error-on-not-found": "true"},
+        {"checks": [], "error-on-not-found": 1},
+    ],
+)  # fmt: skip
+def test_a_document_that_is_malformed_is_refused_as_a_whole(
+    callers: NamedCallers, warehouse: Warehouse, everything: Callable[[], Fingerprint], body: Any
+) -> None:
+    callers.person("ann")
+    before = everything()
+    assert CallerClient(CHECK, "ann").post("", body).refused(400, "BadRequestException")
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b'{"checks":[],"checks":[]}', b'{"checks":[NaN]}', b"\xff", b'{"checks":[' * 400]
+)
+def test_what_is_no_json_is_refused(callers: NamedCallers, bootstrapped: None, raw: bytes) -> None:
+    callers.person("ann")
+    assert CallerClient(CHECK, "ann").post("", raw=raw).refused(400, "BadRequestException")
+
+
+def test_more_than_a_thousand_checks_are_too_many(ask: Ask, bootstrapped: None) -> None:
+    check = {"operation": {"server": {"action": {"action": "list_users"}}}}
+    assert told(ask("ann", *[check] * 1000)) == [False] * 1000
+    assert ask("ann", *[check] * 1001).refused(400, "TooManyChecks", "1001 are more than 1000")
+    assert ask("ann", *[None] * 1001).refused(400, "TooManyChecks")
+
+
+def test_the_project_is_that_of_the_request(
+    callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, elsewhere: Warehouse
+) -> None:
+    give("describe", (T.PROJECT, "other"), person("ann"))
+    callers.person("ann")
+    ann = CallerClient(CHECK, "ann")
+    body = {"checks": [{"operation": {"project": {"action": {"action": "get_metadata"}}}}]}
+    assert told(ann.post("", body)) == [False]
+    assert told(ann.post("", body, **{"x-project-id": "other"})) == [True]
+    assert told(ann.post("", body, **{"x-project-id": "none"})) == [False]
+    assert ann.post("", body, **{"x-project-id": "no/such"}).refused(400, "MalformedProjectID")
+    body["checks"].append({"operation": {"project": {"action": {"action": "delete"}, "project-id": "a b"}}})
+    assert told(ann.post("", body)) == [False, "MalformedProjectID"]
+    use_settings(monkeypatch, enable_default_project=False)
+    assert told(ann.post("", body)) == ["ProjectIdMissing", "MalformedProjectID"]
+
+
+def test_where_everybody_may_do_everything_what_is_missing_is_still_a_no(
+    callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular
+) -> None:
+    callers.person("ann")
+    missing = {"operation": {"table": {"action": {"action": "drop"}, **by_id(table), "table-id": NOBODY}}}
+    bob = {"user": "oidc~bob"}
+    checks = [on_table(table), of(bob, on_table(table)), missing, of(bob, missing)]
+    with monkeypatch.context() as patched:
+        patched.setattr("tenancy.authz.port.authorizer", port.AllowAll)
+        assert told(CallerClient(CHECK, "ann").post("", {"checks": checks})) == [True, True, False, False]
+
+
+def test_an_authorizer_that_cannot_tell_is_503(
+    callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, table: Tabular
+) -> None:
+    class Lost(port.AllowAll):
+        def decide(self, *_: Any) -> list[bool]:
+            raise AuthorizationBackendError("nobody answers")
+
+    callers.person("ann")
+    with monkeypatch.context() as patched:
+        patched.setattr("tenancy.authz.port.authorizer", Lost)
+        answer = CallerClient(CHECK, "ann").post("", {"checks": [on_table(table)]})
+    assert answer.refused(503, "AuthorizationBackendError")

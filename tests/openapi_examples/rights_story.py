@@ -1,0 +1,86 @@
+"""Who may do what in a warehouse: asked, given and taken back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.openapi_examples.story import Story
+
+
+def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    """Of the warehouse and what is in it, by kind."""
+    checks(story, warehouse_id, ids)
+    actions(story, warehouse_id, ids)
+    grants(story, warehouse_id, ids)
+
+
+def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    dana = {"user": "oidc~dana"}
+    by_name = {"warehouse-id": warehouse_id, "namespace": ["finance", "sales"], "table": "orders"}
+    asked: list[dict[str, Any]] = [
+        {"operation": {"project": {"action": {"action": "create_warehouse", "name": "archive"}}}},
+        {
+            "id": "dana-reads-orders",
+            "identity": dana,
+            "operation": {"table": {"action": {"action": "read_data"}, **by_name}},
+        },
+        {
+            "id": "dana-drops-a-view",
+            "identity": dana,
+            "operation": {
+                "view": {"action": {"action": "drop"}, "warehouse-id": warehouse_id, "table-id": ids["view"]}
+            },
+        },
+        {
+            "identity": {"role": "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"},
+            "operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": warehouse_id}},
+        },
+    ]
+    story.tell("batch_check_actions", body={"checks": asked, "error-on-not-found": False})
+
+
+def actions(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    warehouse = {"warehouse_id": warehouse_id}
+    story.tell("get_server_actions")
+    story.tell("get_project_actions")
+    story.tell("get_warehouse_actions", warehouse)
+    for kind, object_id in ids.items():
+        whom = {"principalUser": "oidc~dana"} if kind == "table" else {}
+        story.tell(f"get_{kind}_actions", warehouse | {f"{kind}_id": object_id} | whom)
+    story.tell("get_user_actions", {"user_id": "oidc~dana"})
+    readers = story.aside("POST", "/management/v1/role", {"name": "sales-readers"})["id"]
+    story.tell("get_role_actions", {"role_id": readers})
+    story.tell("get_tag_actions", {"tag_definition_id": a_tag(story, "domain")})
+
+
+def a_tag(story: Story, name: str) -> str:
+    definition = {"name": name, "scope": ["table"], "value-kind": "marker"}
+    return str(story.aside("POST", "/management/v1/tag-definition", definition)["id"])
+
+
+def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    story.tell("get_grantable_privileges")
+    dana = {"user": "oidc~dana"}
+    readers = {"role": story.aside("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]}
+    warehouse = {"warehouse_id": warehouse_id}
+    places: dict[str, tuple[dict[str, str], str]] = {
+        "server": ({}, "admin"),
+        "project": ({}, "describe"),
+        "warehouse": (warehouse, "create"),
+        "namespace": (warehouse | {"namespace_id": ids["namespace"]}, "select"),
+        "table": (warehouse | {"table_id": ids["table"]}, "modify"),
+        "view": (warehouse | {"view_id": ids["view"]}, "select"),
+        "generic_table": (warehouse | {"generic_table_id": ids["generic_table"]}, "describe"),
+        "tag": ({"tag_definition_id": a_tag(story, "retention")}, "apply"),
+    }
+    until = (story.clock.at + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for kind, (place, privilege) in places.items():
+        writes: list[dict[str, Any]] = [{"privilege": privilege, "principal": dana}]
+        if kind == "table":
+            writes.append({"privilege": "select", "principal": readers, "expires-at": until})
+        deletes = [{"privilege": "ownership", "principal": readers}] if kind == "view" else []
+        story.tell(f"apply_{kind}_grants", place, {"writes": writes, **({"deletes": deletes} if deletes else {})})
+        story.tell(f"list_{kind}_grants", place | ({"principalUser": dana["user"]} if kind == "server" else {}))
+        story.tell(f"get_{kind}_grantable_privileges", place)
+    story.tell("list_grants", {"principalUser": dana["user"], "pageSize": 100})
