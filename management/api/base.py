@@ -27,6 +27,7 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 PROJECT_HEADER = OpenApiParameter(
     "x-project-id", OpenApiTypes.STR, OpenApiParameter.HEADER, description="The project; default: the default project"
 )
+LAST_ADMINISTRATOR = "`LastAdministrator`: nobody would administrate a project or the server any more"
 PROJECT_REFUSALS = {400: "`ProjectIdMissing`, `MalformedProjectID`", 404: "`ProjectNotFound`"}
 PAGE = [
     OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the page before"),

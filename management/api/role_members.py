@@ -17,7 +17,7 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS
+from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS
 from management.api.roles import NO_ROLE, ROLE_ID, TAGS, RoleResourceView
 from management.api.users import BAD_USER_ID, NO_USER, USER_ID, UserResourceView, UserType, paged
 from management.api.users import TAGS as USER_TAGS
@@ -186,7 +186,8 @@ class RoleMemberView(RoleResourceView):
             PROJECT_HEADER,
         ],
         responses=answers(
-            done("Removed, or it was not there"), {400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}", 404: NO_ROLE}
+            done("Removed, or it was not there"),
+            {400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}", 404: NO_ROLE, 409: LAST_ADMINISTRATOR},
         ),
     )
     def delete(self, request: Request, role_id: str, member_type: str, member_id: str) -> Response:

@@ -14,7 +14,7 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.search import SearchRequest, page_of_search
 from management.api.users import paged
 from tenancy.authz.actions import Can
@@ -237,7 +237,7 @@ class RoleView(RoleResourceView):
             {
                 400: f"{PROJECT_REFUSALS[400]}, `SystemRoleImmutable`",
                 404: NO_ROLE,
-                409: "`RoleMembershipLockTimeout`",
+                409: f"{LAST_ADMINISTRATOR}; `RoleMembershipLockTimeout`",
             },
         ),
     )

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, PAGE, ManagementView
+from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView
 from management.api.tokens import NOBODY, TAGS
 from tenancy.models import ServiceAccount
 from tenancy.selectors.access_tokens import list_service_accounts_for
@@ -98,7 +98,9 @@ class ServiceAccountView(ManagementView):
                 "account_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="Its `id`, or the UUID alone"
             )
         ],
-        responses=answers(done("Deleted"), {401: NOBODY, 403: NOT_ALLOWED, 404: "`ServiceAccountNotFound`"}),
+        responses=answers(
+            done("Deleted"), {401: NOBODY, 403: NOT_ALLOWED, 404: "`ServiceAccountNotFound`", 409: LAST_ADMINISTRATOR}
+        ),
     )
     def delete(self, request: Request, account_id: str) -> Response:
         parsed = service_account_id(decode_segment(account_id))

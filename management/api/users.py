@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, PAGE, ManagementView, no_body
+from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView, no_body
 from management.api.search import SearchRequest, page_of_search
 from tenancy.authz.actions import Can
 from tenancy.models import User
@@ -203,7 +203,9 @@ class UserView(UserResourceView):
         tags=TAGS,
         summary="End a user and all that they may do",
         parameters=[USER_ID],
-        responses=answers(done("Deleted"), {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
+        responses=answers(
+            done("Deleted"), {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER, 409: LAST_ADMINISTRATOR}
+        ),
     )
     def delete(self, request: Request, user_id: str) -> Response:
         delete_user(actor=self.actor, user_id=self.user_id)
