@@ -1,0 +1,218 @@
+"""The policies and the catalog that they are for: what the real batch-check makes of what Trino asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from tests.opa.asking import POLICIES, batch, catalog, question, schema, table
+from tests.opa.fake_batch_check import BATCH_CHECK
+from tests.opa.test_operations import ROWS
+from tests.parts.opa import Opa
+from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+
+pytestmark = pytest.mark.part("opa")
+
+SECONDS = 30
+STRUCT = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "type": "int", "required": False}]}
+VIEW_VERSION = {
+    "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["sales"],
+    "representations": [{"type": "sql", "sql": "select 1 as x", "dialect": "trino"}],
+}  # fmt: skip
+VIEW_OPERATIONS = {"DropView", "RenameView", "SetViewComment"}
+NAMES = ['quo"te', "apos'trophe", "per%cent", "%2F", "sla/sh", "que?ry=1&x#y", "space d", "plus+", "Grüße", "😀"]
+
+
+class Caller:
+    """Requests of one who has a token."""
+
+    def __init__(self, server: CatalogServer, token: str) -> None:
+        self.server, self.token = server, token
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        answer = requests.request(
+            method,
+            self.server.base_url + path,
+            json=body,
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=SECONDS,
+        )
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def create_namespace(self, warehouse: str, *levels: str) -> None:
+        self.send("POST", f"/catalog/v1/{warehouse}/namespaces", {"namespace": list(levels)})
+
+    def create_table(self, warehouse: str, namespace: str, name: str) -> None:
+        body = {"name": name, "schema": STRUCT}
+        self.send("POST", f"/catalog/v1/{warehouse}/namespaces/{quote(namespace, safe='')}/tables", body)
+
+    def create_view(self, warehouse: str, namespace: str, name: str) -> None:
+        body = {"name": name, "schema": STRUCT, "view-version": VIEW_VERSION, "properties": {}}
+        self.send("POST", f"/catalog/v1/{warehouse}/namespaces/{quote(namespace, safe='')}/views", body)
+
+    def table_id(self, warehouse: str, namespace: str, name: str) -> str:
+        listed = self.send("GET", f"/catalog/v1/{warehouse}/namespaces/{namespace}/tables?returnUuids=true")
+        names = [each["name"] for each in listed["identifiers"]]
+        table_id: str = listed["table-uuids"][names.index(name)]
+        return table_id
+
+    def grant(self, resource: str, privilege: str, user: str) -> None:
+        """`resource` is a path below `/management/v1`."""
+        body = {"writes": [{"privilege": privilege, "principal": {"user": user}}]}
+        self.send("POST", f"/management/v1/{resource}/grants", body)
+
+
+@pytest.fixture(scope="module")
+def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    """One that takes its own access tokens alone and has rights."""
+    postgres = run_environment.postgres
+    server = CatalogServer(
+        tmp_path_factory.mktemp("judging"),
+        database_url=postgres.create_database("opa_judging") if postgres else None,
+        settings={"ICEKEEPER__ACCESS_TOKENS": "true", "LAKEKEEPER__AUTHZ_BACKEND": "builtin"},
+    )
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def ann(server: CatalogServer) -> Caller:
+    """An administrator, who makes everything here; `bob` and `carol` are there and have no rights yet."""
+    for name in ("ann", "bob", "carol"):
+        token = server.manage("create_token", "--user", f"local~{name}", "--create-user").strip()
+        if name == "ann":
+            ann = Caller(server, token)
+    server.manage("bootstrap", "--admin", "local~ann", "--operator")
+    return ann
+
+
+@pytest.fixture(scope="module")
+def lake(server: CatalogServer, ann: Caller) -> str:
+    """The id of the warehouse `lake`, with all that the rows of `ROWS` name."""
+    lake = server.create_warehouse("lake", token=ann.token)
+    for levels in (("sales",), ("a",), ("a", "b")):
+        ann.create_namespace(lake, *levels)
+    for name in ("orders", "secrets", *NAMES):
+        ann.create_table(lake, "sales", name)
+    ann.create_view(lake, "sales", "totals")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def recorder(server: CatalogServer) -> Iterator[Recorder]:
+    """Between OPA and the catalog."""
+    with Recorder(server.port) as recorder:
+        yield recorder
+
+
+@pytest.fixture(scope="module")
+def shared_bridge(
+    server: CatalogServer, ann: Caller, lake: str, recorder: Recorder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opa]:
+    """OPA with an account of its own, which may see who has which rights."""
+    server.create_warehouse("other", token=ann.token)
+    made = json.loads(server.manage("create_token", "--service-account", "opa", "--json"))
+    project = "00000000-0000-0000-0000-000000000000"
+    ann.send(
+        "POST",
+        "/management/v1/project/grants",
+        {"writes": [{"privilege": "security_admin", "principal": {"user": made["user-id"]}}]},
+    )
+    settings = {
+        "LAKEKEEPER_URL": recorder.endpoint,
+        "LAKEKEEPER_TOKEN": made["token"],
+        "TRINO_CATALOG_WAREHOUSES": json.dumps({"lake": "lake", "other": f"{project}/other"}),
+        "TRINO_IDENTITY_PROVIDER": "local",
+    }
+    with Opa(tmp_path_factory.mktemp("judging-opa") / "home", POLICIES, settings, "--authorization=basic") as server_:
+        yield server_
+
+
+@pytest.fixture
+def bridge(shared_bridge: Opa, recorder: Recorder) -> Iterator[Opa]:
+    """Afterwards every question must have been understood, whatever the answer was."""
+    answers: list[Reply] = []
+
+    def keep(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        reply = ask()
+        if request.target == BATCH_CHECK:
+            answers.append(reply)
+        return reply
+
+    recorder.answerer = keep
+    yield shared_bridge
+    assert answers
+    for reply in answers:
+        assert reply.status == 200, reply.body
+        assert [each for each in json.loads(reply.body)["results"] if each.get("error")] == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "target"),
+    [row[:3] for row in ROWS],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_the_catalog_understands_every_operation_and_lets_its_administrator_do_it(
+    bridge: Opa, operation: str, resource: Any, target: Any
+) -> None:
+    if operation in VIEW_OPERATIONS:
+        resource = table("totals")
+    assert bridge.decide("trino/allow", question(operation, resource, target, user="ann")) is True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_found_as_they_are_spelt(bridge: Opa, name: str) -> None:
+    assert bridge.decide("trino/allow", question("SelectFromColumns", table(name), user="ann")) is True
+    for other in (f"{name}x", quote(name, safe="") + "x"):
+        assert bridge.decide("trino/allow", question("SelectFromColumns", table(other), user="ann")) is False
+
+
+def test_what_is_not_there_is_denied_to_everybody(bridge: Opa) -> None:
+    for operation, resource in (
+        ("SelectFromColumns", table("unknown")),
+        ("SelectFromColumns", table("orders", "unknown")),
+        ("DropView", table("orders")),
+        ("DropTable", table("totals")),
+        ("DropSchema", schema("a.unknown")),
+    ):
+        assert bridge.decide("trino/allow", question(operation, resource, user="ann")) is False
+
+
+def test_who_has_no_rights_may_do_nothing(bridge: Opa) -> None:
+    for operation, resource, target in [row[:3] for row in ROWS]:
+        assert bridge.decide("trino/allow", question(operation, resource, target, user="carol")) is False
+    assert bridge.decide("trino/batch", batch("FilterCatalogs", catalog(), catalog("other"), user="carol")) == []
+
+
+def test_who_may_read_one_table_sees_it_and_the_way_to_it_alone(bridge: Opa, ann: Caller, lake: str) -> None:
+    orders = ann.table_id(lake, "sales", "orders")
+    ann.grant(f"warehouse/{lake}/table/{orders}", "select", "local~bob")
+
+    def may(operation: str, resource: Any) -> bool:
+        allowed: bool = bridge.decide("trino/allow", question(operation, resource, user="bob"))
+        return allowed
+
+    def seen(operation: str, *resources: Any) -> list[int]:
+        chosen: list[int] = bridge.decide("trino/batch", batch(operation, *resources, user="bob"))
+        return sorted(chosen)
+
+    assert may("SelectFromColumns", table())
+    assert may("AccessCatalog", catalog())
+    assert may("ShowTables", schema())
+    assert not may("InsertIntoTable", table())
+    assert not may("SelectFromColumns", table("secrets"))
+    assert not may("CreateTable", table("new"))
+    assert not may("ShowTables", schema("a"))
+    assert seen("FilterCatalogs", catalog("other"), catalog()) == [1]
+    assert seen("FilterSchemas", schema("a"), schema(), schema("a.b")) == [1]
+    assert seen("FilterTables", table("secrets"), table(), table("totals")) == [1]
+    assert seen("FilterColumns", table(columns=["x", "y"])) == [0, 1]
+    assert seen("FilterColumns", table("secrets", columns=["x", "y"])) == []
