@@ -27,8 +27,8 @@ from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
 from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.timed_connections import Timed, cut_off
 from storage.network.http_session import LARGEST_ANSWER, ca_bundle
-from storage.network.timed_connections import Timed, cut_off
 
 making: Final = Lock()
 """Making a client reads files and is not safe in threads, and neither is finding out who the server is."""
