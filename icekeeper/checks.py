@@ -90,6 +90,12 @@ TRUSTED_BY_EVERYBODYS_AUDIENCE: Final = checks.Warning(
     id="icekeeper.W015",
 )
 
+PLAIN_OPENFGA: Final = checks.Warning(
+    "OpenFGA is asked over plain HTTP: whoever is on the way learns its key, and can let anybody do anything.",
+    hint="Set LAKEKEEPER__OPENFGA__ENDPOINT to its https address.",
+    id="icekeeper.W016",
+)
+
 
 @checks.register(checks.Tags.security, deploy=True)
 def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -> list[CheckMessage]:
@@ -102,6 +108,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (is_postgres and conf.pg_encryption_key is None and conf.kv2.url is None, NO_ENCRYPTION_KEY),
         (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
         (_is_plain(conf.kv2.url), PLAIN_VAULT),
+        (_is_plain(conf.openfga.endpoint), PLAIN_OPENFGA),
         (conf.kv2.url is not None and conf.secret_backend != "kv2", TWO_PLACES),  # noqa: S105 - the name of one
         (conf.storage.sign_writes_with_warehouse_keys, WIDE_SIGNATURES),
         (conf.base_uri is None, NO_BASE_URI),

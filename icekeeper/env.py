@@ -28,6 +28,7 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
+from icekeeper.openfga_settings import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
 from icekeeper.setting_fields import depth_of, group_of, place
 from icekeeper.setting_groups import (
@@ -112,9 +113,11 @@ class Settings(BaseModel):
     )
     authz_backend: AuthzBackend | None = Field(
         None,
-        description="Who decides about rights: `allowall` (nobody is refused), `builtin` (grants in the database), or "
-        "the dotted path of a class of your own; unset, `builtin` where authentication is on, else `allowall`",
+        description="Who decides about rights: `allowall` (nobody is refused), `builtin` (grants in the database), "
+        "`openfga` (an OpenFGA server), or the dotted path of a class of your own; unset, `builtin` where "
+        "authentication is on, else `allowall`",
     )
+    openfga: OpenFgaSettings = Field(default_factory=OpenFgaSettings, description="OpenFGA")
     instance_admins: UserIdList = Field(
         [],
         description="Ids of the users, such as [oidc~alice], who may administrate everything whatever is granted, but "
@@ -303,6 +306,10 @@ class Settings(BaseModel):
     kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings, description="The Kubernetes API")
     vault: VaultSettings = Field(default_factory=VaultSettings, description="How this server signs in to Vault")
 
+    openfga_connection: OpenFgaConnectionSettings = Field(
+        default_factory=OpenFgaConnectionSettings, description="How this server talks to OpenFGA"
+    )
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.pagination_size_default > self.pagination_size_max:
@@ -320,6 +327,7 @@ class Settings(BaseModel):
             raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
             check_vault(self.kv2, self.vault)
+        check_openfga(self.openfga, is_chosen=self.authz_backend == "openfga")
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
         check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
@@ -381,6 +389,7 @@ OWN_FIELDS = frozenset(
         "openid_claims",
         "kubernetes",
         "vault",
+        "openfga_connection",
     }
 )
 """Fields whose variables begin with `ICEKEEPER__`; all others begin with `LAKEKEEPER__`."""

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
-AUTHZ_BACKENDS = ("allowall", "builtin")
+AUTHZ_BACKENDS = ("allowall", "builtin", "openfga")
 SHORTEST_KEY, FEWEST_DIFFERENT = 32, 8
 """Characters of a signing key: who holds one of its tokens can try keys on it, as fast as they can hash."""
 

@@ -89,6 +89,7 @@ HOUSEKEEPING = [
     "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",
     "management.services.endpoint_statistics.delete_old_statistics",
     "tenancy.services.access_tokens.delete_old_tokens",
+    "tenancy.authz.openfga.delivery.deliver_left",
     "tenancy.audit.chain.seal_records",
     "tenancy.audit.retention.delete_old_records",
 ]
@@ -102,6 +103,7 @@ SERVER_PRECONDITIONS = [
 SERVER_ATTENDANTS = [
     "tenancy.maintenance.start_watching",
     "tenancy.authz.changes.start_watching",
+    "tenancy.authz.openfga.delivery.start_delivering",
     "management.statistics.flusher.start_flushing",
     "tenancy.authn.token_uses.start_recording",
     "tenancy.audit.flusher.start_flushing",

@@ -51,6 +51,7 @@ pytest_plugins = [
     "tests.catalog_fixtures",
     "tests.identity_fixtures",
     "tests.named_callers",
+    "tests.openfga_fixtures",
     "tests.storage_fixtures",
     "tests.tag_fixtures",
     "tests.token_fixtures",

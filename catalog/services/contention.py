@@ -14,6 +14,7 @@ from catalog.services.turns import KEPT_SECONDS, Turn
 from icekeeper.kernel import deadline, node_leases
 from icekeeper.kernel.client_connection import current_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
+from tenancy.authz.refusals import AuthorizationBackendError
 
 ATTEMPTS = 60
 """How often a commit is judged anew when another machine moved the pointer in between."""
@@ -37,12 +38,16 @@ def turns_at(addresses: Iterable[Hashable]) -> Iterator[None]:
     """Be the only one on this machine who commits to what is at `addresses`; turns and leases are taken in one order.
 
     No database lock: other machines are kept out by the compare-and-set alone. Raises `CommitContended` (409) when the
-    turn does not come in time.
+    turn does not come in time; and when nobody can tell whether the writer may commit: after a bare 503 clients of
+    Iceberg would have to think that it may have been committed.
     """
-    with ExitStack() as held:
-        for address in sorted(set(addresses), key=lambda each: (node_leases.slot_of(each), str(each))):
-            held.enter_context(_turn_at(address))
-        yield
+    try:
+        with ExitStack() as held:
+            for address in sorted(set(addresses), key=lambda each: (node_leases.slot_of(each), str(each))):
+                held.enter_context(_turn_at(address))
+            yield
+    except AuthorizationBackendError as failure:
+        raise CommitContended(f"Nothing was committed: {failure.message}") from failure
 
 
 def attempts(what: object) -> Iterator[int]:

@@ -11,6 +11,7 @@ from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.tuple_changes import creator_granted
 from tenancy.models import Securable
 from tenancy.services.registration import register_principal
 
@@ -42,16 +43,20 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
         return
     owned_role = securable[1] if securable[0] is Securable.Type.ROLE and privilege == OWNERSHIP else None
     at = now()
-    row = [new_id(), securable_id(*securable), privilege, at, owned_role]
+    on = securable_id(*securable)
+    row = [new_id(), on, privilege, at, owned_role]
     if actor.assumed_role is not None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_role(actor.assumed_role)
+        creator_granted(on, privilege, user_id=None, role_id=actor.assumed_role)
         return
     token_id = None if actor.identity is None else actor.identity.access_token_id
     to_user = [*row, actor.user_id, token_id is None, token_id, at]
     if not execute(_TO_USER, to_user):
         register_principal(actor=actor)
-        execute(_TO_USER, to_user)
+        if not execute(_TO_USER, to_user):
+            return
+    creator_granted(on, privilege, user_id=actor.user_id, role_id=None)
 
 
 __all__ = ["OWNERSHIP", "PROJECT_ADMIN", "grant_creator"]

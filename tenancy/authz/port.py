@@ -71,6 +71,7 @@ class AllowAll(Authorizer):
 _BACKENDS = {
     "allowall": "tenancy.authz.port.AllowAll",
     "builtin": "tenancy.authz.builtin.backend.BuiltinAuthorizer",
+    "openfga": "tenancy.authz.openfga.backend.OpenFgaAuthorizer",
 }
 
 

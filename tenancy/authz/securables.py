@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.sql import execute
+from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Securable
 
 Ref = tuple[Securable.Type, object]
@@ -29,13 +30,17 @@ def add_securable(securable_type: Securable.Type, object_id: object, *, parent: 
     row = [own_id, securable_type.value, str(object_id), f"{own_id}/"]
     if parent is None:
         execute(_ADD_ROOT, row)
-    elif not execute(_ADD_BELOW, [*row, securable_id(*parent)]):
-        raise Securable.DoesNotExist(securable_id(*parent))
+        return
+    parent_id = securable_id(*parent)
+    if not execute(_ADD_BELOW, [*row, parent_id]):
+        raise Securable.DoesNotExist(parent_id)
+    securable_added(own_id, parent_id)
 
 
 def move_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
     """Hang an object without children below another parent."""
     own_id = securable_id(securable_type, object_id)
+    securable_moves(own_id, securable_id(*parent))
     parent_path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(*parent))
     Securable.objects.filter(pk=own_id).update(parent_id=securable_id(*parent), path=f"{parent_path}{own_id}/")
 
@@ -46,6 +51,7 @@ def move_securable_tree(securable_type: Securable.Type, object_id: object, *, pa
     The caller holds what everybody locks who adds an object below it or moves one that has others below it.
     """
     own_id, parent_id = securable_id(securable_type, object_id), securable_id(*parent)
+    securable_moves(own_id, parent_id)
     paths = dict(Securable.objects.filter(pk__in=[own_id, parent_id]).values_list("pk", "path"))
     old, new = paths[own_id], f"{paths[parent_id]}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=parent_id)
@@ -57,7 +63,9 @@ _MOVE_TREE = "UPDATE tenancy_securable SET path = %s || substr(path, %s) WHERE p
 
 def remove_securables(refs: Iterable[Ref]) -> None:
     """Remove several objects. None may be left below them: the database has the last word at the commit."""
-    delete_rows(Securable, [securable_id(*ref) for ref in refs])
+    ids = [securable_id(*ref) for ref in refs]
+    securables_go(ids)
+    delete_rows(Securable, ids)
 
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
+from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import authorizer
 from tenancy.authz.securables import securable_id
 from tenancy.maintenance import is_read_only
@@ -18,6 +19,9 @@ from tenancy.services.administrators import administrated_among
 logger = logging.getLogger("icekeeper.authz")
 
 ALLOW_ALL: Final = "allowall"
+OPENFGA: Final = "openfga"
+NOBODY: Final = ""
+"""It is bootstrapped and has not served yet."""
 
 
 class AuthorizationNotChosen(CatalogError):
@@ -52,6 +56,12 @@ def require_chosen_backend() -> None:
     if chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
         logger.warning(
             "nobody administrates this server, so nobody can grant anything: run manage.py bootstrap --admin USER_ID"
+        )
+    if chosen == OPENFGA and server.authz_backend not in {OPENFGA, NOBODY}:
+        require_reconciliation()
+        logger.warning(
+            "OpenFGA was not told of rights that changed before; until manage.py openfga_reconcile has run, what it "
+            "says counts only where our own rows say the same"
         )
     if server.authz_backend != chosen and not is_read_only():
         Server.objects.update(authz_backend=chosen)

@@ -11,6 +11,7 @@ from tenancy.models.server import Server
 from tenancy.models.service_account import ServiceAccount
 from tenancy.models.tag_attachment import TagAttachment
 from tenancy.models.tag_definition import TagDefinition
+from tenancy.models.undelivered_tuple import UndeliveredTuple
 from tenancy.models.user import User
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "ServiceAccount",
     "TagAttachment",
     "TagDefinition",
+    "UndeliveredTuple",
     "User",
 ]

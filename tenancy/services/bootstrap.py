@@ -17,6 +17,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
 from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable, securable_id
+from tenancy.authz.tuple_changes import grant_changed
 from tenancy.models import Grant, Project, Securable, Server, User
 from tenancy.selectors.server import get_server
 from tenancy.services.registration import register_principal
@@ -170,3 +171,4 @@ def _make_administrator(
 
 def _grant(user_id: str, privilege: str, on: str) -> None:
     Grant.objects.get_or_create(securable_id=on, user_id=user_id, privilege=privilege)
+    grant_changed(on, privilege, user_id=user_id)

@@ -22,6 +22,7 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.allowed_actions import is_known, require_known
@@ -157,6 +158,8 @@ def _change(
         for event, changes in ((Event.GRANT_REVOKED, revoked), (Event.GRANT_CREATED, [*granted, *prolonged])):
             for each in changes:
                 _record(event, actor, on, each)
+        for each in (*granted, *revoked, *prolonged):
+            grant_changed(on.pk, each.privilege, user_id=each.grantee.user_id, role_id=each.grantee.role_id)
         if granted or revoked or prolonged:
             rights_changed()
 

@@ -11,6 +11,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.tuple_changes import managed_access_changed
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import require_known
 from tenancy.services.grant_locks import waiting_for_grants
@@ -39,4 +40,5 @@ def set_managed_access(*, actor: Actor, ref: Ref, is_managed: bool, missing: Cat
             object_type=on.type,
             managed_access=is_managed,
         )
+        managed_access_changed(on.pk)
         rights_changed()

@@ -14,9 +14,11 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
+from tenancy.authz.changes import rights_changed
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import Ref, add_securable, remove_securables
+from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
@@ -105,12 +107,14 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
             gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
+            roles_go(roles)
             project.delete()
             remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
             record(
                 Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
                 roles=len(roles),
             )  # fmt: skip
+            rights_changed()  # another project may get the same id
         known_roles.forget(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None

@@ -16,6 +16,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.tuple_changes import members_changed
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.selectors.users import users
@@ -96,6 +97,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
             ]
         )
         if new_users or new_roles:
+            members_changed(role_id, user_ids=new_users, role_ids=new_roles)
             rights_changed()
         _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
 
@@ -118,6 +120,7 @@ def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, member
         )
         _record(Event.ROLE_MEMBERS_REMOVED, actor, project, role_id, taken_out)
         if gone:
+            members_changed(role_id, user_ids=taken_out.user_ids, role_ids=taken_out.role_ids)
             rights_changed()
 
 

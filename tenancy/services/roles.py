@@ -23,6 +23,7 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
+from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.selectors.projects import ProjectNotFound
@@ -138,6 +139,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         if not Role.objects.filter(pk=role_id).exists():
             raise role_not_found(role_id, project)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
+            roles_go([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))

@@ -17,6 +17,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.tuple_changes import user_goes
 from tenancy.models import Grant, RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
@@ -79,6 +80,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
                 raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
             ended = revoke_tokens_of(user_id=user_id)
+            user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             Grant.objects.filter(user_id=user_id).delete()
         record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)

@@ -12,6 +12,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
+from tenancy.authz.tuple_changes import user_goes
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found
@@ -87,6 +88,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
+            user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             Grant.objects.filter(user_id=user_id).delete()
             ended = revoke_tokens_of(user_id=user_id)

@@ -17,7 +17,7 @@ Lakekeeper (`ICEBERG_REST__*`, its older prefix, is read too); what only Icekeep
 a name are joined by two underscores.
 
 A wrong value stops every command and names the variable, what it got and what it takes. A variable of Lakekeeper that
-guards something which this version does not have (`OPENFGA__*`, `CEDAR__*`, ...) stops it as well,
+guards something which this version does not have (`CEDAR__*`, `ADMISSION_ENFORCE*`, ...) stops it as well,
 because to ignore it would be unsafe. Any other unknown variable is named in a warning when the server starts.
 
 Durations are written `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`). Lists are

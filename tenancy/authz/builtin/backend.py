@@ -64,7 +64,7 @@ class BuiltinAuthorizer(Authorizer):
         wanted = sorted({each for own_id in open_ids for each in found[own_id].wanted})
         if not wanted:
             return answers
-        shows = read_shows_below(asker, self._roles(asker).ids, wanted)
+        shows = read_shows_below(asker, self.roles_of(asker).ids, wanted)
         informed = {own_id: found[own_id].informed(shows) for own_id in open_ids}
         return [
             answer or (own_id in informed and informed[own_id].holds(relation)) for (own_id, relation), answer in pairs
@@ -75,7 +75,7 @@ class BuiltinAuthorizer(Authorizer):
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
         asker = Asker.of(actor)
-        roles = self._roles(asker).ids
+        roles = self.roles_of(asker).ids
         found = read_shown_children(asker, roles, parent, child_type.value, after=str(after), limit=limit)
         return [as_uuid(each) for each in found]
 
@@ -84,7 +84,7 @@ class BuiltinAuthorizer(Authorizer):
         self._objects.clear()
         self._askers.clear()
 
-    def _roles(self, asker: Asker) -> Roles:
+    def roles_of(self, asker: Asker) -> Roles:
         known = self._askers.get(asker)
         if known is not None:
             return known.value
@@ -106,7 +106,7 @@ class BuiltinAuthorizer(Authorizer):
     ) -> tuple[dict[str, Evaluation], dict[str, bool]]:
         """The evaluations, without what lies below: objects come and go there without anybody being told."""
         stamp = rights_changes.stamp()
-        roles = self._roles(asker)
+        roles = self.roles_of(asker)
         held = read_held(asker, roles.ids, ids, below=below)
         ends_at = min(_seconds(held.expires_at), _seconds(roles.expires_at))
         found = {}

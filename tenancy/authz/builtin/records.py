@@ -16,7 +16,16 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.statements import HELD, HELD_ON_ONE, ROLES, SHOWN_BRANCHES, SHOWN_LEAVES, SHOWS_BELOW
+from tenancy.authz.builtin.statements import (
+    HELD,
+    HELD_ON_ONE,
+    ROLES,
+    SHOWN_BRANCHES,
+    SHOWN_LEAVES,
+    SHOWN_PATHS,
+    SHOWS_BELOW,
+    TOKEN_ROLES,
+)
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.securables import Ref, securable_id
@@ -116,6 +125,22 @@ def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) ->
     params = [list(ids), asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES]
     shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
+
+
+def read_shown_paths(
+    asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, by_parent: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Of each of the securables `ids` below which the asker has a grant that makes it visible: its path, and that of
+    the object of one such grant. For objects of the types `by_parent` both are about their parent.
+    """
+    params = [asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES, list(by_parent), list(ids)]
+    rows = fetch_all("default", SHOWN_PATHS, params)
+    return {own_id: (path, below) for own_id, path, below in rows if below is not None}
+
+
+def read_token_roles(asker: Asker) -> list[UUID]:
+    """The roles that the asker's token brings."""
+    return [as_uuid(row[0]) for row in fetch_all("default", TOKEN_ROLES, [asker.provider_id, list(asker.token_roles)])]
 
 
 def read_shown_children(

@@ -71,6 +71,18 @@ UNION ALL {SHOWS_BELOW}
 """  # noqa: S608
 """`HELD_ON_ONE` for many objects, and `SHOWS_BELOW` for some."""
 
+SHOWN_PATHS: Final = f"""
+SELECT asked.id, top.path, (
+    SELECT s.path FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {_IS_BELOW} LIMIT 1)
+  FROM tenancy_securable AS asked JOIN tenancy_securable AS top
+    ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
+ WHERE asked.id = ANY(%s)
+"""  # noqa: S608
+"""Of objects, or of the parents of those that have some types: the path, and that of something below that shows."""
+
+TOKEN_ROLES: Final = "SELECT id FROM tenancy_role WHERE provider_id = %s AND source_id = ANY(%s) ORDER BY id"  # noqa: S105
+
 SHOWN_LEAVES: Final = """
 SELECT s.object_id FROM tenancy_securable AS s
  WHERE s.parent_id = %s AND s.type = %s AND s.object_id > %s

@@ -109,7 +109,7 @@ def test_unknown_variables_are_reported_not_refused() -> None:
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        ("LAKEKEEPER__OPENFGA__ENDPOINT", "http://fga"),
+        ("LAKEKEEPER__OPENFGA__ENDPIONT", "http://fga"),
     ],
 )
 def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str) -> None:
@@ -123,7 +123,9 @@ def test_guards_that_are_off_guard_nothing() -> None:
 
 
 def test_authorization_is_never_silently_weaker() -> None:
-    with pytest.raises(SettingsError, match="LAKEKEEPER__AUTHZ_BACKEND got 'openfga'"):
+    with pytest.raises(SettingsError, match="LAKEKEEPER__AUTHZ_BACKEND got 'cedar'"):
+        read_settings({"LAKEKEEPER__AUTHZ_BACKEND": "cedar"})
+    with pytest.raises(SettingsError, match="LAKEKEEPER__AUTHZ_BACKEND=openfga needs"):
         read_settings({"LAKEKEEPER__AUTHZ_BACKEND": "openfga"})
 
 

@@ -1,0 +1,192 @@
+"""OpenFGA decides, by the tuples that follow from our relation rows.
+
+What it says holds only as far as the rows say it, too, while tuples are on their way (`undelivered`): what was taken
+away is closed by the rows, what was granted is closed until OpenFGA has it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import Forbidden
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.builtin.memory import FOR_EVER, Memory
+from tenancy.authz.builtin.records import Asker, read_shown_paths, read_token_roles
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.questions import asked_relation, links_down, looks_below, types_below_parent
+from tenancy.authz.openfga.store import Check, openfga_store
+from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
+from tenancy.authz.openfga.undelivered import Undelivered
+from tenancy.authz.port import Authorizer, Question
+from tenancy.authz.securables import securable_id
+from tenancy.models import Securable
+
+MOST_TOLD: Final = 100
+"""Tuples that OpenFGA lets be told with a question."""
+LONGEST_WAY_DOWN: Final = 10
+"""Of them, those that are kept free for the way down: project, warehouse, five namespaces, table at most."""
+LONGEST_ANSWER: Final = 10.0
+"""Seconds that all requests for one decision may take together."""
+MOST_REMEMBERED: Final = 10_000
+"""Lists of roles in tokens."""
+
+_OBJECT_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+class TooManyTokenRoles(Forbidden):
+    """A token names more roles of ours than OpenFGA can be told."""
+
+    wire_type = "TooManyTokenRoles"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """Who asks: as what, and by which tuples that are told with each question."""
+
+    name: str
+    told: tuple[TupleKey, ...]
+
+
+class OpenFgaAuthorizer(Authorizer):
+    name = "openfga"
+
+    def __init__(self) -> None:
+        self._record = BuiltinAuthorizer()
+        self._undelivered = Undelivered()
+        self._token_roles: Memory[tuple[UUID, ...]] = Memory(MOST_REMEMBERED)
+
+    def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+        """One request for up to MAX_BATCH_CHECK_SIZE different ones; a statement more where what lies below counts.
+
+        Also raises `TooManyTokenRoles` (403).
+        """
+        subject = self._subject(actor)
+        if subject is None:
+            return [False] * len(questions)
+        # Before OpenFGA is asked: what is committed after that may count or not.
+        is_everything_there = self._undelivered.is_none()
+        asked = [_relation(question) for question in questions]
+        distinct = list(dict.fromkeys(each for each in asked if each is not None))
+        found = dict(zip(distinct, self._ask(actor, subject, distinct), strict=True))
+        answers = [each is not None and found[each] for each in asked]
+        if is_everything_there or not any(answers):
+            return answers
+        return self._confirmed(actor, questions, answers)
+
+    def visible_ids(
+        self,
+        actor: Actor,
+        *,
+        parent: tuple[Securable.Type, object],
+        child_type: Securable.Type,
+        after: UUID,
+        limit: int,
+    ) -> list[UUID]:
+        """Of what is visible by our rows, what OpenFGA shows: a request for up to MAX_BATCH_CHECK_SIZE of them."""
+        found: list[UUID] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            ids = self._record.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=wanted)
+            shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, (child_type, each)) for each in ids])
+            found += [each for each, is_shown in zip(ids, shown, strict=True) if is_shown]
+            if len(ids) < wanted:
+                break
+            after = ids[-1]
+        return found
+
+    def forget(self) -> None:
+        """Remember nothing any more."""
+        self._record.forget()
+        self._undelivered.forget()
+        self._token_roles.clear()
+
+    def _ask(self, actor: Actor, subject: _Subject, asked: Sequence[tuple[str, str]]) -> list[bool]:
+        if not asked:
+            return []
+        ways = self._ways_down(actor, asked)
+        checks = [
+            Check(
+                TupleKey(own_id, relation, subject.name),
+                subject.told + (ways.get(own_id, ()) if looks_below(_type(own_id), relation) else ()),
+            )
+            for own_id, relation in asked
+        ]
+        store, at, answers = openfga_store(), now(), list[bool]()
+        until = time.monotonic() + LONGEST_ANSWER
+        for batch in _batches(checks, settings.ICEKEEPER.openfga.max_batch_check_size):
+            if answers and time.monotonic() > until:
+                raise OpenFgaUnavailable("it takes too long over many questions")
+            answers += store.check(batch, at=at)
+        return answers
+
+    def _ways_down(self, actor: Actor, asked: Sequence[tuple[str, str]]) -> dict[str, tuple[TupleKey, ...]]:
+        """To what may be visible below the objects; OpenFGA finds its way up by itself, and judges the rest."""
+        ids = list(dict.fromkeys(own_id for own_id, relation in asked if looks_below(_type(own_id), relation)))
+        if not ids:
+            return {}
+        asker = Asker.of(actor)
+        roles = self._record.roles_of(asker).ids
+        found = read_shown_paths(asker, roles, ids, by_parent=types_below_parent())
+        return {own_id: tuple(links_down(*paths)) for own_id, paths in found.items()}
+
+    def _confirmed(self, actor: Actor, questions: Sequence[Question], answers: Sequence[bool]) -> list[bool]:
+        """The answers, less those that our rows do not bear out."""
+        open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer]
+        recorded = iter(self._record.decide(actor, open_questions))
+        return [answer and next(recorded) for answer in answers]
+
+    def _subject(self, actor: Actor) -> _Subject | None:
+        """None for who has no rights whatever is granted. Raises `TooManyTokenRoles`."""
+        asker = Asker.of(actor)
+        if asker.assumed_role is not None:
+            name = assumed_subject(asker.assumed_role)
+            return _Subject(name, (TupleKey(f"role:{asker.assumed_role}", "assignee", name),))
+        if asker.user_id is None:
+            return None
+        roles = self._roles_of_token(asker) if asker.token_roles else ()
+        if len(roles) > MOST_TOLD - LONGEST_WAY_DOWN:
+            raise TooManyTokenRoles(
+                f"The token names {len(roles)} roles of this server; with OpenFGA it may be "
+                f"{MOST_TOLD - LONGEST_WAY_DOWN} at most"
+            )
+        told = tuple(member_key(each, user_id=asker.user_id, member_role_id=None) for each in roles)
+        return _Subject(user_subject(asker.user_id), told)
+
+    def _roles_of_token(self, asker: Asker) -> tuple[UUID, ...]:
+        key = (asker.provider_id, asker.token_roles)
+        known = self._token_roles.get(key)
+        if known is not None:
+            return known.value
+        stamp = rights_changes.stamp()
+        roles = tuple(read_token_roles(asker))
+        self._token_roles.put(key, roles, stamp=stamp, ends_at=FOR_EVER)
+        return roles
+
+
+def _relation(question: Question) -> tuple[str, str] | None:
+    """The object and the relation that are asked about; None for what is no object of OpenFGA's."""
+    action, (object_type, object_id) = question
+    relation = asked_relation(object_type.value, action.value)
+    if relation is None or not _OBJECT_ID.fullmatch(str(object_id)):
+        return None
+    return securable_id(object_type, object_id), relation
+
+
+def _type(own_id: str) -> str:
+    return own_id.partition(":")[0]
+
+
+def _batches(checks: Sequence[Check], size: int) -> Iterator[Sequence[Check]]:
+    for first in range(0, len(checks), size):
+        yield checks[first : first + size]

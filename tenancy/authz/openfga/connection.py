@@ -1,0 +1,162 @@
+"""One request to OpenFGA, or to the service that issues tokens for it, over HTTP: bounded in time and size."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from urllib3 import BaseHTTPResponse, PoolManager, Timeout
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationParseError,
+    NewConnectionError,
+    ProtocolError,
+    SSLError,
+)
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.json_text import JsonBound, read_json
+from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.timed_connections import POOLS, cut_off
+from icekeeper.version import VERSION
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+
+LARGEST_ANSWER: Final = 8 * 1024 * 1024
+_BOUND: Final = JsonBound(containers=200_000, values=1_000_000)
+CONNECTIONS: Final = 64
+"""Kept open to each of the two servers."""
+LONGEST_UNSENT: Final = 5
+"""Seconds after which the machine gives up what the other side has not taken: nothing of ours comes much later."""
+
+_NOT_SENT: Final = (NewConnectionError, ConnectTimeoutError, LocationParseError, SSLError)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds; `ca_file` replaces the usual certificates."""
+
+    connect: float
+    whole: float
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Of any status; `document` is None where the body is no JSON object."""
+
+    status: int
+    document: dict[str, Any] | None
+
+
+class Connection:
+    """Keeps connections, and nothing else. For the threads of one process. Redirects are answers.
+
+    No request takes longer than `limits.whole`, however the answer comes, nor than the request at hand may take.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pools = PoolManager(
+            num_pools=4,
+            maxsize=CONNECTIONS,
+            retries=False,
+            socket_options=_socket_options(),
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=None if limits.ca_file is None else str(limits.ca_file),
+        )
+        self._pools.pool_classes_by_scheme = POOLS
+
+    def request(self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+        """Sent a second time when a kept connection turns out to be closed: every request here may be repeated.
+
+        Raises `OpenFgaUnavailable`, `RequestTimeout` (408).
+        """
+        left = deadline.remaining()
+        until = time.monotonic() + (self._limits.whole if left is None else min(left, self._limits.whole))
+        sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}", **headers}
+        with waiting_for_others():
+            try:
+                return self._send(method, url, body, sent, until)
+            except ProtocolError as error:
+                failure = error
+            if not _is_closed(failure):
+                raise OpenFgaUnavailable(_reason(failure), is_in_doubt=True) from None
+            try:
+                return self._send(method, url, body, sent, until)
+            except ProtocolError as error:
+                raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
+
+    def _send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], until: float) -> Reply:
+        """Raises `ProtocolError` when the connection ended before an answer."""
+        left = until - time.monotonic()
+        if left <= 0:
+            raise OpenFgaUnavailable("no time was left", is_in_doubt=True)
+        limit = Timeout(connect=min(left, self._limits.connect), read=left)
+        try:
+            answer = self._pools.urlopen(
+                method, url, body=body, headers=dict(headers), timeout=limit, preload_content=False, redirect=False
+            )
+        except _NOT_SENT as error:
+            raise OpenFgaUnavailable(_reason(error)) from None
+        except ProtocolError:
+            raise
+        except (HTTPError, OSError, ValueError) as error:
+            raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
+        return Reply(answer.status, _document(_body(answer, until)))
+
+
+def _body(answer: BaseHTTPResponse, until: float) -> bytes:
+    is_whole = False
+    try:
+        with cut_off(getattr(answer, "socket", None), until - time.monotonic()):
+            body = read_pieces(
+                lambda size: answer.read1(size, decode_content=False),
+                limit=LARGEST_ANSWER,
+                until=until,
+            )
+        is_whole = True
+    except (UnusableAnswer, HTTPError, OSError) as error:
+        raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
+    finally:
+        if is_whole:
+            answer.release_conn()
+        else:
+            answer.close()
+    return body
+
+
+def _document(body: bytes) -> dict[str, Any] | None:
+    try:
+        document = read_json(body, bound=_BOUND)
+    except BadRequest:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _is_closed(error: ProtocolError) -> bool:
+    """Whether the other side closed the connection, as it does with those that were idle for long."""
+    cause = error.args[-1] if error.args else None
+    return isinstance(cause, ConnectionError)
+
+
+def _reason(error: Exception) -> str:
+    """The kind of failure and its innermost text, cut. Neither holds a key."""
+    inner: BaseException = error
+    while (deeper := inner.__cause__ or inner.__context__) is not None:
+        inner = deeper
+    return f"{type(error).__name__}: {inner}"[:300]
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    options = list(HTTPConnection.default_socket_options)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LONGEST_UNSENT * 1000))
+    return options

@@ -1,0 +1,30 @@
+"""The tree of these tests: its role is one that can be owned and assumed."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+
+from storage.models import Warehouse
+from tenancy.authz.openfga.backend import OpenFgaAuthorizer
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.securables import Ref
+from tests.authz.parity.pairs import Pair, T
+from tests.authz.trees import make_tree, role
+from tests.management.asking import use_settings
+
+
+@pytest.fixture
+def tree(warehouse: Warehouse) -> dict[str, Ref]:
+    made = make_tree(warehouse)
+    return {**made, "role": (T.ROLE, role("of the tree").pk)}
+
+
+@pytest.fixture
+def pair(by_openfga: OpenFgaAuthorizer, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    """OpenFGA has all the time it needs: hundreds of roles have grants here, and the machine may be busy."""
+    patient = settings.ICEKEEPER.openfga_connection.model_copy(update={"request_timeout": 60.0})
+    use_settings(monkeypatch, openfga_connection=patient)
+    install(openfga_store())
+    return Pair(by_openfga)

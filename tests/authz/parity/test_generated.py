@@ -1,0 +1,191 @@
+"""Every privilege on every type of object, by every way that leads to it: both evaluators give every answer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import product
+
+import pytest
+from django.db import transaction
+
+from icekeeper.kernel.clock import now
+from tenancy.actor import ANONYMOUS, Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.model import rights_model
+from tenancy.authz.securables import Ref, move_securable_tree, securable_id
+from tenancy.identity import Identity
+from tenancy.models import Role, Securable
+from tests.authz.conftest import person
+from tests.authz.parity.pairs import Pair, T, grant, member, somebody
+from tests.authz.trees import role
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+
+FLAGGED = ("wh", "outer", "inner")
+ONE_OF_A_TYPE = ("server", "project", "wh", "inner", "table", "view", "generic", "role", "tag")
+
+
+def by_themselves(number: int, ref: Ref, privilege: str) -> Actor:
+    actor = person(f"direct{number}")
+    grant(ref, privilege, user_id=somebody(actor.user_id))
+    return actor
+
+
+def through_a_role(number: int, ref: Ref, privilege: str) -> Actor:
+    actor, group = person(f"member{number}"), role(f"role{number}")
+    member(group.pk, user_id=somebody(actor.user_id))
+    grant(ref, privilege, role_id=group.pk)
+    return actor
+
+
+def through_roles_in_roles(number: int, ref: Ref, privilege: str) -> Actor:
+    """Three deep, and in a circle."""
+    actor = person(f"nested{number}")
+    inner, middle, outer = (role(f"{name}{number}") for name in ("inner", "middle", "outer"))
+    member(inner.pk, user_id=somebody(actor.user_id))
+    member(middle.pk, role=inner.pk)
+    member(outer.pk, role=middle.pk)
+    member(inner.pk, role=outer.pk)
+    grant(ref, privilege, role_id=outer.pk)
+    return actor
+
+
+def through_an_owned_role(number: int, ref: Ref, privilege: str) -> Actor:
+    """Owner of a role that owns the role that has it."""
+    actor, owned, had = person(f"owner{number}"), role(f"owned{number}"), role(f"had{number}")
+    grant((T.ROLE, owned.pk), "ownership", user_id=somebody(actor.user_id))
+    grant((T.ROLE, had.pk), "ownership", role_id=owned.pk)
+    grant(ref, privilege, role_id=had.pk)
+    return actor
+
+
+def through_an_assumed_role(number: int, ref: Ref, privilege: str) -> Actor:
+    """Which is in the role that has it; what the user is granted does not count."""
+    assumed, had = role(f"assumed{number}"), role(f"above{number}")
+    user_id = somebody(f"oidc~assumes{number}")
+    grant(ref, privilege, role_id=had.pk)
+    member(had.pk, role=assumed.pk)
+    return Actor(user_id=user_id, assumed_role=assumed.pk)
+
+
+def through_a_role_of_the_token(number: int, ref: Ref, privilege: str) -> Actor:
+    """Which is in the role that has it."""
+    named, had = role(f"named{number}", source=f"source{number}"), role(f"behind{number}")
+    member(had.pk, role=named.pk)
+    grant(ref, privilege, role_id=had.pk)
+    return person(f"token{number}", f"source{number}", "unknown", "hostile#*:\x00 source")
+
+
+def for_a_while(number: int, ref: Ref, privilege: str) -> Actor:
+    actor, group = person(f"while{number}"), role(f"while{number}")
+    later = now() + timedelta(hours=1)
+    member(group.pk, user_id=somebody(actor.user_id), expires_at=later)
+    grant(ref, privilege, role_id=group.pk, expires_at=later)
+    return actor
+
+
+def no_longer(number: int, ref: Ref, privilege: str) -> Actor:
+    """Neither by themselves nor as a member nor through a role whose grant has ended."""
+    actor, left, ended = person(f"ended{number}"), role(f"left{number}"), role(f"ended{number}")
+    before = now() - timedelta(seconds=1)
+    grant(ref, privilege, user_id=somebody(actor.user_id), expires_at=before)
+    member(left.pk, user_id=actor.user_id, expires_at=before)
+    grant(ref, privilege, role_id=left.pk)
+    member(ended.pk, user_id=actor.user_id)
+    grant(ref, privilege, role_id=ended.pk, expires_at=before)
+    return actor
+
+
+WAYS = [
+    by_themselves,
+    through_a_role,
+    through_roles_in_roles,
+    through_an_owned_role,
+    through_an_assumed_role,
+    through_a_role_of_the_token,
+    for_a_while,
+    no_longer,
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_every_privilege_on_every_type(pair: Pair, tree: dict[str, Ref], way: Callable[[int, Ref, str], Actor]) -> None:
+    for name in list(tree) if way is by_themselves else ONE_OF_A_TYPE:
+        with transaction.atomic():  # object after object: with all their roles at once OpenFGA would take minutes
+            privileges = rights_model().privileges(tree[name][0].value)
+            actors = {each: way(number, tree[name], each) for number, each in enumerate(privileges)}
+            pair.deliver()
+            for privilege, actor in actors.items():
+                answers = pair.agreed(actor, list(tree.values()))
+                assert any(answers.values()) == (way is not no_longer and privilege != "pass_grants"), (name, privilege)
+            transaction.set_rollback(True)
+
+
+@pytest.mark.parametrize("flagged", list(product([False, True], repeat=3)))
+def test_managed_access_on_every_level(pair: Pair, tree: dict[str, Ref], flagged: tuple[bool, ...]) -> None:
+    for name, is_managed in zip(FLAGGED, flagged, strict=True):
+        Securable.objects.filter(pk=securable_id(*tree[name])).update(managed_access=is_managed)
+    actors = {}
+    for number, (name, privilege) in enumerate(
+        product(("wh", "outer", "inner", "table"), ("ownership", "manage_grants"))
+    ):
+        for way in (by_themselves, through_a_role, through_an_assumed_role, through_a_role_of_the_token):
+            actors[name, privilege, way] = way(number, tree[name], privilege)
+    pair.deliver()
+    for actor in actors.values():
+        pair.agreed(actor, list(tree.values()))
+    is_restricted = {"wh": False, "outer": flagged[0], "inner": any(flagged[:2]), "table": any(flagged)}
+    for name, is_kept_from in is_restricted.items():
+        for way in (by_themselves, through_an_assumed_role):
+            answers = pair.openfga.decide(actors[name, "ownership", way], [(Can.GRANT_SELECT, tree[name])])
+            assert answers == [not is_kept_from], (name, way)
+
+
+def test_objects_that_were_moved(pair: Pair, tree: dict[str, Ref]) -> None:
+    actors = [by_themselves(n, tree[name], "select") for n, name in enumerate(("outer", "other", "inner", "table"))]
+    pair.deliver()
+    before = [pair.agreed(actor, list(tree.values())) for actor in actors]
+    move_securable_tree(*tree["inner"], parent=tree["other"])
+    pair.deliver()
+    after = [pair.agreed(actor, list(tree.values())) for actor in actors]
+    asked = (Can.READ_DATA, tree["table"])
+    assert [each[asked] for each in before] == [True, False, True, True]
+    assert [each[asked] for each in after] == [False, True, True, True]
+    shown = [[each[Can.GET_METADATA, tree[name]] for each in after] for name in ("outer", "other")]
+    assert shown == [[True, False, False, False], [False, True, True, True]]
+
+
+def test_who_has_nothing(pair: Pair, tree: dict[str, Ref]) -> None:
+    gone = role("gone")
+    through_a_role(1, tree["server"], "operator")
+    pair.deliver()
+    Role.objects.filter(pk=gone.pk).delete()
+    strangers = [
+        ANONYMOUS,
+        person("stranger"),
+        Actor(user_id="oidc~stranger", assumed_role=gone.pk),
+        person("stranger", "nothing"),
+        Actor(user_id="oidc~*", identity=Identity("oidc~*", "oidc", "human")),
+        Actor(user_id="*", identity=Identity("*", "oidc", "human")),
+        Actor(user_id="oidc~a b#c:d\u202e%20", identity=None),
+    ]
+    for actor in strangers:
+        assert not any(pair.agreed(actor, list(tree.values())).values()), actor
+
+
+def test_users_are_told_apart_letter_by_letter(pair: Pair, tree: dict[str, Ref]) -> None:
+    """Also those whose ids are too long for OpenFGA once they are written as it takes them."""
+    subjects = ["a", "A", "a%20", "a ", "\u00e4", "a\u0308", "a#b", "a:b", "*", "\u00df" * 63]
+    ids = [f"oidc~{each}" for each in subjects] + [f"{'p' * 127}~{'#' * 126}{end}" for end in "#$"]
+    objects = [name for name in tree if name in {"wh", "outer", "inner", "table", "view", "generic"}]
+    given = list(product(objects, ("select", "modify")))
+    for user_id, (name, privilege) in zip(ids, given, strict=True):
+        grant(tree[name], privilege, user_id=somebody(user_id))
+    pair.deliver()
+    answers = {user_id: pair.agreed(Actor(user_id=user_id), list(tree.values())) for user_id in ids}
+    for user_id, (name, privilege) in zip(ids, given, strict=True):
+        allowed = Can.SELECT if name == "view" else Can.READ_DATA
+        can = {each for each, answer in answers[user_id].items() if answer}
+        assert ((Can.SET_PROTECTION, tree[name]) in can) == (privilege == "modify"), user_id
+        assert name not in {"table", "view", "generic"} or (allowed, tree[name]) in can

@@ -1,0 +1,320 @@
+"""What changes in our rows is in OpenFGA before the answer; what outages and crashes left undelivered opens nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connections, transaction
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import NotFound
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.openfga import delivery
+from tenancy.authz.openfga.backend import OpenFgaAuthorizer
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.recorded import recorded_on
+from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
+from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey, as_time, managed_access_key, member_key
+from tenancy.authz.port import is_allowed
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.tuple_changes import note
+from tenancy.grantee import Grantee
+from tenancy.models import Grant, Securable, UndeliveredTuple, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.grants import Difference, GrantSpec, apply_grants
+from tenancy.services.managed_access import set_managed_access
+from tenancy.services.projects import create_project, delete_project
+from tenancy.services.role_members import Members, add_role_members, remove_role_members
+from tenancy.services.roles import create_role, delete_role
+from tenancy.services.users import delete_user
+from tests.authz.conftest import person
+from tests.authz.trees import make_tree
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import all_tuples
+from tests.parts.openfga import OpenFga
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.usefixtures("by_openfga"),
+]
+
+ALICE = person("alice")
+BOB = person("bob")
+
+
+@pytest.fixture
+def tree(by_openfga: OpenFgaAuthorizer, warehouse: Any) -> dict[str, Ref]:
+    with transaction.atomic():
+        return make_tree(warehouse)
+
+
+@pytest.fixture
+def maker(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
+    """The owner of the warehouse, at its address in the catalog."""
+    callers.person("maker")
+    change(tree["wh"], writes=[to(person("maker"), "ownership")])
+    return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "maker")
+
+
+def change(ref: Ref, *, writes: list[GrantSpec] | None = None, deletes: list[GrantSpec] | None = None) -> None:
+    for spec in [*(writes or []), *(deletes or [])]:
+        if spec.grantee.user_id is not None:
+            User.objects.get_or_create(id=spec.grantee.user_id, defaults={"name": "n"})
+    difference = Difference(writes=writes or [], deletes=deletes or [])
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("gone"))
+
+
+def to(who: Actor, privilege: str = "select", expires_at: Any = None) -> GrantSpec:
+    return GrantSpec(privilege, Grantee(user_id=who.user_id), expires_at)
+
+
+def require_delivered() -> None:
+    """OpenFGA has exactly what the rows say, and nothing is on its way."""
+    assert not UndeliveredTuple.objects.exists()
+    recorded = recorded_on(list(Securable.objects.values_list("pk", flat=True)))
+    wanted = {
+        key: None if condition is None else FOREVER if condition.expires_at is None else as_time(condition.expires_at)
+        for key, condition in recorded.items()
+    }
+    assert dict(all_tuples(openfga_store())) == wanted
+
+
+def undone(work: Callable[[], object]) -> None:
+    """In a transaction, or in a part of one, that is rolled back."""
+    with transaction.atomic():
+        work()
+        transaction.set_rollback(True)
+
+
+def let_go() -> None:
+    """As if the time had passed for which deliveries that died have their tuples."""
+    UndeliveredTuple.objects.update(held_until=now() - timedelta(seconds=1))
+
+
+def may_read(tree: dict[str, Ref], who: Actor = ALICE) -> bool:
+    return is_allowed(who, Can.READ_DATA, *tree["table"])
+
+
+def test_every_change_is_there_before_the_answer(tree: dict[str, Ref], maker: CallerClient) -> None:
+    require_delivered()
+    project = get_project(None)
+    for body in ({"namespace": ["a"]}, {"namespace": ["a", "b"]}, {"namespace": ["c"]}):
+        assert maker.post("/namespaces", body).status == 200
+    assert maker.post("/namespaces/a/tables", {"name": "t", "schema": SCHEMA}).status == 200
+    require_delivered()
+    moved = {"source": {"namespace": ["a"], "name": "t"}, "destination": {"namespace": ["c"], "name": "u"}}
+    assert maker.post("/tables/rename", moved).status == 204
+    require_delivered()
+    change(tree["table"], writes=[to(ALICE), to(BOB, "modify", now() + timedelta(hours=1))])
+    require_delivered()
+    change(tree["table"], writes=[to(BOB, "modify", now() + timedelta(hours=2))], deletes=[to(ALICE)])
+    require_delivered()
+    roles = [create_role(actor=INTERNAL, project=project, name=name).pk for name in ("r", "s")]
+    add_role_members(actor=INTERNAL, project=project, role_id=roles[0], members=Members([ALICE.user_id], [roles[1]]))
+    change(tree["wh"], writes=[GrantSpec("modify", Grantee(role_id=roles[0]))])
+    change((Securable.Type.ROLE, roles[1]), writes=[to(BOB, "ownership"), to(ALICE, "assignee")])
+    require_delivered()
+    remove_role_members(actor=INTERNAL, project=project, role_id=roles[0], members=Members([], [roles[1]]))
+    require_delivered()
+    for is_managed in (True, False, True):
+        set_managed_access(actor=INTERNAL, ref=tree["outer"], is_managed=is_managed, missing=NotFound("gone"))
+        require_delivered()
+    assert managed_access_key(securable_id(*tree["outer"])) in dict(all_tuples(openfga_store()))
+    delete_user(actor=INTERNAL, user_id=BOB.user_id)
+    delete_role(actor=INTERNAL, project=project, role_id=roles[0])
+    assert maker.delete("/namespaces/c/tables/u").status == 204
+    assert maker.delete("/namespaces/a?recursive=true").status == 204
+    other = create_project(actor=Actor(user_id="oidc~founder", is_internal=True), name="other")
+    require_delivered()
+    delete_project(actor=INTERNAL, project_id=other.pk)
+    require_delivered()
+
+
+def test_what_was_rolled_back_changes_nothing(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+    before = all_tuples(openfga_store())
+    requests_sent.clear()
+    undone(lambda: change(tree["table"], writes=[to(ALICE)]))
+    assert requests_sent == []
+    assert all_tuples(openfga_store()) == before
+    with transaction.atomic():
+        undone(lambda: change(tree["table"], writes=[to(ALICE)]))
+        change(tree["view"], writes=[to(BOB)])
+    require_delivered()
+    assert not may_read(tree)
+
+
+def test_one_transaction_is_one_write(maker: CallerClient, requests_sent: list[str]) -> None:
+    assert maker.post("/namespaces", {"namespace": ["a"]}).status == 200
+    requests_sent.clear()
+    assert maker.post("/namespaces/a/tables", {"name": "t", "schema": SCHEMA}).status == 200
+    assert requests_sent.count("write") == 1
+
+
+def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too(
+    tree: dict[str, Ref], openfga: OpenFga
+) -> None:
+    change(tree["table"], writes=[to(ALICE)])
+    assert (may_read(tree), may_read(tree, BOB)) == (True, False)
+    with openfga.relay.refusing():
+        change(tree["table"], writes=[to(BOB)], deletes=[to(ALICE)])
+        assert Grant.objects.filter(securable_id=securable_id(*tree["table"])).get().user_id == BOB.user_id
+        assert UndeliveredTuple.objects.count() == 2
+        with pytest.raises(OpenFgaUnavailable):
+            may_read(tree)
+    wait_until_asked_again()
+    assert "user:oidc~alice" in {key.subject for key, _ in all_tuples(openfga_store())}
+    assert (may_read(tree), may_read(tree, BOB)) == (False, False)
+    assert delivery.deliver_all_left() == 2
+    require_delivered()
+    assert (may_read(tree), may_read(tree, BOB)) == (False, True)
+
+
+def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_repair_it(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(tree["table"], writes=[to(ALICE)])
+    with monkeypatch.context() as dead:
+        dead.setattr(delivery, "deliver_before_answer", lambda _: None)
+        change(tree["table"], writes=[to(BOB)], deletes=[to(ALICE)])
+    assert (may_read(tree), may_read(tree, BOB)) == (False, False)
+    assert delivery.deliver_all_left() == 0  # it may still be at it
+    let_go()
+    assert delivery.deliver_left(actor=INTERNAL) == 2
+    require_delivered()
+    assert (may_read(tree), may_read(tree, BOB)) == (False, True)
+
+
+def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
+    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    with openfga.relay.silent():
+        change(tree["table"], writes=[to(ALICE)])
+    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.HELD_SECONDS / 3)
+    wait_until_asked_again()
+    change(tree["table"], deletes=[to(ALICE)])
+    assert UndeliveredTuple.objects.count() == 1  # the second change waits for the first one's time
+    openfga_store().write(
+        {TupleKey(securable_id(*tree["table"]), "select", "user:oidc~alice"): Condition(None)}, []
+    )  # late
+    assert not may_read(tree)
+    let_go()
+    assert delivery.deliver_all_left() == 1
+    require_delivered()
+    assert not may_read(tree)
+
+
+def test_a_change_during_a_delivery_is_delivered_after_it(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first delivery has read that it is granted, and writes that after it was revoked."""
+    has_read, goes_on = threading.Event(), threading.Event()
+    original = OpenFgaStore.write
+    writers: list[int] = []
+
+    def slow(self: OpenFgaStore, written: Any, deleted: Any) -> None:
+        writers.append(threading.get_ident())
+        if len(writers) == 1:
+            has_read.set()
+            assert goes_on.wait(20)
+        original(self, written, deleted)
+
+    monkeypatch.setattr(OpenFgaStore, "write", slow)
+    User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "n"})
+    first = in_thread(lambda: change(tree["table"], writes=[to(ALICE)]))
+    assert has_read.wait(20)
+    second = in_thread(lambda: change(tree["table"], deletes=[to(ALICE)]))
+    deadline = threading.Event()
+    while Grant.objects.filter(securable_id=securable_id(*tree["table"])).exists():
+        assert not deadline.wait(0.02)
+    assert not may_read(tree)
+    goes_on.set()
+    first.join()
+    second.join()
+    require_delivered()
+    assert len(writers) == 2
+    assert not may_read(tree)
+
+
+def test_two_who_clear_up_share_the_work(tree: dict[str, Ref], openfga: OpenFga) -> None:
+    refs = [tree[name] for name in ("table", "view", "generic", "inner")]
+    with openfga.relay.refusing():
+        for ref in refs:
+            change(ref, writes=[to(ALICE), to(BOB)])
+    wait_until_asked_again()
+    let_go()
+    done: list[int] = []
+    threads = [in_thread(lambda: done.append(delivery.deliver_all_left())) for _ in range(2)]
+    for thread in threads:
+        thread.join()
+    assert sum(done) == 8
+    require_delivered()
+
+
+def test_a_tuple_that_openfga_refuses_holds_up_no_other(tree: dict[str, Ref], caplog: pytest.LogCaptureFixture) -> None:
+    hostile = TupleKey("table:with a space", "select", "user:oidc~alice")
+    with transaction.atomic():
+        note([hostile])
+        change(tree["table"], writes=[to(ALICE)])
+    assert [(row.object, row.subject) for row in UndeliveredTuple.objects.all()] == [(hostile.object, hostile.subject)]
+    assert "does not take a tuple" in caplog.text
+    assert may_read(tree)
+    UndeliveredTuple.objects.all().delete()
+    require_delivered()
+
+
+def test_who_owns_a_role_and_is_in_it_is_a_member_until_the_later_end(tree: dict[str, Ref]) -> None:
+    role_id = create_role(actor=INTERNAL, project=get_project(None), name="r").pk
+    ref, soon, late = (Securable.Type.ROLE, role_id), now() + timedelta(hours=1), now() + timedelta(hours=2)
+    key = member_key(role_id, user_id=ALICE.user_id, member_role_id=None)
+    for writes, deletes, end in (
+        ([to(ALICE, "assignee", soon)], [], as_time(soon)),
+        ([to(ALICE, "ownership", late)], [], as_time(late)),
+        ([to(ALICE, "ownership")], [], FOREVER),
+        ([], [to(ALICE, "ownership")], as_time(soon)),
+        ([to(ALICE, "ownership", soon)], [to(ALICE, "assignee")], as_time(soon)),
+    ):
+        change(ref, writes=writes, deletes=deletes)
+        require_delivered()
+        assert dict(all_tuples(openfga_store()))[key] == end
+    change(ref, deletes=[to(ALICE, "ownership")])
+    require_delivered()
+    assert key not in dict(all_tuples(openfga_store()))
+
+
+def test_where_openfga_does_not_decide_nothing_is_noted(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+) -> None:
+    from django.conf import settings
+
+    chosen = settings.ICEKEEPER.model_copy(update={"authz_backend": "builtin"})
+    monkeypatch.setattr(settings, "ICEKEEPER", chosen)
+    change(tree["table"], writes=[to(ALICE)])
+    assert not UndeliveredTuple.objects.exists()
+    assert delivery.deliver_left(actor=INTERNAL) == 0
+    assert requests_sent == []
+
+
+def wait_until_asked_again() -> None:
+    """The breaker lets somebody through again, who finds that it is back."""
+    store = openfga_store()
+    store._breaker._failures = 0
+
+
+def in_thread(work: Callable[[], Any]) -> threading.Thread:
+    def run() -> None:
+        try:
+            work()
+        finally:
+            for connection in connections.all(initialized_only=True):
+                connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread

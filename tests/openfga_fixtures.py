@@ -1,0 +1,68 @@
+"""Fixtures of tests in which a real OpenFGA decides: each has a store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from icekeeper.kernel.ids import new_id
+from icekeeper.openfga_settings import OpenFgaSettings
+from tenancy.authz import port
+from tenancy.authz.openfga import store as stores
+from tenancy.authz.openfga.backend import OpenFgaAuthorizer
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.recorded import recorded_on
+from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
+from tenancy.models import Securable, UndeliveredTuple
+from tests.parts.openfga import OpenFga
+
+
+@pytest.fixture
+def by_openfga(openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, storage_root: object) -> Iterator[OpenFgaAuthorizer]:
+    """OpenFGA decides, with a store of this test that has the model and no tuples."""
+    choose_openfga(monkeypatch, endpoint=openfga.url, store_name=f"test-{new_id()}")
+    install(openfga_store())
+    chosen = port.authorizer()
+    assert isinstance(chosen, OpenFgaAuthorizer)
+    yield chosen
+    port.authorizer.cache_clear()
+    stores._openfga_store.cache_clear()
+
+
+def choose_openfga(monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> None:
+    """From now on OpenFGA decides, by these settings."""
+    given = settings.ICEKEEPER.openfga.model_dump() | chosen
+    changed = {"authz_backend": "openfga", "openfga": OpenFgaSettings(**given)}
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update=changed))
+    stores._openfga_store.cache_clear()
+    port.authorizer.cache_clear()
+
+
+def deliver_as_recorded(store: OpenFgaStore) -> None:
+    """The store gets what the rows say and loses all else; nothing is undelivered then.
+
+    For tests whose transaction is never committed.
+    """
+    ids = list(Securable.objects.values_list("pk", flat=True))
+    wanted = recorded_on(ids)
+    there = dict(all_tuples(store))
+    stale = [key for key in there if key not in wanted]
+    for first in range(0, len(stale), PAGE):
+        store.write({}, stale[first : first + PAGE])
+    missing = [key for key in wanted if key not in there]
+    for first in range(0, len(missing), PAGE):
+        store.write({key: wanted[key] for key in missing[first : first + PAGE]}, [])
+    UndeliveredTuple.objects.all().delete()
+
+
+def all_tuples(store: OpenFgaStore) -> list[tuple[Any, str | None]]:
+    """Each with the end that it has."""
+    found, after = [], ""
+    while True:
+        page, after = store.read(after=after)
+        found += [(each.key, each.expires_at) for each in page]
+        if not after:
+            return found

@@ -1,0 +1,115 @@
+"""The definition of rights as OpenFGA is given it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import orjson
+import pytest
+
+from tenancy.authz.model import VERSION, MalformedModel, read_model
+from tenancy.authz.openfga.questions import asked_relation, links_down, looks_below, types_below_parent
+from tenancy.authz.openfga.translation import authorization_model
+from tenancy.authz.openfga.tuples import TupleKey, members_subject, role_of, user_of, user_subject
+from tenancy.authz.openfga.unfolding import unfolded, unfolded_model
+
+WRITTEN = {"1": "576c664b87a9b824"}
+"""Of each version: what OpenFGA has under its name never changes."""
+
+
+def test_another_model_has_another_version() -> None:
+    model = orjson.dumps(authorization_model(unfolded_model(), "name"), option=orjson.OPT_SORT_KEYS)
+    assert sha256(model).hexdigest()[:16] == WRITTEN[VERSION], "change VERSION in tenancy/authz/model.py"
+
+
+def test_what_comes_from_above_comes_once() -> None:
+    model = read_model(
+        """
+        type user
+        type outer
+          relations
+            define child: [inner]
+            define some: [user, role#in] or all
+            define all: [user, role#in]
+            define can_get_metadata: some or can_get_metadata from child
+        type role
+          relations
+            define in: [user, role#in]
+        type inner
+          relations
+            define parent: [outer]
+            define some: [user, role#in] or all or some from parent
+            define all: [user, role#in] or all from parent
+            define can_get_metadata: some
+        """
+    )
+    made = authorization_model(unfolded(model), "n")
+    inner = next(each for each in made["type_definitions"] if each["type"] == "inner")["relations"]
+    assert inner["some"] == {"this": {}}
+    assert inner["holds_some"] == {
+        "union": {
+            "child": [
+                {"computedUserset": {"relation": "some"}},
+                {"computedUserset": {"relation": "all"}},
+                {"tupleToUserset": {"tupleset": {"relation": "parent"}, "computedUserset": {"relation": "holds_some"}}},
+            ]
+        }
+    }
+    assert inner["shown"] == {
+        "union": {"child": [{"computedUserset": {"relation": "some"}}, {"computedUserset": {"relation": "all"}}]}
+    }
+
+
+def test_what_is_visible_below_for_another_reason_is_refused() -> None:
+    text = """
+        type user
+        type outer
+          relations
+            define child: [inner]
+            define secret: [user]
+            define can_get_metadata: [user] or can_get_metadata from child
+        type inner
+          relations
+            define parent: [outer]
+            define can_get_metadata: [user] or secret from parent
+        """
+    with pytest.raises(MalformedModel, match="comes from elsewhere"):
+        unfolded(read_model(text))
+
+
+def test_actions_are_asked_by_what_they_are() -> None:
+    actions = ("drop", "commit", "write_data", "rename", "set_protection")
+    assert {asked_relation("table", each) for each in actions} == {"holds_modify"}
+    assert asked_relation("table", "can_fly") is None
+    assert asked_relation("user", "read") is None
+    assert [looks_below("table", "holds_describe"), looks_below("namespace", "holds_describe")] == [False, False]
+    assert [looks_below(each, "can_get_metadata") for each in ("project", "warehouse", "namespace")] == [True] * 3
+    assert types_below_parent() == ("role", "tag")
+
+
+def test_the_way_down() -> None:
+    assert links_down("server:s/project:p/", "server:s/project:p/warehouse:w/namespace:n/") == [
+        TupleKey("project:p", "child", "warehouse:w"),
+        TupleKey("warehouse:w", "child", "namespace:n"),
+    ]
+
+
+@pytest.mark.parametrize("user_id", ["oidc~a", "oidc~a b#c:d*%20=", "x~\u00e4\u202e", "oidc~" + "\u00df" * 63])
+def test_users_are_written_so_that_they_can_be_read_again(user_id: str) -> None:
+    subject = user_subject(user_id)
+    assert user_of(subject) == user_id
+    assert subject.isascii()
+    assert not set(subject.removeprefix("user:")) & set("#:*=@ ")
+
+
+def test_what_names_nobody_of_ours() -> None:
+    for subject in ("user:*", "user:role=1", "role:1#assignee", "user:a%2", "user:oidc~a b", "team:x"):
+        assert user_of(subject) is None, subject
+    for subject in ("role:x#assignee", "role:0198E0F4-3F6E-7C31-8C7D-000000000000#assignee", "user:a", "role:*"):
+        assert role_of(subject) is None, subject
+    long = f"{'p' * 127}~{'#' * 127}"
+    assert len(user_subject(long)) < 100
+    assert user_of(user_subject(long)) is None
+    role_id = role_of("role:0198e0f4-3f6e-7c31-8c7d-000000000000#assignee")
+    assert role_id is not None
+    assert members_subject(role_id) == "role:0198e0f4-3f6e-7c31-8c7d-000000000000#assignee"
