@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
 from dataclasses import dataclass
@@ -19,18 +21,25 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from icekeeper.kernel.clock import now_ms
+from icekeeper.kernel.clock import now, now_ms
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.json_text import write_json
 from icekeeper.kernel.migrations import missing_migrations
 from icekeeper.kernel.statement_deadline import restore_statement_limits
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.store import Check, openfga_store
+from tenancy.authz.openfga.tuples import TupleKey
+from tenancy.authz.tuple_changes import is_openfga
 
 logger = logging.getLogger("icekeeper.health")
 
 CHECK_SECONDS = 3.0
 """A database that takes longer than this to answer counts as gone."""
+
+NOBODYS = TupleKey("server:none", "admin", "user:none")
+"""A question that costs OpenFGA the least."""
 
 _NAMES = {"default": "write_pool", "read": "read_pool"}
 """Databases under the names that the system to match reports."""
@@ -49,11 +58,11 @@ class ServiceHealth:
     lacks: int = 0
 
 
-class DatabaseHealth:
-    """What is known about one database, asked at most every `frequency` seconds and by one thread at a time."""
+class Watched(ABC):
+    """What is known about one service, asked at most every `frequency` seconds and by one thread at a time."""
 
-    def __init__(self, alias: str, frequency: float) -> None:
-        self._alias, self._frequency = alias, frequency
+    def __init__(self, name: str, frequency: float) -> None:
+        self._name, self._frequency = name, frequency
         self._lock = threading.Lock()
         self._checking: Future[ServiceHealth] | None = None
         self._asked_at = float("-inf")
@@ -70,10 +79,20 @@ class DatabaseHealth:
         try:
             return checking.result(timeout=max(0.0, patience))
         except NotDone:
-            return ServiceHealth(_NAMES[self._alias], "unknown", now_ms())
+            return ServiceHealth(self._name, "unknown", now_ms())
 
     def _is_stale(self) -> bool:
         return time.monotonic() - self._asked_at >= self._frequency
+
+    @abstractmethod
+    def _check(self, outcome: Future[ServiceHealth]) -> None:
+        """Sets the outcome, whatever happens."""
+
+
+class DatabaseHealth(Watched):
+    def __init__(self, alias: str, frequency: float) -> None:
+        super().__init__(_NAMES[alias], frequency)
+        self._alias = alias
 
     def _check(self, outcome: Future[ServiceHealth]) -> None:
         connection = connections[self._alias]
@@ -87,9 +106,25 @@ class DatabaseHealth:
         except Exception:
             logger.exception("the database %s does not answer", self._alias)
             status = "error"
-        outcome.set_result(ServiceHealth(_NAMES[self._alias], status, now_ms(), lacks))
+        outcome.set_result(ServiceHealth(self._name, status, now_ms(), lacks))
         restore_statement_limits()
         connection.close()
+
+
+class OpenFgaHealth(Watched):
+    """Whether it answers a question about rights; without it everybody is refused with 503."""
+
+    def _check(self, outcome: Future[ServiceHealth]) -> None:
+        status = "error"
+        try:
+            with deadline(time.monotonic() + CHECK_SECONDS):
+                openfga_store().check([Check(NOBODYS)], at=now())
+            status = "ok"
+        except OpenFgaUnavailable as failure:
+            logger.warning("OpenFGA does not answer: %s", failure.reason)
+        except Exception:
+            logger.exception("OpenFGA cannot be asked")
+        outcome.set_result(ServiceHealth(self._name, status, now_ms()))
 
 
 @cache
@@ -99,12 +134,20 @@ def _databases() -> tuple[DatabaseHealth, ...]:
     return tuple(DatabaseHealth(alias, frequency) for alias in settings.DATABASES)
 
 
+@cache
+def _judges() -> tuple[OpenFgaHealth, ...]:
+    """Whoever else is asked about rights."""
+    frequency = float(settings.ICEKEEPER.health_check_frequency_seconds)
+    return (OpenFgaHealth("openfga", frequency),) if is_openfga() else ()
+
+
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
     """200 when every service is ok, else 503; the body says which is not."""
     services = [database.look() for database in _databases()]
-    is_well = all(service.status == "ok" for service in services)
-    return _answer(_described(services), is_good=is_well)
+    judges = [judge.look() for judge in _judges()]
+    is_well = all(service.status == "ok" for service in (*services, *judges))
+    return _answer(_described(services, judges), is_good=is_well)
 
 
 @require_safe
@@ -128,14 +171,15 @@ def ready(request: HttpRequest) -> HttpResponse:
     return _answer(body, is_good=not reasons)
 
 
-def _described(services: list[ServiceHealth]) -> dict[str, Any]:
-    """The body of `/health`. Secrets lie in the same databases; nobody else is asked about rights."""
-    databases = [
-        {"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in services
-    ]
+def _described(services: Sequence[ServiceHealth], judges: Sequence[ServiceHealth] = ()) -> dict[str, Any]:
+    """The body of `/health`. Secrets lie in the same databases."""
+    databases, others = (
+        [{"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in each]
+        for each in (services, judges)
+    )
     return {
-        "health": next((service.status for service in services if service.status != "ok"), "ok"),
-        "services": {"catalog": databases, "secrets": databases, "auth": []},
+        "health": next((service.status for service in (*services, *judges) if service.status != "ok"), "ok"),
+        "services": {"catalog": databases, "secrets": databases, "auth": others},
         "maintenance_mode": maintenance.mode(),
         "authentication": "on" if authenticators() else "off",
     }

@@ -4,8 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
+
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.tuple_changes import is_openfga
 
 LOCK: Final = 0x1CEB_E126
 """The key of PostgreSQL's advisory lock."""
@@ -14,12 +20,29 @@ LOCK: Final = 0x1CEB_E126
 class Command(migrate.Command):
     help = (
         "Bring the database to this version. May be called at any time and by several nodes at once: on PostgreSQL one "
-        "migrates, the others wait and find nothing to do. No statement is cut off for taking long."
+        "migrates, the others wait and find nothing to do. No statement is cut off for taking long. Where OpenFGA "
+        "decides about rights, its store and the authorization model of this version are made, too."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         with alone(options["database"]):
             super().handle(*args, **options)
+        if is_openfga() and _is_whole(options):
+            self._install_model()
+
+    def _install_model(self) -> None:
+        try:
+            place, is_new = install(openfga_store())
+        except OpenFgaUnavailable as failure:
+            raise CommandError(f"OpenFGA: {failure.reason}") from None
+        if is_new:
+            self.stdout.write(f"OpenFGA: authorization model {place.model_id} was written to store {place.store_id}")
+
+
+def _is_whole(options: dict[str, Any]) -> bool:
+    """Whether everything is migrated, and truly."""
+    is_looking = any(options.get(each) for each in ("plan", "check_unapplied"))
+    return options["database"] == "default" and not options.get("app_label") and not is_looking
 
 
 @contextmanager

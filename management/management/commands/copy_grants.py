@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from icekeeper.kernel.json_text import write_json
+from tenancy import maintenance
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.import_grants import Imported, import_grants
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.reconciliation import Outcome, reconcile
+from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
+from tenancy.authz.openfga.tuples import TupleKey
+
+BUILTIN, OPENFGA = "builtin", "openfga"
+
+
+class Command(BaseCommand):
+    help = (
+        "Before another one decides about rights: `--from builtin --to openfga` makes the store and the model in "
+        "OpenFGA and gives it all that is on record; `--from openfga --to builtin` takes over onto the record what "
+        "OpenFGA has beyond it, and prints what it cannot take over. May be called again. docs/openfga.md"
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--from", dest="source", choices=[BUILTIN, OPENFGA], required=True)
+        parser.add_argument("--to", dest="target", choices=[BUILTIN, OPENFGA], required=True)
+        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["source"] == options["target"]:
+            raise CommandError("--from and --to are the same")
+        if settings.ICEKEEPER.openfga.endpoint is None:
+            raise CommandError("LAKEKEEPER__OPENFGA__ENDPOINT is not set")
+        maintenance.switch.look()
+        if maintenance.is_read_only():
+            raise CommandError("Maintenance mode is read-only: nothing is copied")
+        try:
+            to_openfga = options["target"] == OPENFGA
+            copied = self._to_openfga(openfga_store()) if to_openfga else self._to_record(openfga_store())
+        except OpenFgaUnavailable as failure:
+            raise CommandError(f"OpenFGA: {failure.reason}") from None
+        if options["json"]:
+            self.stdout.write(write_json(copied).decode())
+        else:
+            self.stdout.write(", ".join(f"{count} {name}" for name, count in copied.items()))
+
+    def _to_openfga(self, store: OpenFgaStore) -> dict[str, int]:
+        def tell(so_far: Outcome, last: str) -> None:
+            self.stderr.write(f"{so_far.objects} objects, the last one {last}")
+
+        install(store)
+        outcome = reconcile(store, mode="add-and-delete-drift", is_dry_run=False, progress=tell)
+        return {"written": outcome.missing + outcome.differing, "deleted": outcome.drifted}
+
+    def _to_record(self, store: OpenFgaStore) -> dict[str, int]:
+        def tell(key: TupleKey, reason: str) -> None:
+            self.stderr.write(f"not taken over, {reason}: {key.object}#{key.relation}@{key.subject}")
+
+        def progress(so_far: Imported) -> None:
+            self.stderr.write(f"{so_far.added + so_far.present + so_far.expired + so_far.refused} tuples")
+
+        outcome = import_grants(store, tell=tell, progress=progress)
+        return {
+            "added": outcome.added,
+            "present": outcome.present,
+            "expired": outcome.expired,
+            "refused": outcome.refused,
+        }

@@ -1,0 +1,166 @@
+"""Grants and memberships that OpenFGA has and our rows have not, taken over into the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.authz.changes import rights_changed
+from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP, rights_model
+from tenancy.authz.openfga.reconciliation import pages_of
+from tenancy.authz.openfga.recorded import recorded_among
+from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
+from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, role_of, user_of
+from tenancy.authz.tuple_changes import grant_changed
+from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.selectors.users import users
+from tenancy.services.role_locks import lock_memberships
+from tenancy.services.role_members import require_chain
+
+_LINKS: Final = frozenset({UP, MANAGED_ACCESS})
+
+
+@dataclass(slots=True)
+class Imported:
+    """Tuples: taken over, on record already, ended, and not taken over for a reason that `tell` was given."""
+
+    added: int = 0
+    present: int = 0
+    expired: int = 0
+    refused: int = 0
+    tell: Callable[[TupleKey, str], None] = field(default=lambda _key, _reason: None)
+
+    def refuse(self, key: TupleKey, reason: str) -> None:
+        self.refused += 1
+        self.tell(key, reason)
+
+
+def import_grants(
+    store: OpenFgaStore,
+    *,
+    tell: Callable[[TupleKey, str], None],
+    progress: Callable[[Imported], None] = lambda _imported: None,
+) -> Imported:
+    """Add to our rows what people and roles that we know were granted on objects that we know; nothing is taken away.
+
+    What lies where and what is managed is ours alone to say, and is passed over. `tell` is called for each tuple that
+    is not taken over, `progress` after each page. May be stopped and begun anew. Raises `OpenFgaUnavailable`.
+    """
+    outcome = Imported(tell=tell)
+    for page in pages_of(store):
+        _import_page([each for each in page if each.key.relation not in _LINKS], outcome)
+        progress(outcome)
+    return outcome
+
+
+def _import_page(page: Sequence[StoredTuple], outcome: Imported) -> None:
+    there = recorded_among([each.key for each in page])
+    outcome.present += len(there)
+    missing = [each for each in page if each.key not in there]
+    if not missing:
+        return
+    with write_transaction():
+        known = _Known.among(missing)
+        added = 0
+        for each in missing:
+            reason = known.objection(each.key)
+            if reason is not None:
+                outcome.refuse(each.key, reason)
+                continue
+            expires_at = _end(each)
+            if expires_at is not None and expires_at <= now():
+                outcome.expired += 1
+                continue
+            try:
+                known.add(each.key, expires_at)
+            except CatalogError as refusal:
+                outcome.refuse(each.key, refusal.message)
+                continue
+            added += 1
+        if added:
+            rights_changed()
+    outcome.added += added
+
+
+@dataclass(slots=True)
+class _Known:
+    """What there is of that which some tuples name: projects by object and by role, and users; locked where that is
+    what keeps them."""
+
+    project_of_object: dict[str, str | None]
+    project_of_role: dict[UUID, str]
+    user_ids: set[str]
+
+    @classmethod
+    def among(cls, tuples: Iterable[StoredTuple]) -> _Known:
+        keys = [each.key for each in tuples]
+        wanted_users = {user_id for key in keys if (user_id := user_of(key.subject)) is not None}
+        wanted_roles = {role_id for key in keys if (role_id := role_of(key.subject)) is not None}
+        rows = users().filter(pk__in=wanted_users).order_by("pk").select_for_update(no_key=True)
+        user_ids = set(rows.values_list("pk", flat=True))
+        roles = Role.objects.filter(pk__in=wanted_roles).order_by("pk").select_for_update(no_key=True)
+        objects = Securable.objects.filter(pk__in={key.object for key in keys}).order_by("pk")
+        paths = dict(objects.select_for_update(no_key=True).values_list("pk", "path"))
+        return cls(
+            {own_id: _project_in(path) for own_id, path in paths.items()},
+            dict(roles.values_list("pk", "project_id")),
+            user_ids,
+        )
+
+    def objection(self, key: TupleKey) -> str | None:
+        """Why it cannot be taken over."""
+        if key.object not in self.project_of_object:
+            return "no such object"
+        if key.relation not in rights_model().privileges(key.object.partition(":")[0]):
+            return "no such privilege"
+        role_id = role_of(key.subject)
+        if role_id is None:
+            return None if user_of(key.subject) in self.user_ids else "no such user"
+        project_id = self.project_of_role.get(role_id)
+        if project_id is None:
+            return "no such role"
+        if self.project_of_object[key.object] not in {None, project_id}:
+            return "a role of another project"
+        return "a role in itself" if key.object == f"role:{role_id}" else None
+
+    def add(self, key: TupleKey, expires_at: datetime | None) -> None:
+        """Raises what keeps a role from being put into another one."""
+        user_id, role_id = user_of(key.subject), role_of(key.subject)
+        user_id = None if role_id is not None else user_id
+        on = UUID(key.object.partition(":")[2]) if key.object.startswith("role:") else None
+        if on is not None and key.relation == ASSIGNEE:
+            if role_id is not None:
+                lock_memberships(Role.objects.select_related("project").get(pk=on).project)
+                require_chain(on, [role_id])
+            RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
+        else:
+            Grant.objects.create(
+                securable_id=key.object,
+                privilege=key.relation,
+                user_id=user_id,
+                role_id=role_id,
+                owned_role_id=on if key.relation == OWNERSHIP else None,
+                expires_at=expires_at,
+            )
+        grant_changed(key.object, key.relation, user_id=user_id, role_id=role_id)
+
+
+def _project_in(path: str) -> str | None:
+    return next((part.partition(":")[2] for part in path.split("/") if part.startswith("project:")), None)
+
+
+def _end(each: StoredTuple) -> datetime | None:
+    """One that cannot be read has passed: what is not known to hold does not."""
+    if each.expires_at in {None, FOREVER}:
+        return None
+    try:
+        found = datetime.fromisoformat(str(each.expires_at))
+    except ValueError:
+        return datetime.fromtimestamp(0, tz=now().tzinfo)
+    return found if found.tzinfo is not None else found.replace(tzinfo=now().tzinfo)

@@ -1,0 +1,208 @@
+"""Commands about OpenFGA: what it has is held against the record, and copied either way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import orjson
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import transaction
+
+from icekeeper.kernel.clock import now
+from tenancy.authz.actions import Can
+from tenancy.authz.model import VERSION
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.tuples import Condition, TupleKey, grant_key, member_key
+from tenancy.authz.openfga.undelivered import require_reconciliation
+from tenancy.authz.port import authorizer, is_allowed
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.start import require_chosen_backend
+from tenancy.models import Grant, RoleMember, Securable, Server, UndeliveredTuple
+from tests.authz.conftest import person
+from tests.authz.parity.pairs import grant, member, somebody
+from tests.authz.trees import make_tree, role
+from tests.openfga_fixtures import all_tuples, choose_openfga, deliver_as_recorded
+from tests.parts.openfga import OpenFga
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+ALICE = person("alice")
+
+
+@pytest.fixture
+def tree(by_openfga: object, warehouse: Any) -> dict[str, Ref]:
+    """alice may read `outer` and was given `view` for a while; nobody has told OpenFGA otherwise."""
+    with transaction.atomic():
+        made = make_tree(warehouse)
+        grant(made["outer"], "select", user_id=somebody(ALICE.user_id))
+        grant(made["view"], "modify", user_id=ALICE.user_id, expires_at=now() + timedelta(days=1))
+        group = role("group")
+        member(group.pk, user_id=ALICE.user_id)
+        grant(made["generic"], "select", role_id=group.pk)
+    deliver_as_recorded(openfga_store())
+    return {**made, "role": (Securable.Type.ROLE, group.pk)}
+
+
+def run(command: str, *options: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command(command, *options, "--json", stdout=out, stderr=StringIO())
+    told: dict[str, Any] = orjson.loads(out.getvalue())
+    return told
+
+
+def disturb(tree: dict[str, Ref]) -> tuple[TupleKey, list[TupleKey]]:
+    """One is missing, one ends at another time, and two that nothing says: on an object, and on one that is gone."""
+    table, view, outer = (securable_id(*tree[name]) for name in ("table", "view", "outer"))
+    lacking = grant_key(outer, "select", user_id=ALICE.user_id, role_id=None)
+    other_end = grant_key(view, "modify", user_id=ALICE.user_id, role_id=None)
+    drifted = [
+        grant_key(table, "modify", user_id="oidc~bob", role_id=None),
+        grant_key("table:00000000-0000-0000-0000-000000000001", "select", user_id="oidc~bob", role_id=None),
+    ]
+    store = openfga_store()
+    store.write({}, [lacking, other_end])
+    store.write(dict.fromkeys([other_end, *drifted], Condition(None)), [])
+    return lacking, drifted
+
+
+def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, Ref]) -> None:
+    assert run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run") == {
+        "objects": 12, "missing": 0, "differing": 0, "drifted": 0, "dry-run": True,
+    }  # fmt: skip
+    disturb(tree)
+    before = all_tuples(openfga_store())
+    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
+    assert (told["missing"], told["differing"], told["drifted"]) == (1, 1, 2)
+    assert all_tuples(openfga_store()) == before
+
+
+def test_reconcile_adds_and_deletes(tree: dict[str, Ref]) -> None:
+    right = sorted(all_tuples(openfga_store()))
+    lacking, drifted = disturb(tree)
+    told = run("openfga_reconcile")
+    assert (told["missing"], told["differing"], told["drifted"]) == (1, 1, 0)
+    keys = {key for key, _ in all_tuples(openfga_store())}
+    assert {lacking, *drifted} <= keys
+    told = run("openfga_reconcile", "--mode", "add-and-delete-drift")
+    assert (told["missing"], told["differing"], told["drifted"]) == (0, 0, 2)
+    assert sorted(all_tuples(openfga_store())) == right
+    assert not UndeliveredTuple.objects.exists()
+
+
+def test_reconcile_can_begin_in_the_middle(tree: dict[str, Ref]) -> None:
+    ids = list(Securable.objects.order_by("pk").values_list("pk", flat=True))
+    assert run("openfga_reconcile", "--after", ids[3])["objects"] == len(ids) - 4
+
+
+def test_reconcile_tells_when_openfga_is_away(tree: dict[str, Ref], openfga: OpenFga) -> None:
+    disturb(tree)
+    with openfga.relay.refusing(), pytest.raises(CommandError, match="OpenFGA: NewConnectionError"):
+        run("openfga_reconcile")
+    assert not UndeliveredTuple.objects.exists()
+
+
+def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[str, Ref]) -> None:
+    """Revoked while the built-in evaluator decided: closed with OpenFGA from the first start on."""
+    Server.objects.update(authz_backend="builtin")
+    Grant.objects.filter(securable_id=securable_id(*tree["outer"])).delete()
+    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])  # what OpenFGA says
+    require_chosen_backend_with_authentication()
+    assert not is_allowed(ALICE, Can.READ_DATA, *tree["table"])
+    assert Server.objects.get().authz_backend == "openfga"
+    run("openfga_reconcile")
+    assert UndeliveredTuple.objects.exists()
+    run("openfga_reconcile", "--mode", "add-and-delete-drift")
+    assert not UndeliveredTuple.objects.exists()
+    assert not is_allowed(ALICE, Can.READ_DATA, *tree["table"])
+    require_chosen_backend_with_authentication()
+    assert not UndeliveredTuple.objects.exists()
+
+
+def require_chosen_backend_with_authentication() -> None:
+    """As when a server begins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
+        require_chosen_backend()
+
+
+def test_copies_to_openfga(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sorted(all_tuples(openfga_store()))
+    choose_openfga(monkeypatch, store_name="another store")
+    require_reconciliation()
+    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": len(right), "deleted": 0}
+    assert sorted(all_tuples(openfga_store())) == right
+    assert not UndeliveredTuple.objects.exists()
+    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])
+    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": 0, "deleted": 0}
+
+
+def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
+    table, group = securable_id(*tree["table"]), role("another")
+    foreign = "role:00000000-0000-0000-0000-000000000009#assignee"
+    later, before = now() + timedelta(days=2), now() - timedelta(days=1)
+    somebody("oidc~bob")
+    new = {
+        grant_key(table, "select", user_id="oidc~bob", role_id=None): Condition(None),
+        grant_key(table, "modify", user_id=None, role_id=group.pk): Condition(later),
+        member_key(group.pk, user_id="oidc~bob", member_role_id=None): Condition(None),
+        member_key(group.pk, user_id=None, member_role_id=tree["role"][1]): Condition(None),
+        grant_key(f"role:{group.pk}", "ownership", user_id=ALICE.user_id, role_id=None): Condition(None),
+    }
+    ended = {grant_key(table, "describe", user_id="oidc~bob", role_id=None): Condition(before)}
+    refused = {
+        grant_key(table, "select", user_id="oidc~nobody", role_id=None): Condition(None),
+        TupleKey(table, "select", foreign): Condition(None),
+        grant_key("table:00000000-0000-0000-0000-000000000001", "select", user_id="oidc~bob", role_id=None): Condition(
+            None
+        ),
+        member_key(tree["role"][1], user_id=None, member_role_id=group.pk): Condition(None),
+    }
+    openfga_store().write({**new, **ended, **refused}, [])
+    granted, members = Grant.objects.count(), RoleMember.objects.count()
+    err = StringIO()
+    out = StringIO()
+    call_command("copy_grants", "--from", "openfga", "--to", "builtin", "--json", stdout=out, stderr=err)
+    told = orjson.loads(out.getvalue())
+    assert (told["added"], told["expired"], told["refused"]) == (len(new), 1, len(refused))
+    for reason in ("no such user", "no such role", "no such object", "would be a member of itself"):
+        assert reason in err.getvalue()
+    assert (Grant.objects.count() - granted, RoleMember.objects.count() - members) == (3, 2)
+    assert Grant.objects.get(role_id=group.pk).expires_at == later
+    assert Grant.objects.get(privilege="ownership").owned_role_id == group.pk
+    again = run("copy_grants", "--from", "openfga", "--to", "builtin")
+    assert (again["added"], again["refused"]) == (0, len(refused))
+
+
+def test_a_model_is_written_once_a_version_and_left_alone(by_openfga: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, is_new = install(openfga_store())
+    assert not is_new
+    assert openfga_store().model_name == f"collaboration-{VERSION}"
+    choose_openfga(monkeypatch, authorization_model_prefix="other")
+    other, is_new = install(openfga_store())
+    assert is_new
+    assert (other.store_id, other.model_id != place.model_id) == (place.store_id, True)
+    choose_openfga(monkeypatch, authorization_model_prefix="collaboration", authorization_model_version=VERSION)
+    assert install(openfga_store()) == (place, False)
+    assert authorizer().name == "openfga"
+
+
+def test_migrate_installs_it(bootstrapped: None, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_openfga(monkeypatch, endpoint=openfga.url, store_name="made by migrate")
+    call_command("migrate", stdout=(out := StringIO()))
+    assert "authorization model" in out.getvalue()
+    call_command("migrate", stdout=(again := StringIO()))
+    assert "authorization model" not in again.getvalue()
+    with openfga.relay.refusing(), pytest.raises(CommandError, match="OpenFGA: "):
+        call_command("migrate", stdout=StringIO())
+    authorizer.cache_clear()
+
+
+@pytest.mark.parametrize("command", [("openfga_reconcile",), ("copy_grants", "--from", "builtin", "--to", "openfga")])
+def test_without_an_address_there_is_nothing_to_do(db: None, command: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match="LAKEKEEPER__OPENFGA__ENDPOINT is not set"):
+        call_command(*command)

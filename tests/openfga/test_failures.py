@@ -1,0 +1,343 @@
+"""OpenFGA away, hanging, dripping, talking nonsense or refusing our key: nobody may, soon, until it is back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qs
+
+import pytest
+
+from management.api import health
+from tenancy.authz import port
+from tenancy.authz.actions import Can
+from tenancy.authz.openfga import breaker
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.installation import install
+from tenancy.authz.openfga.store import Place, openfga_store
+from tenancy.authz.port import is_allowed
+from tenancy.authz.securables import Ref
+from tests.authz.conftest import person
+from tests.authz.parity.pairs import grant, somebody
+from tests.authz.trees import make_tree
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
+from tests.parts.openfga import OpenFga
+from tests.wsgi_client import Answer, call
+
+pytestmark = pytest.mark.django_db
+
+ALICE = person("alice")
+SECONDS = 15
+"""Far above what is promised (3 s for each of at most three requests), as the machine may be busy."""
+
+
+@pytest.fixture
+def tree(by_openfga: object, warehouse: object) -> dict[str, Ref]:
+    """alice owns the warehouse, and OpenFGA knows."""
+    made = make_tree(warehouse)  # type: ignore[arg-type]
+    grant(made["wh"], "ownership", user_id=somebody(ALICE.user_id))
+    deliver_as_recorded(openfga_store())
+    return made
+
+
+@pytest.fixture
+def alice(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
+    callers.person("alice")
+    return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "alice")
+
+
+def may(tree: dict[str, Ref]) -> bool:
+    return is_allowed(ALICE, Can.READ_DATA, *tree["table"])
+
+
+def require_closed(ask: Callable[[], object]) -> str:
+    """The reason that the log is told."""
+    began = time.monotonic()
+    with pytest.raises(OpenFgaUnavailable) as refused:
+        ask()
+    assert time.monotonic() - began < SECONDS
+    assert (refused.value.status, refused.value.retry_after) == (503, 5)
+    assert refused.value.message == "Nobody can tell at the moment who may do what: nothing was changed, try again"
+    return refused.value.reason
+
+
+def back_again(tree: dict[str, Ref]) -> None:
+    """As soon as somebody is let through again."""
+    ends_at = time.monotonic() + SECONDS
+    while True:
+        try:
+            assert may(tree)
+        except OpenFgaUnavailable:
+            assert time.monotonic() < ends_at
+            time.sleep(0.05)
+        else:
+            return
+
+
+def test_when_nobody_listens(tree: dict[str, Ref], openfga: OpenFga) -> None:
+    assert may(tree)
+    with openfga.relay.refusing():
+        assert "refused" in require_closed(lambda: may(tree))
+    back_again(tree)
+
+
+def test_when_it_hangs_the_first_wait_and_the_others_do_not(
+    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+) -> None:
+    monkeypatch.setattr(breaker, "PAUSE", 60.0)
+    with openfga.relay.silent():
+        for _ in range(breaker.FAILURES):
+            require_closed(lambda: may(tree))
+        requests_sent.clear()
+        for _ in range(20):
+            assert "a moment ago" in require_closed(lambda: may(tree))
+        assert requests_sent == []
+    openfga_store()._breaker._next_at = 0
+    back_again(tree)
+
+
+def test_while_it_is_away_the_api_answers_503_and_changes_nothing(
+    alice: CallerClient, openfga: OpenFga, everything: Callable[[], object]
+) -> None:
+    assert alice.post("/namespaces", {"namespace": ["a"]}).status == 200
+    deliver_as_recorded(openfga_store())
+    assert alice.post("/namespaces/a/tables", {"name": "t", "schema": SCHEMA}).status == 200
+    deliver_as_recorded(openfga_store())
+    properties = [{"action": "set-properties", "updates": {"a": "b"}}]
+    before = everything()
+    with openfga.relay.refusing():
+        answers: list[Answer] = [
+            alice.get("/namespaces"),
+            alice.post("/namespaces", {"namespace": ["b"]}),
+            alice.post("/namespaces/a/tables", {"name": "u", "schema": SCHEMA}),
+            alice.delete("/namespaces/a/tables/t"),
+            alice.delete("/namespaces/a"),
+        ]
+        commit = alice.post("/namespaces/a/tables/t", {"requirements": [], "updates": properties})
+    assert commit.refused(409, "CommitFailedException")  # a 503 would mean that it may have been committed
+    for answer in answers:
+        assert answer.refused(503, "AuthorizationBackendError")
+        assert answer.headers["Retry-After"] == "5"
+    assert everything() == before
+
+
+NONSENSE = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<html>hello</html> ",
+    b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":null}',
+    b'HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n{"result":{"0":{"allowed":"true"}}}  ',
+    b'HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n{"result":{"1":{"allowed":true}}}  ',
+    b'HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{"result":{"0":{"allowed":true}}}',
+    b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\n{}",
+    b"\x00\x00\x12\x04\x00\x00\x00\x00\x00",
+    b"",
+]
+
+
+class Talker:
+    """A server that answers every connection with the same bytes, one by one with `pause` between them."""
+
+    def __init__(self, said: bytes, pause: float = 0.0) -> None:
+        self._said, self._pause = said, pause
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._talk, args=(client,), daemon=True).start()
+
+    def _talk(self, client: socket.socket) -> None:
+        with client:
+            try:
+                client.recv(65_536)
+                if not self._pause:
+                    client.sendall(self._said)
+                    return
+                for byte in self._said:
+                    client.sendall(bytes([byte]))
+                    time.sleep(self._pause)
+            except OSError:
+                return
+
+
+@pytest.fixture
+def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
+    """Puts such a server in the place of OpenFGA, whose store and model are known already."""
+    started: list[Talker] = []
+
+    def talk(said: bytes, pause: float = 0.0) -> Talker:
+        place = openfga_store().find()
+        started.append(Talker(said, pause))
+        choose_openfga(monkeypatch, endpoint=started[-1].url)
+        openfga_store()._place = place
+        return started[-1]
+
+    yield talk
+    for each in started:
+        each.close()
+
+
+@pytest.mark.parametrize("said", NONSENSE, ids=range(len(NONSENSE)))
+def test_when_it_talks_nonsense(tree: dict[str, Ref], talking: Callable[..., Talker], said: bytes) -> None:
+    talking(said)
+    require_closed(lambda: may(tree))
+
+
+def test_when_it_drips(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+    talking(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b" " * 5000, 0.02)
+    require_closed(lambda: may(tree))
+
+
+def test_when_its_head_drips(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+    talking(b"HTTP/1.1 200 OK\r\n" + b"X-More: more\r\n" * 500, 0.02)
+    require_closed(lambda: may(tree))
+
+
+def test_with_a_wrong_key(tree: dict[str, Ref], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenFga(tmp_path / "home", preshared_key="canary-right-key") as guarded:
+        choose_openfga(monkeypatch, endpoint=guarded.url, api_key="canary-right-key")
+        install(openfga_store())
+        deliver_as_recorded(openfga_store())
+        assert may(tree)
+        choose_openfga(monkeypatch, endpoint=guarded.url, api_key="canary-wrong-key")
+        reason = require_closed(lambda: may(tree))
+        assert "401" in reason
+        assert "canary" not in reason
+        assert "canary" not in repr(openfga_store().__dict__)
+
+
+def test_when_its_store_is_made_anew(tree: dict[str, Ref]) -> None:
+    """What this process knew of the old one is forgotten without it beginning anew."""
+    assert may(tree)
+    store = openfga_store()
+    store._place = Place("01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    assert may(tree)
+    assert store._place == store.find()
+
+
+def test_where_nothing_was_installed_it_says_what_to_do(
+    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_openfga(monkeypatch, store_name="nothing here")
+    assert "run manage.py migrate" in require_closed(lambda: may(tree))
+    choose_openfga(monkeypatch, store_name="nothing here", authorization_model_version="0.1")
+    with pytest.raises(OpenFgaUnavailable):
+        install(openfga_store())
+
+
+def test_a_token_with_too_many_roles_is_refused(tree: dict[str, Ref]) -> None:
+    from tenancy.authz.openfga.backend import MOST_TOLD, TooManyTokenRoles
+    from tests.authz.trees import role
+
+    names = [f"r{number}" for number in range(MOST_TOLD)]
+    for name in names:
+        role(name, source=name)
+    grant(tree["table"], "select", user_id=somebody("oidc~many"))
+    deliver_as_recorded(openfga_store())
+    assert is_allowed(person("many", *names[:90]), Can.READ_DATA, *tree["table"])
+    with pytest.raises(TooManyTokenRoles):
+        is_allowed(person("many", *names), Can.READ_DATA, *tree["table"])
+
+
+def test_what_one_object_costs(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+    """One request for all questions about it, and no statement but where something below might show it."""
+    from tenancy.authz.changes import rights_changes
+    from tests.statement_counts import counting
+
+    may(tree)
+    asked = [(action, tree["table"]) for action in (Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.GRANT_SELECT)]
+    rights_changes.look()
+    try:
+        port.allowed_many(ALICE, asked)
+        requests_sent.clear()
+        with counting() as costs:
+            assert port.allowed_many(ALICE, asked) == [True, True, True, True]
+        assert (requests_sent, dict(costs)) == (["batch-check"], {})
+        port.allowed_many(ALICE, [(Can.USE, tree["wh"])])  # from now on alice's roles are known
+        requests_sent.clear()
+        with counting() as costs:
+            assert port.allowed_many(ALICE, [(Can.USE, tree["wh"]), (Can.LIST_EVERYTHING, tree["wh"])]) == [True, True]
+        assert (requests_sent, dict(costs)) == (["batch-check"], {"statements": 1})
+        requests_sent.clear()
+        many = [(Can.GET_METADATA, (ref[0], ref[1])) for ref in tree.values()]
+        port.allowed_many(ALICE, [(action, ref) for _, ref in many for action in (Can.GET_METADATA, Can.READ_GRANTS)])
+        assert requests_sent == ["batch-check"]
+    finally:
+        rights_changes.unwatch()
+
+
+class TokenEndpoint(BaseHTTPRequestHandler):
+    """A stand-in for an identity provider: gives out the tokens of `tokens` in their order, the last one for ever."""
+
+    tokens: ClassVar[list[str]] = []
+    forms: ClassVar[list[dict[str, list[str]]]] = []
+
+    def do_POST(self) -> None:
+        self.forms.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
+        body = json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": 3600}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_with_client_credentials(tree: dict[str, Ref], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One token for many requests, and another one as soon as OpenFGA takes it no longer."""
+    TokenEndpoint.tokens, TokenEndpoint.forms = ["canary-old", "canary-new"], []
+    endpoint = ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)
+    threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+    with OpenFga(tmp_path / "home", preshared_key="canary-new") as guarded:
+        choose_openfga(
+            monkeypatch,
+            endpoint=guarded.url,
+            client_id="me",
+            client_secret="canary-secret",
+            token_endpoint=f"http://127.0.0.1:{endpoint.server_port}/token",
+            scope="fga",
+        )
+        install(openfga_store())
+        deliver_as_recorded(openfga_store())
+        assert may(tree)
+        asked = {"grant_type": ["client_credentials"], "client_id": ["me"], "client_secret": ["canary-secret"]}
+        assert TokenEndpoint.forms == [{**asked, "scope": ["fga"]}] * 2
+        assert "canary" not in repr(openfga_store().__dict__) + repr(openfga_store()._credential.__dict__["_client"])
+        endpoint.shutdown()
+        endpoint.server_close()
+        assert may(tree)  # the token is known
+        openfga_store()._credential.forget()
+        assert "refused" in require_closed(lambda: may(tree))
+
+
+def test_health_tells_of_it(by_openfga: object, openfga: OpenFga, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_databases", lambda: ())
+    seen = []
+    for away in (contextlib.nullcontext(), openfga.relay.refusing(), contextlib.nullcontext()):
+        health._judges.cache_clear()
+        openfga_store()._breaker._failures = 0
+        with away:
+            answer = call("GET", "/health")
+        seen.append((answer.status, [(each["name"], each["status"]) for each in answer.json()["services"]["auth"]]))
+    health._judges.cache_clear()
+    assert seen == [(200, [("openfga", "ok")]), (503, [("openfga", "error")]), (200, [("openfga", "ok")])]
