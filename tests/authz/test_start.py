@@ -94,9 +94,14 @@ def test_nobody_to_grant_anything_is_warned_of(choose: Any, caplog: pytest.LogCa
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize(("path", "said"), [("nowhere.to.be.Found", "names no class"),
-                                            ("tenancy.actor.Nobody", "names no class"),
-                                            ("tenancy.actor.Actor", "is no tenancy.authz.port.Authorizer")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere.to.be.Found", "names no class"),
+        ("tenancy.actor.Nobody", "names no class"),
+        ("tenancy.actor.Actor", "is no tenancy.authz.port.Authorizer"),
+    ],
+)
 def test_a_class_that_is_none_stops_the_server(choose: Any, path: str, said: str) -> None:
     choose(path)
     with pytest.raises(AuthorizationNotChosen, match=said):
