@@ -9,7 +9,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
 from tenancy.authz.openfga.undelivered import require_reconciliation
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import Authorizer, authorizer
 from tenancy.authz.securables import securable_id
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
@@ -42,7 +42,7 @@ def require_chosen_backend() -> None:
             "anything. Set LAKEKEEPER__OPENID_PROVIDER_URI (docs/authentication.md), or "
             "LAKEKEEPER__AUTHZ_BACKEND=allowall"
         )
-    authorizer()  # one that cannot be made stops the server, not its first request
+    _require_authorizer(chosen)
     server = get_server()
     if server.bootstrapped_at is None:
         return
@@ -65,6 +65,16 @@ def require_chosen_backend() -> None:
         )
     if server.authz_backend != chosen and not is_read_only():
         Server.objects.update(authz_backend=chosen)
+
+
+def _require_authorizer(chosen: str) -> None:
+    """One that cannot be made stops the server, not its first request."""
+    try:
+        made: object = authorizer()
+    except ImportError as error:
+        raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} names no class: {error}") from error
+    if not isinstance(made, Authorizer):
+        raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} is no tenancy.authz.port.Authorizer")
 
 
 def _has_administrator(server: Server) -> bool:

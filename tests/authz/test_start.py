@@ -1,0 +1,103 @@
+"""Who decides is settled before the server serves: nobody is locked out, and nobody let in, by an upgrade."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.start import AuthorizationNotChosen, require_chosen_backend
+from tenancy.models import Server
+from tenancy.services.bootstrap import appoint_administrator, bootstrap
+from tests.management.asking import use_settings
+
+pytestmark = pytest.mark.django_db
+
+PROVIDER = "https://idp.example.com"
+
+
+@pytest.fixture
+def choose(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def set_up(backend: str | None, *, authentication: bool = True) -> None:
+        port.authorizer.cache_clear()
+        use_settings(monkeypatch, authz_backend=backend, openid_provider_uri=PROVIDER if authentication else None)
+
+    yield set_up
+    port.authorizer.cache_clear()
+
+
+def on_record() -> str | None:
+    return Server.objects.values_list("authz_backend", flat=True).get()
+
+
+def test_a_new_server_with_authentication_has_grants(choose: Any) -> None:
+    choose(None)
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    appoint_administrator(actor=INTERNAL, user_id="oidc~ada")
+    require_chosen_backend()
+    assert (port.authorizer().name, on_record()) == ("builtin", "builtin")
+
+
+def test_a_new_server_without_authentication_lets_everybody(choose: Any) -> None:
+    choose(None, authentication=False)
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    require_chosen_backend()
+    assert (port.authorizer().name, on_record()) == ("allowall", "allowall")
+
+
+@pytest.mark.parametrize("before", [None, "allowall"])
+def test_one_that_let_everybody_does_not_go_on_unasked(choose: Any, before: str | None) -> None:
+    """None is what servers have that were bootstrapped by a version which knew nothing else."""
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    Server.objects.update(authz_backend=before)
+    choose(None)
+    with pytest.raises(AuthorizationNotChosen) as refusal:
+        require_chosen_backend()
+    for cure in (
+        "BACKEND=allowall",
+        "manage.py bootstrap --admin",
+        "BACKEND=builtin",
+    ):
+        assert cure in refusal.value.message
+    assert on_record() == before
+
+
+@pytest.mark.parametrize("chosen", ["allowall", "builtin"])
+def test_either_choice_is_a_cure(choose: Any, chosen: str) -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    Server.objects.update(authz_backend="allowall")
+    choose(chosen)
+    require_chosen_backend()
+    assert on_record() == chosen
+    if chosen == "builtin":
+        choose(None)
+        require_chosen_backend()
+        assert on_record() == "builtin"
+
+
+def test_deciding_by_who_asks_needs_somebody_who_asks(choose: Any) -> None:
+    choose("builtin", authentication=False)
+    with pytest.raises(AuthorizationNotChosen, match="authentication is off"):
+        require_chosen_backend()
+
+
+def test_nobody_to_grant_anything_is_warned_of(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    choose("builtin")
+    require_chosen_backend()
+    assert "nobody administrates this server" in caplog.text
+    caplog.clear()
+    appoint_administrator(actor=INTERNAL, user_id="oidc~ada")
+    require_chosen_backend()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("path", "said"), [("nowhere.to.be.Found", "names no class"),
+                                            ("tenancy.actor.Nobody", "names no class"),
+                                            ("tenancy.actor.Actor", "is no tenancy.authz.port.Authorizer")])  # fmt: skip
+def test_a_class_that_is_none_stops_the_server(choose: Any, path: str, said: str) -> None:
+    choose(path)
+    with pytest.raises(AuthorizationNotChosen, match=said):
+        require_chosen_backend()

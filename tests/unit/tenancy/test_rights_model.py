@@ -1,0 +1,76 @@
+"""The definition of rights: read as it is written, and refused when it is not in the notation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.evaluation import showing_privileges
+from tenancy.authz.model import (
+    Computed,
+    Direct,
+    Exclusion,
+    Intersection,
+    Linked,
+    MalformedModel,
+    Union,
+    read_model,
+    rights_model,
+)
+from tenancy.authz.privileges import grant_action, privileges_on
+from tenancy.models import Securable
+
+BEGIN = "model\n  schema 1.1\ntype user\ntype thing\n  relations\n    define parent: [thing]\n"
+
+
+def test_each_notation_is_read() -> None:
+    text = f"""{BEGIN}
+    # a comment
+    define one: [user, thing#one]
+    define two: one or one from parent or (one and one)
+    define three: one but not two from parent
+"""
+    assert dict(read_model(text).types["thing"]) == {
+        "parent": Direct(("thing",)),
+        "one": Direct(("user", "thing#one")),
+        "two": Union((
+            Computed("one"), Linked("one", "parent"), Intersection((Computed("one"), Computed("one"))),
+        )),
+        "three": Exclusion(Computed("one"), Linked("two", "parent")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [
+    "define one: one or two and one", "define one:", "define one: (one", "define one: one)", "define one: one but two",
+    "define one: nothing", "define one: one from nowhere", "define one: [nobody]", "one: [user]", "define one [user]",
+    "define one: [user] or", "define parent: [user]", "define one: one ! one",
+])  # fmt: skip
+def test_what_is_not_in_the_notation_is_refused(line: str) -> None:
+    with pytest.raises(MalformedModel):
+        read_model(f"{BEGIN}    {line}\n")
+
+
+@pytest.mark.parametrize("securable_type", [each for each in Securable.Type if each is not Securable.Type.USER])
+def test_every_privilege_has_words_and_a_right_to_grant_it(securable_type: Securable.Type) -> None:
+    relations = rights_model().types[securable_type.value]
+    privileges = privileges_on(securable_type)
+    assert privileges
+    for privilege in privileges:
+        assert privilege.description
+        assert f"can_{grant_action(privilege.name)}" in relations, privilege.name
+
+
+def test_every_action_of_the_model_has_its_name() -> None:
+    named = {action.value for action in Can}
+    for object_type in rights_model().types:
+        assert set(rights_model().actions(object_type)) <= named, object_type
+
+
+def test_what_shows_itself() -> None:
+    """One set serves all types: a privilege that shows an object of one type shows those of any other that has it."""
+    shown = showing_privileges()
+    assert set(shown) == {"warehouse", "namespace", "table", "view", "generic-table"}
+    everything = frozenset().union(*shown.values())
+    assert everything == {"ownership", "describe", "select", "create", "modify"}
+    for object_type, privileges in shown.items():
+        assert privileges == everything & set(rights_model().privileges(object_type))
