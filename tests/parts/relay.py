@@ -15,13 +15,15 @@ class Relay:
     """Hands every connection to `port` on to `target` of 127.0.0.1. A context manager.
 
     Within `refusing()` nobody listens, and connections that stood are cut: as when the part's process is gone. Within
-    `silent()` connections are taken and nothing ever comes back: as when its machine is gone.
+    `silent()` connections are taken and nothing ever comes back: as when its machine is gone. `withholding()` is that
+    for some requests.
     """
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._listener: socket.socket | None = None
         self._is_silent = False
+        self._withheld: tuple[bytes, threading.Event] | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.port = 0
@@ -49,6 +51,17 @@ class Relay:
             yield
         finally:
             self._is_silent = False
+            self._cut_connections()
+
+    @contextlib.contextmanager
+    def withholding(self, text: bytes) -> Iterator[threading.Event]:
+        """Requests with `text` in their first piece never arrive; the event is set when there was one."""
+        seen = threading.Event()
+        self._withheld = (text, seen)
+        try:
+            yield seen
+        finally:
+            self._withheld = None
             self._cut_connections()
 
     def _listen(self) -> None:
@@ -99,7 +112,9 @@ class Relay:
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(PIECE):
-                if not self._is_silent:
+                if self._withheld is not None and self._withheld[0] in piece:
+                    self._withheld[1].set()
+                elif not self._is_silent:
                     target.sendall(piece)
         for each in (source, target):
             with contextlib.suppress(OSError):
