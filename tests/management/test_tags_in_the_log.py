@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.log_lines import log_lines
@@ -79,4 +80,9 @@ def test_tags_on_things(api: ApiClient, things: dict[str, str], told: Told, monk
     assert told(taken_off("table")) == []
     assert told(taken_off("column")) == [off | {"field_id": field_id}]
     refuse(monkeypatch)
-    assert told(put("view", {"value": "x"})) == told(taken_off("view")) == []
+    view = Tabular.objects.get(kind="view")
+    denied = {
+        "message": "access.denied", "by": "anonymous", "type": "view", "id": str(view.pk), "action": "manage_tags",
+        "reason": "CannotSeeResource",
+    }  # fmt: skip
+    assert [told(put("view", {"value": "x"})), told(taken_off("view"))] == [[denied], [denied]]
