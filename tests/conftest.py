@@ -125,6 +125,10 @@ def _runs_on(item: pytest.Item) -> str | None:
     other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
+    if _is_below(item, "opa") or _is_below(item, "authz/parity"):
+        return "sqlite"  # whatever the database, the same is asked, and this run ends sooner
+    if _is_below(item, "fuzz"):
+        return "postgres"  # which takes less of what is hostile
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
     if parts & STARTED_ONCE or (parts and needs_database):
         return "postgres"
