@@ -1,9 +1,9 @@
 """That rights changed, told to every process that remembers some.
 
 Whoever remembers what somebody may do remembers with it what `stamp` gave before it looked, and looks again when that
-is another. A change renews the stamp, for all processes of this server at once, and counts up `rights_version` in the
-server's row in its own transaction; the processes of other servers look at the row every `EVERY_SECONDS`. What nobody
-has looked after for `KNOWN_SECONDS` is not believed any more.
+is another. A change renews the stamp, for all processes of this server at once, and counts up `RightsVersion` in its
+own transaction; the processes of other servers look at that row every `EVERY_SECONDS`. What nobody has looked after
+for `KNOWN_SECONDS` is not believed any more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ KNOWN_SECONDS: Final = 3.0
 
 logger = logging.getLogger("icekeeper.authz")
 
-_COUNT_UP: Final = "UPDATE tenancy_server SET rights_version = rights_version + 1"
+_COUNT_UP: Final = """
+INSERT INTO tenancy_rightsversion (singleton, number) VALUES (1, 1)
+ON CONFLICT (singleton) DO UPDATE SET number = tenancy_rightsversion.number + 1
+"""
 
 
 class RightsChanges:
@@ -50,7 +53,7 @@ class RightsChanges:
     def look(self) -> None:
         """Ask the database. Raises what the database raises."""
         looked_at = time.monotonic()
-        row = fetch_one("default", "SELECT rights_version FROM tenancy_server", [])
+        row = fetch_one("default", "SELECT number FROM tenancy_rightsversion", [])
         version = None if row is None else int(row[0])
         if version != self._version:
             self._version = version
@@ -69,8 +72,8 @@ rights_changes: Final = RightsChanges()
 def rights_changed() -> None:
     """To be called last in the transaction of whatever changes what somebody may do with an object that was there.
 
-    New objects need it not: nobody remembers anything of them. The server's row is locked to the end of the
-    transaction. If it is in doubt whether that was committed, the next look at the row tells.
+    New objects need it not: nobody remembers anything of them. The row is locked to the end of the transaction. If it
+    is in doubt whether that was committed, the next look at the row tells.
     """
     execute(_COUNT_UP, [])
     transaction.on_commit(rights_changes.renew, robust=True)

@@ -36,10 +36,15 @@ class Migration(migrations.Migration):
             name='authz_backend',
             field=models.CharField(max_length=255, null=True),
         ),
-        migrations.AddField(
-            model_name='server',
-            name='rights_version',
-            field=models.BigIntegerField(db_default=0, default=0),
+        migrations.CreateModel(
+            name='RightsVersion',
+            fields=[
+                ('singleton', models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
+                ('number', models.BigIntegerField(default=0)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('singleton', 1)), name='one_rights_version')],
+            },
         ),
         migrations.AlterField(
             model_name='grant',

@@ -4,6 +4,7 @@ from tenancy.models.access_token import AccessToken
 from tenancy.models.audit_record import AuditChain, AuditRecord
 from tenancy.models.grant import Grant
 from tenancy.models.project import Project
+from tenancy.models.rights_version import RightsVersion
 from tenancy.models.role import Role
 from tenancy.models.role_member import RoleMember
 from tenancy.models.securable import Securable
@@ -20,6 +21,7 @@ __all__ = [
     "AuditRecord",
     "Grant",
     "Project",
+    "RightsVersion",
     "Role",
     "RoleMember",
     "Securable",

@@ -8,10 +8,9 @@ from icekeeper.kernel.ids import new_id
 class Server(models.Model):
     """The one row about this deployment; made by the first migration, filled in by bootstrap.
 
-    With `is_read_only` the deployment is in maintenance mode (`tenancy.maintenance`). `rights_version` counts changes
-    of rights (`tenancy.authz.changes`). `authz_backend` is who decided about rights when the server last began to
-    serve: empty when it has not since bootstrap, None before that, and for servers of versions that let everybody do
-    everything.
+    With `is_read_only` the deployment is in maintenance mode (`tenancy.maintenance`). `authz_backend` is who decided
+    about rights when the server last began to serve: empty when it has not since bootstrap, None before that, and for
+    servers of versions that let everybody do everything.
     """
 
     singleton = models.SmallIntegerField(primary_key=True, default=1)
@@ -19,7 +18,6 @@ class Server(models.Model):
     bootstrapped_at = models.DateTimeField(null=True)
     terms_accepted_at = models.DateTimeField(null=True)
     is_read_only = models.BooleanField(default=False)
-    rights_version = models.BigIntegerField(default=0, db_default=0)
     authz_backend = models.CharField(max_length=255, null=True)  # noqa: DJ001 - unknown is not an empty name
 
     class Meta:

@@ -15,6 +15,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
+from tenancy.authz.changes import rights_changed
 from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable, securable_id
 from tenancy.authz.tuple_changes import grant_changed
@@ -90,6 +91,7 @@ def bootstrap(
             Event.SERVER_BOOTSTRAPPED, actor=actor, subject=server.server_id, project=project_id, user=actor.user_id,
             privilege=privilege,
         )  # fmt: skip
+        rights_changed()
 
 
 def appoint_administrator(
@@ -124,6 +126,7 @@ def appoint_administrator(
             Event.SERVER_ADMINISTRATOR_APPOINTED, actor=actor, subject=server.server_id, user=user_id,
             privilege=OPERATOR if is_operator else ADMIN,
         )  # fmt: skip
+        rights_changed()
     return True
 
 

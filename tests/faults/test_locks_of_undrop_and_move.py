@@ -305,7 +305,7 @@ def test_a_table_that_left_first(
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
     body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
-    held = hold(renames, "keep_outcome")
+    held = hold(renames, "rights_changed")
     renamed = beside(tree.post, "/tables/rename", body)
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass

@@ -22,7 +22,7 @@ from tenancy.authn import requests as authn_requests
 from tenancy.authn import verification
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
 from tenancy.identity import Identity
-from tenancy.models import Grant, Project, Role, Securable, Server, User
+from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
 from tenancy.services import bootstrap as module
 from tenancy.services.bootstrap import (
     AlreadyBootstrapped,
@@ -293,6 +293,18 @@ def test_administrators_are_appointed_once() -> None:
     User.objects.update(deleted_at="2026-01-01T00:00:00Z")
     assert appoint_administrator(actor=INTERNAL, user_id="oidc~bob", name="Back") is True
     assert users() == [("oidc~bob", "Back", "", "human")]
+
+
+def test_whoever_remembers_rights_is_told_of_administrators() -> None:
+    versions = []
+    for act in (
+        lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True),
+        lambda: appoint_administrator(actor=INTERNAL, user_id="oidc~bob"),
+        lambda: appoint_administrator(actor=INTERNAL, user_id="oidc~bob"),
+    ):
+        act()
+        versions.append(RightsVersion.objects.get().number)
+    assert versions == [1, 2, 2]
 
 
 @pytest.mark.parametrize(
