@@ -133,7 +133,7 @@ def rows_of(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
 
 
 def done(spark: SparkSession, statement: str) -> list[Row]:
-    return spark.sql(statement).collect()
+    return list(spark.sql(statement).collect())
 
 
 def test_the_page_shows_what_is_answered(teams: Teams) -> None:
