@@ -60,7 +60,10 @@ def _find_shell() -> Found | Missing:
     if absent:
         return Missing("curl and jq", f"no {', '.join(absent)} on this machine", "Debian, Ubuntu: apt install curl jq")
     said = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=True).stdout
-    return Found("curl and jq", said.split()[1], str(programs["curl"]))
+    version = said.split()[1]
+    if [int(part) for part in version.split(".")[:2]] < [7, 82]:
+        return Missing("curl and jq", f"curl {version} does not know --json", "curl 7.82 or newer")
+    return Found("curl and jq", version, str(programs["curl"]))
 
 
 def _find_rck() -> Found | Missing:
