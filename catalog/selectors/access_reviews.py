@@ -7,7 +7,7 @@ the place of a grant. Whoever asks is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
@@ -100,7 +100,7 @@ def review_object_for(
     def chunk(after: str, limit: int) -> tuple[Reviewed, str | None]:
         entries, end = review.page(after=after, limit=limit)
         if not objects:  # those on the way are the same in each chunk
-            objects.update(name_objects(_visible(actor, [node.id for node in review.path], shown=review.path[-1].id)))
+            objects.update(_named_path(actor, [node.id for node in review.path]))
         return Reviewed(entries, Names(objects, _roles(rights.sources for _, rights in entries))), end
 
     return chunk
@@ -186,9 +186,18 @@ def _tell(actor: Actor, ref: Ref, project: Project | None, told: Mapping[str, ob
     record_access_review(actor=actor, ref=(ref[0].value, ref[1]), project=own_project, told=told)
 
 
-def _visible(actor: Actor, own_ids: Collection[str], *, shown: str = "") -> list[str]:
-    """Those of which `actor` may know, and `shown`; the backend is asked once."""
-    open_ids = [each for each in own_ids if each != shown and _kind(each) in SEEN_BY]
+def _named_path(actor: Actor, own_ids: Sequence[str]) -> dict[str, NamedObject]:
+    """What `actor` sees on the way to the last of the ids, and that one: without its name where they do not see it."""
+    visible, last = _visible(actor, own_ids), own_ids[-1]
+    found = name_objects([*visible, *([] if last in visible else [last])])
+    if last in found and last not in visible:
+        found[last] = replace(found[last], name=())
+    return found
+
+
+def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
+    """Those of which `actor` may know; the backend is asked once."""
+    open_ids = [each for each in own_ids if _kind(each) in SEEN_BY]
     questions = [(SEEN_BY[_kind(each)], (_kind(each), each.partition(":")[2])) for each in open_ids]
     answers = allowed_many(actor, questions) if questions else []
     hidden = {each for each, answer in zip(open_ids, answers, strict=True) if not answer}

@@ -28,7 +28,9 @@ class ReviewedObject(KebabSerializer):
     type = serializers.ChoiceField(_TYPES)
     id = Text(required=False, help_text="As clients know it. Absent where one may not know of the object")
     warehouse_id = IdText(required=False, help_text="Of what is in a warehouse, and of one")
-    name = serializers.ListField(child=Text(), required=False, help_text="From the warehouse down")
+    name = serializers.ListField(
+        child=Text(), required=False, help_text="From the warehouse down; empty where it is hidden"
+    )
     dropped = Flag(required=False, help_text="There, and true, of what was dropped and can be restored")
 
 
