@@ -1,4 +1,4 @@
-"""What is settled whoever decides: the server's own commands, users and themselves, the people of the deployment."""
+"""What is settled whoever decides: the server's own commands, who is locked out, the people of the deployment."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def standing_right(actor: Actor, action: Can, ref: Ref) -> bool | None:
     """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
     if actor.is_internal:
         return True
+    if actor.is_blocked:
+        return False
     if ref[0] is Securable.Type.ROLE and action is Can.READ_METADATA:
         return True  # whoever meets a role's id may learn its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):
