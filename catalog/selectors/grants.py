@@ -56,7 +56,7 @@ def list_grants_on_for(
 
     Raises the target's `missing` (404) for who may not know of it, `GrantActionForbidden` (403) for who may.
     """
-    _require_to_read(actor, target, grantee)
+    require_to_read(actor, target, grantee)
     return list_grants_on(ref=target.ref, wanted=GrantFilter(grantee=grantee), page=page)
 
 
@@ -68,7 +68,7 @@ def list_grants_of_for(
     What is in a warehouse that is not active is left out, and so are roles, whose members are listed as such. Raises
     `GrantActionForbidden` (403).
     """
-    _require_to_read(actor, target_project(project), grantee)
+    require_to_read(actor, target_project(project), grantee)
     top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
     at = now()
     rows = (
@@ -101,15 +101,18 @@ def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee |
         require_known(actor, target.ref, target.missing)
         asked = actor
     else:
-        _require_to_read(actor, target, grantee)
+        require_to_read(actor, target, grantee)
         asked = actor_of(grantee)
     privileges = privileges_on(target.ref[0])
     answers = allowed_many(asked, [(grant_action(each.name), target.ref) for each in privileges])
     return list(zip(privileges, answers, strict=True))
 
 
-def _require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
-    """That `actor` may read what is granted on the target to `grantee`, or to everybody."""
+def require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None) -> None:
+    """That `actor` may read what is granted on the target to `grantee`, or to everybody.
+
+    Raises what `list_grants_on_for` raises.
+    """
     ref = target.ref
     seeing = Can.GET_METADATA if ref[0] is Securable.Type.PROJECT else SEEN_BY.get(ref[0])
     questions: list[Question] = [(Can.READ_GRANTS, ref), *([] if seeing is None else [(seeing, ref)])]

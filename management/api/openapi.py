@@ -49,6 +49,7 @@ APIS: Final = {
             "authorization": "What somebody may do",
             "grant": "What is granted to whom",
             "token": "Tokens that this server issues to people and programs",
+            "access-review": "Who has which rights, and by which grants",
             "audit": "Who did what",
         },
     ),

@@ -69,8 +69,13 @@ def _show_bodies(operation: dict[str, Any], exchanges: list[Exchange]) -> None:
 
 
 def _show(body: dict[str, Any] | None, values: dict[str, Any]) -> None:
-    """Values by their titles as the example or the examples of a body, in each of its media types."""
+    """Values by their titles as the example or the examples of a body, in each of its media types.
+
+    What is a text of its own, as CSV is, has an example of its own.
+    """
     for media in (body or {}).get("content", {}).values():
+        if media["schema"].get("type") == "string" and "examples" in media:
+            continue
         if len(values) == 1:
             media["example"] = next(iter(values.values()))
         elif values:

@@ -29,7 +29,7 @@ _VIEW = f"{_WAREHOUSE}/view/<str:view_id>"
 _GENERIC_TABLE = f"{_WAREHOUSE}/generic-table/<str:generic_table_id>"
 _TAG = "v1/tag-definition/<str:tag_definition_id>"
 
-_PLACES: Final = {
+PLACES: Final = {
     Securable.Type.SERVER: "v1/server",
     Securable.Type.PROJECT: "v1/project",
     Securable.Type.WAREHOUSE: _WAREHOUSE,
@@ -54,9 +54,9 @@ RIGHTS_ROUTES: Final[list[URLPattern]] = [
     path("v1/user/<str:user_id>/actions", UserActionsView.as_view(), name="user-actions"),
     path("v1/grants", GrantsView.as_view(), name="grants"),
     path("v1/grants/grantable-privileges", GrantablePrivilegesView.as_view(), name="grantable-privileges"),
-    *(path(f"{place}/grants", GRANTS_VIEWS[kind].as_view(), name=f"{kind}-grants") for kind, place in _PLACES.items()),
+    *(path(f"{place}/grants", GRANTS_VIEWS[kind].as_view(), name=f"{kind}-grants") for kind, place in PLACES.items()),
     *(
         path(f"{place}/grants/grantable-privileges", GRANTABLE_VIEWS[kind].as_view(), name=f"{kind}-grantable")
-        for kind, place in _PLACES.items()
+        for kind, place in PLACES.items()
     ),
 ]

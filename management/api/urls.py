@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from management.api.access_review_urls import ACCESS_REVIEW_ROUTES
 from management.api.audit import AuditExportView, AuditView
 from management.api.deleted_tabulars import DeletedTabularsView, UndropView
 from management.api.endpoint_statistics import EndpointStatisticsView
@@ -82,6 +83,7 @@ _TAGS, _TAG = "<str:object_id>/tags", "<str:object_id>/tags/<str:tag_name>"
 _COLUMN_TAGS = f"{_WAREHOUSE}/table/<str:object_id>/column/<str:column_name>/tags"
 
 urlpatterns = [
+    *ACCESS_REVIEW_ROUTES,
     *RIGHTS_ROUTES,  # before what takes any text in their places
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),

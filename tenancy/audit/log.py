@@ -70,6 +70,7 @@ class Event(StrEnum):
     DATA_REQUEST_SIGNED = "data.request-signed"
     AUDIT_LISTED = "audit.listed"
     AUDIT_EXPORTED = "audit.exported"
+    ACCESS_REVIEWED = "access.reviewed"
     AUDIT_RECORDS_LOST = "audit.records-lost"
 
 

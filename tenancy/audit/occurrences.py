@@ -119,6 +119,13 @@ def record_audit_read(
     _tell(event, actor, object_type, object_id, action="read_audit", project=project, details=filters)
 
 
+def record_access_review(
+    *, actor: Actor, ref: tuple[str, object], project: str | None, told: Mapping[str, Any]
+) -> None:
+    """Who asked who has which rights: on the object `ref`, or of the principal that `told` names."""
+    _tell(Event.ACCESS_REVIEWED, actor, *ref, action="read_grants", project=project, details=told)
+
+
 def _tell(event: Event, actor: Actor, object_type: str, object_id: object, **more: Any) -> None:
     if is_kept():
         record = make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, **more)

@@ -13,6 +13,7 @@ def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     checks(story, warehouse_id, ids)
     actions(story, warehouse_id, ids)
     grants(story, warehouse_id, ids)
+    reviews(story, warehouse_id, ids)
 
 
 def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
@@ -84,3 +85,19 @@ def grants(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         story.tell(f"list_{kind}_grants", place | ({"principalUser": dana["user"]} if kind == "server" else {}))
         story.tell(f"get_{kind}_grantable_privileges", place)
     story.tell("list_grants", {"principalUser": dana["user"], "pageSize": 100})
+
+
+def reviews(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
+    warehouse = {"warehouse_id": warehouse_id}
+    story.tell("review_table_access", warehouse | {"table_id": ids["table"], "pageSize": 100})
+    story.tell("review_namespace_access", warehouse | {"namespace_id": ids["namespace"], "pageSize": 2})
+    story.tell("review_view_access", warehouse | {"view_id": ids["view"]})
+    story.tell("review_generic_table_access", warehouse | {"generic_table_id": ids["generic_table"]})
+    story.tell("review_warehouse_access", warehouse)
+    story.tell("review_project_access")
+    story.tell("review_server_access")
+    role = story.aside("POST", "/management/v1/search/role", {"search": "sales-readers"})["roles"][0]["id"]
+    story.tell("review_role_access", {"role_id": role})
+    story.tell("review_tag_access", {"tag_definition_id": a_tag(story, "reviewed")})
+    story.tell("review_principal", {"principalUser": "oidc~dana", "pageSize": 3})
+    story.tell("review_reached_objects", warehouse | {"principalUser": "oidc~dana", "pageSize": 100})

@@ -75,7 +75,7 @@ def read_roles(asker: Asker) -> Roles:
         return Roles((), None)
     begin = [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
     rows = fetch_all("default", ROLES, [*begin, at, user_id, at, user_id])
-    ends = [_datetime(end) for _, end in rows if end is not None]
+    ends = [as_datetime(end) for _, end in rows if end is not None]
     return Roles(tuple(as_uuid(role_id) for role_id, _ in rows if role_id is not None), min(ends, default=None))
 
 
@@ -103,7 +103,7 @@ def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below:
         if privilege is not None:
             on_it.add(privilege)
         if expires_at is not None:
-            ends.append(_datetime(expires_at))
+            ends.append(as_datetime(expires_at))
     for role_id in roles:
         as_object = securable_id(Securable.Type.ROLE, role_id)
         if as_object in held:  # it is asked about itself, and its members are its assignees
@@ -161,7 +161,7 @@ _PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
 """What shows itself, and so whatever it lies in: types of objects, and the privileges on them that do."""
 
 
-def _datetime(value: Any) -> datetime:
+def as_datetime(value: Any) -> datetime:
     """SQLite keeps a text, in UTC."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=now().tzinfo)

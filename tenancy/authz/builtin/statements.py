@@ -41,7 +41,7 @@ SELECT NULL, MIN(expires_at) FROM tenancy_grant
 _MINE: Final = "(g.user_id = %s OR g.role_id = ANY(%s)) AND (g.expires_at IS NULL OR g.expires_at > %s)"
 """The grants of the asker."""
 
-_IS_BELOW: Final = "s.path ~>~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
+IS_BELOW: Final = "s.path ~>~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
 
 HELD_ON_ONE: Final = f"""
 SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
@@ -54,7 +54,7 @@ SHOWS_BELOW: Final = f"""
 SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
  WHERE top.id = ANY(%s) AND EXISTS (
     SELECT 1 FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {_IS_BELOW})
+     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW})
 """  # noqa: S608
 """Of objects: those below which something shows."""
 
@@ -74,7 +74,7 @@ UNION ALL {SHOWS_BELOW}
 SHOWN_PATHS: Final = f"""
 SELECT asked.id, top.path, (
     SELECT s.path FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {_IS_BELOW} LIMIT 1)
+     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW} LIMIT 1)
   FROM tenancy_securable AS asked JOIN tenancy_securable AS top
     ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
  WHERE asked.id = ANY(%s)
@@ -102,7 +102,7 @@ SELECT c.object_id FROM tenancy_securable AS c
    AND c.id IN (SELECT substr(rest, 1, strpos(rest, '/') - 1) FROM (
         SELECT substr(s.path, length(top.path) + 1) AS rest
           FROM tenancy_securable AS top, tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-         WHERE top.id = %s AND {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {_IS_BELOW}) AS below)
+         WHERE top.id = %s AND {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW}) AS below)
  ORDER BY c.object_id LIMIT %s
 """  # noqa: S608
 """Children that a grant on them or on something below makes visible."""

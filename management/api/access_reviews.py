@@ -1,0 +1,224 @@
+"""Access reviews: who can do what on an object, and what somebody can reach; in pages of JSON, or whole as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.selectors.access_reviews import (
+    all_from,
+    page_from,
+    review_object_for,
+    review_objects_for,
+    review_places_for,
+)
+from catalog.selectors.rights_targets import RightsTarget, find_role_target, find_target
+from icekeeper.kernel.api_shapes import KebabSerializer, answers
+from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.paging import FIRST, listing_of
+from management.api.access_review_shapes import (
+    OBJECT_HEADER,
+    PLACES_HEADER,
+    REACHED_HEADER,
+    ObjectReviewResponse,
+    PrincipalReviewResponse,
+    ReachedObjectsResponse,
+    object_review_json,
+    object_review_rows,
+    places_rows,
+    principal_review_json,
+    reached_objects_json,
+    reached_rows,
+)
+from management.api.base import (
+    BAD_PAGE,
+    NO_WAREHOUSE,
+    PAGE,
+    PROJECT_HEADER,
+    PROJECT_REFUSALS,
+    WAREHOUSE_ID,
+    ManagementView,
+)
+from management.api.csv_answers import CSV, csv_answer, wants_csv
+from management.api.grants import AmbiguousGrantPrincipal, GrantedView, MissingGrantPrincipal
+from management.api.principals import PRINCIPAL, InvalidGetAccessQuery, asked_principal
+from management.api.rights_places import DESCRIBED, RightsView
+from management.api.users import BAD_USER_ID
+from tenancy.authz.securables import securable_id
+from tenancy.grantee import Grantee
+from tenancy.models import Project, Securable
+from tenancy.selectors.roles import role_not_found
+
+T = Securable.Type
+TAGS: Final = ["access-review"]
+FORMAT: Final = OpenApiParameter(
+    "format",
+    OpenApiTypes.STR,
+    enum=["json", "csv"],
+    description="Before `Accept`. CSV is all of it, not a page, and says so when it breaks off: the connection does",
+)
+REVIEWED_ON: Final = (
+    T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.ROLE, T.TAG,
+)  # fmt: skip
+_PAGE: Final = ("pageToken", "pageSize")
+_PRINCIPAL: Final = ("principalUser", "principalRole")
+_BAD_PRINCIPAL: Final = f"`MissingGrantPrincipal`, `AmbiguousGrantPrincipal`, {BAD_USER_ID}"
+_NOBODY: Final = "`UserNotFound`, `RoleIdNotFound`"
+
+
+def _require_parameters(request: Request, known: Collection[str]) -> bool:
+    """Whether CSV is asked for. Raises `BadRequest` for parameters that are not known, and for pages of CSV."""
+    for name in request.GET:
+        if name not in known:
+            raise BadRequest(f"{name[:100]!r} is no parameter here")
+    is_csv = wants_csv(request)
+    if is_csv and any(name in request.GET for name in _PAGE):
+        raise BadRequest("CSV is sent whole: no pageToken and no pageSize")
+    return is_csv
+
+
+def _principal(request: Request) -> Grantee:
+    """Raises `AmbiguousGrantPrincipal`, `MissingGrantPrincipal`, and what `asked_principal` raises."""
+    try:
+        grantee = asked_principal(request.GET)
+    except InvalidGetAccessQuery as error:
+        raise AmbiguousGrantPrincipal(error.message) from error
+    if grantee is None:
+        raise MissingGrantPrincipal("Whose access? One of principalUser and principalRole must be there")
+    return grantee
+
+
+def _either(shape: type[KebabSerializer], rows: str, header: Sequence[str]) -> dict[Any, Any]:
+    """The answer as JSON and as CSV."""
+    columns = OpenApiExample("columns", summary=rows, value=",".join(header) + "\r\n", media_type=CSV)
+    return {
+        (200, "application/json"): OpenApiResponse(shape, "OK"),
+        (200, CSV): OpenApiResponse(OpenApiTypes.STR, "OK", examples=[columns]),
+    }
+
+
+class ObjectReviewView(GrantedView):
+    def reviewed(self, project: Project | None) -> RightsTarget:
+        if self.kind is not T.ROLE or project is None:
+            return self.target()
+        role_id = self.id_in_path("role_id", lambda text: role_not_found(text, project))
+        return find_role_target(actor=self.actor, project=project, role_id=role_id)
+
+    def get(self, request: Request, **names: str) -> HttpResponseBase:
+        is_csv = _require_parameters(request, (*_PAGE, "format"))
+        project = None if self.kind is T.SERVER else self.project()
+        target = self.reviewed(project)
+        own_id = securable_id(*target.ref)
+        page = self.page(listing_of("access-review", own_id))
+        after = page.after_key()
+        chunk = review_object_for(actor=self.actor, target=target, project=project, is_export=is_csv)
+        if is_csv:
+            return csv_answer("access-review", OBJECT_HEADER, object_review_rows(all_from(chunk), own_id))
+        found, token = page_from(chunk, page, after)
+        return Response(object_review_json(found, own_id, token))
+
+
+class PrincipalReviewView(ManagementView):
+    @extend_schema(
+        operation_id="review_principal",
+        tags=TAGS,
+        summary="Where a principal holds rights in a project, and what follows from each",
+        description="Each grant on an object of the project or on the server, direct or through roles, and each "
+        "membership of a role, in the order in which they were made. `below` tells what of it holds on everything that "
+        "lies in the object. What the caller may not see is left out, so that a page may hold less than its size. "
+        "Roles that tokens bring are known of oneself alone. Unknown parameters are refused; who asks is recorded.",
+        parameters=[*PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
+        responses=answers(
+            _either(PrincipalReviewResponse, "A row for each grant", PLACES_HEADER),
+            {
+                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                403: "`GrantActionForbidden`",
+                404: f"{PROJECT_REFUSALS[404]}, {_NOBODY}",
+            },
+        ),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        is_csv = _require_parameters(request, (*_PRINCIPAL, *_PAGE, "format"))
+        grantee, project = _principal(request), self.project()
+        page = self.page(listing_of("access-review-of", project.pk, grantee))
+        after = page.after_id()
+        chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
+        if is_csv:
+            return csv_answer("access-review", PLACES_HEADER, places_rows(all_from(chunk)))
+        found, token = page_from(chunk, page, "" if after == FIRST else str(after))
+        return Response(principal_review_json(found, is_instance_admin=_is_admin(grantee), token=token))
+
+
+class ReachedObjectsView(RightsView):
+    kind = T.WAREHOUSE
+
+    @extend_schema(
+        operation_id="review_reached_objects",
+        tags=TAGS,
+        summary="The objects of a warehouse that a principal reaches, one by one",
+        description="The warehouse and what is in it, as far as the principal has any right there: what lies around "
+        "before what lies in it. What the caller may not see is left out, and a page may hold less than its size: only "
+        "the one without `next-page-token` is the last. Unknown parameters are refused; who asks is recorded.",
+        parameters=[WAREHOUSE_ID, *PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
+        responses=answers(
+            _either(ReachedObjectsResponse, "A row for each object and grant", REACHED_HEADER),
+            {
+                400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                403: "`GrantActionForbidden`",
+                404: f"{NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}, {_NOBODY}",
+            },
+        ),
+    )
+    def get(self, request: Request, **names: Any) -> HttpResponseBase:
+        is_csv = _require_parameters(request, (*_PRINCIPAL, *_PAGE, "format"))
+        grantee, project = _principal(request), self.project()
+        target = find_target(actor=self.actor, address=self.address(), project=project)
+        page = self.page(listing_of("reached-objects", securable_id(*target.ref), grantee))
+        after = page.after_key()
+        chunk = review_objects_for(
+            actor=self.actor, project=project, grantee=grantee, warehouse=target, is_export=is_csv
+        )
+        if is_csv:
+            return csv_answer("reached-objects", REACHED_HEADER, reached_rows(all_from(chunk)))
+        found, token = page_from(chunk, page, after)
+        return Response(reached_objects_json(found, is_instance_admin=_is_admin(grantee), token=token))
+
+
+def _is_admin(grantee: Grantee) -> bool:
+    return grantee.user_id in settings.ICEKEEPER.instance_admins
+
+
+def _object_view(kind: Securable.Type) -> type[ObjectReviewView]:
+    told = DESCRIBED[kind]
+    in_project = kind is not T.SERVER
+    gone = [each for each in (told.missing, PROJECT_REFUSALS[404] if in_project else None) if each]
+    bad = [BAD_PAGE, *([PROJECT_REFUSALS[400]] if in_project else [])]
+    refusals = {400: ", ".join(bad), 403: "The type's own, such as `TableActionForbidden`"}
+    described = extend_schema_view(
+        get=extend_schema(
+            operation_id=f"review_{told.word}_access",
+            tags=TAGS,
+            summary=f"Who can do what on {told.noun}, and by which grants",
+            description="Every role and then every user with a right that holds there: by grants on the object and "
+            "above it, through roles in roles, as owners. It takes the right to read the grants on it. A page may hold "
+            "less than its size: only the one without `next-page-token` is the last. Unknown parameters are refused; "
+            "who asks is recorded.",
+            parameters=[*told.parameters, *PAGE, FORMAT, *([PROJECT_HEADER] if in_project else [])],
+            responses=answers(
+                _either(ObjectReviewResponse, "A row for each principal and grant", OBJECT_HEADER),
+                refusals | ({404: ", ".join(dict.fromkeys(gone))} if gone else {}),
+            ),
+        )
+    )
+    made: type[ObjectReviewView] = type(f"{told.shape}AccessReviewView", (ObjectReviewView,), {"kind": kind})
+    return described(made)
+
+
+OBJECT_REVIEW_VIEWS: Final = {kind: _object_view(kind) for kind in REVIEWED_ON}

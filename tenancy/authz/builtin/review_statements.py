@@ -1,0 +1,97 @@
+"""The statements behind access reviews: not of the hot paths, each over all principals of an object at once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from tenancy.authz.builtin.statements import IS_BELOW
+
+_EDGES: Final = """
+WITH RECURSIVE edge(member_role_id, role_id, expires_at) AS (
+    SELECT member_role_id, role_id, expires_at FROM tenancy_rolemember
+     WHERE member_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
+    UNION ALL
+    SELECT role_id, owned_role_id, expires_at FROM tenancy_grant
+     WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
+)"""
+"""Which roles are in which: as members, or as owners."""
+
+EDGES_INTO: Final = f"""{_EDGES}, reached(role_id) AS (
+    SELECT id FROM tenancy_role WHERE id = ANY(%s)
+    UNION
+    SELECT edge.member_role_id FROM reached JOIN edge ON edge.role_id = reached.role_id
+)
+SELECT edge.member_role_id, edge.role_id, edge.expires_at
+  FROM edge JOIN reached ON reached.role_id = edge.role_id
+"""  # noqa: S608 - constants, as below
+"""The edges over which one gets into the given roles, in whatever depth."""
+
+EDGES_OUT: Final = f"""{_EDGES}, reached(role_id) AS (
+    SELECT id FROM tenancy_role WHERE id = ANY(%s)
+    UNION
+    SELECT edge.role_id FROM reached JOIN edge ON edge.member_role_id = reached.role_id
+)
+SELECT edge.member_role_id, edge.role_id, edge.expires_at
+  FROM edge JOIN reached ON reached.role_id = edge.member_role_id
+"""  # noqa: S608
+"""The edges over which the given roles get into others."""
+
+_LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
+
+USERS: Final = f"""
+SELECT user_id FROM (
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_grant
+         WHERE securable_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS granted
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_rolemember
+         WHERE role_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS members
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT user_id FROM tenancy_grant
+         WHERE owned_role_id = ANY(%s) AND user_id > %s AND {_LASTS} ORDER BY user_id LIMIT %s) AS owners
+    UNION
+    SELECT * FROM (
+        SELECT DISTINCT g.user_id
+          FROM tenancy_securable AS top, tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+         WHERE top.id = ANY(%s) AND g.user_id > %s AND (g.expires_at IS NULL OR g.expires_at > %s)
+           AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW}
+         ORDER BY g.user_id LIMIT %s) AS below
+) AS found ORDER BY user_id LIMIT %s
+"""  # noqa: S608
+"""The users behind an id who have a grant on one of some objects, are in one of some roles, or see something below."""
+
+ROLES_SEEING_BELOW: Final = f"""
+SELECT DISTINCT g.role_id, top.id
+  FROM tenancy_securable AS top, tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+ WHERE top.id = ANY(%s) AND g.role_id IS NOT NULL AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW}
+"""  # noqa: S608
+
+USERS_SEEING_BELOW: Final = f"""
+SELECT DISTINCT g.user_id, top.id
+  FROM tenancy_securable AS top, tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+ WHERE top.id = ANY(%s) AND g.user_id = ANY(%s) AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW}
+"""  # noqa: S608
+
+GRANTED_PATHS: Final = """
+SELECT DISTINCT s.path FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
+ WHERE (g.user_id = %s OR g.role_id = ANY(%s)) AND (g.expires_at IS NULL OR g.expires_at > %s)
+   AND s.path ~>~ %s AND s.path ~<~ %s AND (s.path ~>~ %s OR s.id = ANY(%s))
+"""
+"""Of the objects below one on which an asker holds something, and that are behind a path or lead to it."""
+
+_WALK: Final = """
+SELECT * FROM (
+    SELECT path FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s AND path ~>~ %s
+     ORDER BY path {bytes} LIMIT %s) AS walk{number}"""
+
+
+@lru_cache(maxsize=128)
+def walks(number: int, *, orders_by_bytes: bool) -> str:
+    """The first paths behind another in each of `number` subtrees, each with parameters of its own."""
+    order = "USING ~<~" if orders_by_bytes else ""
+    return " UNION ALL ".join(_WALK.format(bytes=order, number=each) for each in range(number))

@@ -1,0 +1,178 @@
+"""What somebody can reach: the places where they hold something, and the objects below a warehouse, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Substr
+
+from tenancy.authz.builtin.evaluation import Node
+from tenancy.authz.builtin.records import Asker, read_held
+from tenancy.authz.builtin.review_records import (
+    is_holders,
+    lasting,
+    read_granted,
+    read_granted_paths,
+    read_nodes,
+    read_path,
+    read_ways_of,
+    walk,
+)
+from tenancy.authz.effective_rights import Effective, counts_for, effective, looked_below, reached_below, reaches_below
+from tenancy.authz.model import MANAGED_ACCESS
+from tenancy.authz.privileges import ASSIGNEE
+from tenancy.authz.reviews import Rights, Source
+from tenancy.authz.role_ways import Way, earliest
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Project, RoleMember, Securable
+
+BRANCHES_AT_ONCE: Final = 50
+"""Subtrees that one statement walks."""
+
+_BRANCHES: Final = frozenset({Securable.Type.WAREHOUSE.value, Securable.Type.NAMESPACE.value})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlace:
+    """One grant, or membership of a role, with what follows from it alone: on the object, and on what lies below."""
+
+    source: Source
+    effective: Effective
+    below: Sequence[tuple[str, tuple[str, ...]]]
+
+
+class PrincipalReview:
+    """Of one principal, as their roles are at the moment at which this is made."""
+
+    def __init__(self, asker: Asker) -> None:
+        """At most four statements."""
+        self._asker = asker
+        self._ways: dict[UUID, Way] = read_ways_of(asker)
+
+    def places(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, HeldPlace]]:
+        """The grants and memberships behind the row `after`, in the order in which they were made: those in a project,
+        and those on the server, which reach into it. Four statements."""
+        rows = self._rows(project, after=after, limit=limit)
+        paths = {row.securable_id: path for _, row, path in rows}
+        nodes = read_nodes(set(paths.values()))
+        found = []
+        for row_id, source, path in rows:
+            here = nodes[path]
+            last = here[-1]
+            alone = (*here[:-1], last._replace(held=last.held | {source.privilege}))
+            below = reached_below(last.type, source.privilege)
+            found.append((row_id, HeldPlace(source, effective(alone), tuple(below.items()))))
+        return found
+
+    def _rows(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, Source, str]]:
+        """With the path of each object."""
+        top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
+        grants = (
+            Grant.objects.filter(lasting(), is_holders(self._asker, self._ways), pk__gt=after)
+            # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
+            .annotate(root=Substr("securable__path", 1, len(top)))
+            .filter(Q(root=top) | Q(securable__type=Securable.Type.SERVER))
+            .select_related("securable")
+            .order_by("pk")[:limit]
+        )
+        found = [
+            (row.pk, self._source(row.privilege, row.securable_id, row.role_id, row.expires_at), row.securable.path)
+            for row in grants
+        ]
+        mine = Q(member_role_id__in=list(self._ways))
+        if self._asker.user_id is not None:
+            mine |= Q(user_id=self._asker.user_id)
+        members = RoleMember.objects.filter(lasting(), mine, pk__gt=after, role__project=project).order_by("pk")
+        for member in members[:limit]:
+            own_id = securable_id(Securable.Type.ROLE, member.role_id)
+            source = self._source(ASSIGNEE, own_id, member.member_role_id, member.expires_at)
+            found.append((member.pk, source, f"{top}{own_id}/"))
+        return sorted(found, key=lambda each: each[0])[:limit]
+
+    def _source(self, privilege: str, own_id: str, role_id: UUID | None, ends_at: object) -> Source:
+        way = Way((), None) if role_id is None else self._ways[role_id]
+        return Source(privilege, own_id, way.through, earliest(way.expires_at, ends_at))  # type: ignore[arg-type]
+
+    def objects(self, warehouse: Ref, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
+        """The warehouse and what is in it, as far as anything is allowed there: rights by securable id, what lies
+        around before what lies in it; and the path that the next page starts behind, None at the end.
+
+        `after` is such a path, or empty. There may be fewer than `limit` though there are more. Nine statements.
+        """
+        nodes = read_path(securable_id(*warehouse))
+        top = "".join(f"{node.id}/" for node in nodes)
+        paths, token = self._reached(nodes, top, after=after, limit=limit)
+        own_ids = [_last(path) for path in paths]
+        return self._judged(own_ids), token
+
+    def _reached(self, nodes: Sequence[Node], top: str, *, after: str, limit: int) -> tuple[list[str], str | None]:
+        """Paths of objects on which the principal may have something."""
+        above = read_granted([node.id for node in nodes], is_holders(self._asker, self._ways))
+        kinds = [(row.securable_id.partition(":")[0], [row.privilege]) for row in above]
+        if reaches_below(kinds):
+            granted, found = [], {top}
+            branches = [top]
+        else:
+            found = {top}
+            granted = read_granted_paths(self._asker, self._ways, top, after=after, limit=limit + 1)
+            branches = []
+        end = None
+        for path in granted:
+            if branches and path.startswith(branches[-1]):
+                continue
+            if _last(path).partition(":")[0] in _BRANCHES:
+                if len(branches) == BRANCHES_AT_ONCE:
+                    end = path
+                    break
+                branches.append(path)
+            found |= set(_leading(top, path))
+        found |= set(walk(branches, after=after, limit=limit + 1))
+        behind = sorted(path for path in found if path > after and (end is None or path < end))
+        if len(behind) > limit:
+            return behind[:limit], behind[limit - 1]
+        return behind, None if end is None else behind[-1]
+
+    def _judged(self, own_ids: Sequence[str]) -> list[tuple[str, Rights]]:
+        if not own_ids:
+            return []
+        roles = list(self._ways)
+        below = [each for each in own_ids if each.partition(":")[0] in _BRANCHES]
+        held = read_held(self._asker, roles, own_ids, below=below)
+        on_path = {node.id for path in held.paths.values() for node in path if node.held - {MANAGED_ACCESS}}
+        granted: dict[str, list[Source]] = {}
+        for row in read_granted(on_path, is_holders(self._asker, roles)):
+            role_id = row.holder if isinstance(row.holder, UUID) else None
+            source = self._source(row.privilege, row.securable_id, role_id, row.expires_at)
+            granted.setdefault(row.securable_id, []).append(source)
+        found = []
+        for own_id in own_ids:
+            path = held.paths[own_id]
+            shows = {each for each in looked_below(path) if held.shows_below.get(each)}
+            of_grants, in_all = effective(path), effective(path, shows)
+            if in_all:
+                sources = tuple(_counting(path, granted))
+                found.append((own_id, Rights(in_all, sources, is_shown_from_below=of_grants != in_all)))
+        return found
+
+
+def _counting(path: Sequence[Node], granted: dict[str, list[Source]]) -> list[Source]:
+    return [
+        source
+        for place, node in enumerate(path)
+        for source in granted.get(node.id, ())
+        if counts_for(path, place, source.privilege)
+    ]
+
+
+def _leading(top: str, path: str) -> Collection[str]:
+    """The path, and those of what lies between it and `top`."""
+    parts = path.removeprefix(top).strip("/").split("/")
+    return [top + "".join(f"{each}/" for each in parts[: number + 1]) for number in range(len(parts))]
+
+
+def _last(path: str) -> str:
+    return path.strip("/").rpartition("/")[2]
