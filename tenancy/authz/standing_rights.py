@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from tenancy.actor import Actor
@@ -17,12 +18,25 @@ NOT_BY_OVERRIDE: Final = frozenset(
 """What an instance admin needs grants for like everybody: data, roles, and the grants of others."""
 
 
+class Standing(StrEnum):
+    """Why somebody may whatever is granted."""
+
+    INTERNAL = "internal"
+    EVERYBODY = "everybody"
+    INSTANCE_ADMIN = "instance-admin"
+
+
 def standing_right(actor: Actor, action: Can, ref: Ref) -> bool | None:
     """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
+    return None if standing_reason(actor, action, ref) is None else True
+
+
+def standing_reason(actor: Actor, action: Can, ref: Ref) -> Standing | None:
+    """Why `actor` may do `action` on the object, None where that is the backend's to say."""
     if actor.is_internal:
-        return True
+        return Standing.INTERNAL
     if ref[0] is Securable.Type.ROLE and action is Can.READ_METADATA:
-        return True  # whoever meets a role's id may learn its name
+        return Standing.EVERYBODY  # whoever meets a role's id may learn its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):
-        return True
+        return Standing.INSTANCE_ADMIN
     return None
