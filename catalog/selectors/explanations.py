@@ -8,7 +8,7 @@ in the role, and nothing names an object that the caller may not know of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -92,11 +92,11 @@ def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can,
 
 
 def explain_to_operator(*, grantee: Grantee, ref: Ref, action: Can) -> Explained:
-    """As `explain_for`, all of it; also while the backend cannot be asked.
+    """As `explain_for`, all of it, of somebody who comes in person; also while the backend cannot be asked.
 
     Raises what `actor_of` raises.
     """
-    asked = actor_of(grantee)
+    asked = replace(actor_of(grantee), is_asked_about=False)
     try:
         decided = is_allowed(asked, action, *ref)
     except AuthorizationBackendError:
