@@ -82,6 +82,7 @@ def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None
     ]
     assert shown[-1] == "  operator on the server"
     assert noted == ["Roles that only a token of oidc~ada names are not known here."]
+    assert run(somebody("local~ada"), "read_data", *place)[1] == []  # whose tokens are ours and name none
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada", expires_at=now() - timedelta(seconds=1))
     assert run("oidc~ada", "read_data", *place)[0] == shown
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -27,6 +27,9 @@ from tenancy.authz.securables import securable_id
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
+
+OWN_PROVIDERS: Final = ("local", "icekeeper")
+"""Their users come with tokens of this server, which name no roles."""
 
 
 class Command(BaseCommand):
@@ -151,5 +154,5 @@ def _notes(explained: Explained, grantee: Grantee) -> Iterator[str]:
         return
     if is_blocked(grantee):
         yield f"{grantee.user_id} is blocked: whatever is granted, no request is served (unblock_user)."
-    if not explained.is_by_grants:
+    if not explained.is_by_grants and grantee.user_id.partition("~")[0] not in OWN_PROVIDERS:
         yield f"Roles that only a token of {grantee.user_id} names are not known here."
