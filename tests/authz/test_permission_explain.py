@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from catalog.models import Tabular
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
 from tenancy.authz import port
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
@@ -32,10 +34,13 @@ from tests.authz.test_permission_check import (
 from tests.authz.trees import give
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
+from tests.statement_counts import counting
 
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
+COST = 16
+"""Statements of an explanation through roles: what it is about, the rows, the ways, what the caller may know, names."""
 TABLE_NAME = {"namespace": ["closed", "deep"], "name": "a"}
 
 
@@ -369,3 +374,21 @@ def test_a_grant_in_another_project_explains_nothing_here(things: Things) -> Non
     told = explained(viewer, T.TABLE, "read_data", by_id(things, T.TABLE))
     assert not told["allowed"]
     assert project.pk not in str(told)
+
+
+def test_its_cost_does_not_grow_with_the_way(things: Things, builtin: BuiltinAuthorizer) -> None:
+    viewer, place = things.client("viewer"), by_id(things, T.TABLE)
+    groups = [make_role(f"group {number}") for number in range(6)]
+    grant(things.refs[T.WAREHOUSE], "select", role_id=groups[0].pk)
+    for outer, inner in pairwise(groups):
+        RoleMember.objects.create(role=outer, member_role=inner)
+    explained(viewer, T.SERVER, "create_project", {})  # who has come before
+    costs = []
+    for inner in (groups[0], groups[-1]):
+        membership = RoleMember.objects.create(role=inner, user_id="oidc~viewer")
+        builtin.forget()
+        with counting() as seen:
+            told = explained(viewer, T.TABLE, "read_data", place)
+        costs.append((len(told["chain"][0]["grant"]["through"]), seen["statements"]))
+        membership.delete()
+    assert costs == [(1, COST), (6, COST)]
