@@ -55,6 +55,7 @@ lint-openapi: environment
 
 lint-docs: environment
 	@$(IN) manage.py document_settings --check
+	@$(IN) -m scripts.draw_rights --check
 
 fmt: environment ## Format the sources and mend what ruff can mend
 	@$(IN) -m ruff check --fix --exit-zero .
@@ -72,8 +73,9 @@ parts: environment ## Fetch the servers and jars that tests need into .parts/ an
 openapi: environment ## Write the OpenAPI document anew
 	@$(IN) manage.py openapi
 
-docs: environment ## Write the generated pages of docs/ anew
+docs: environment ## Write the generated pages and pictures of docs/ anew
 	@$(IN) manage.py document_settings
+	@$(IN) -m scripts.draw_rights
 
 constraints: python ## Pin what the requirement files need in turn (constraints.txt), from a clean install
 	@$(PYTHON) scripts/pin_constraints.py

@@ -14,7 +14,7 @@ class Actor:
 
     With `assumed_role` (`x-assume-role`) rights are those of the role alone, while what concerns the person, such as
     `whoami`, is still about the user. `identity` is what the verified token says of the user. `is_asked_about` marks
-    somebody who does not act: others ask what they may do.
+    somebody who does not act: others ask what they may do; `is_blocked`, that they are locked out.
 
     With `delegated_by`, an engine that was called, nobody showed a token of this user: the engine reads a view that the
     user owns. Then rights are what was granted to the user and to roles that we keep, nothing else.
@@ -24,6 +24,7 @@ class Actor:
     is_internal: bool = False
     assumed_role: UUID | None = None
     is_asked_about: bool = False
+    is_blocked: bool = False
     identity: Identity | None = field(default=None, compare=False)
     delegated_by: Actor | None = None
 

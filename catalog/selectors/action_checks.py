@@ -7,7 +7,7 @@ answer whether there is one or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from tenancy.models import Project, Role, Securable
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
+from tenancy.selectors.users import blocked_among
 
 THE_SERVER: Final[Ref] = (Securable.Type.SERVER, "")
 """The one that is asked: it needs no id."""
@@ -69,9 +70,10 @@ def check_actions_for(*, actor: Actor, checks: Sequence[ActionCheck], must_exist
     for check in checks:
         if check not in refused:
             askers.setdefault(None if _is_oneself(actor, check) else check.identity, []).append(check)
+    blocked = blocked_among({each.user_id for each in askers if each is not None and each.user_id is not None})
     allowed: dict[ActionCheck, bool] = {}
     for identity, own in askers.items():
-        asker = actor if identity is None else _asked_about(identity)
+        asker = actor if identity is None else _asked_about(identity, blocked)
         answers = allowed_many(asker, [(check.action, _place(check, found)) for check in own])
         allowed |= {check: answer and check in found for check, answer in zip(own, answers, strict=True)}
     if must_exist:
@@ -83,9 +85,14 @@ def _is_oneself(actor: Actor, check: ActionCheck) -> bool:
     return check.identity is None or check.identity == acting_as(actor)
 
 
-def _asked_about(identity: Grantee) -> Actor:
+def _asked_about(identity: Grantee, blocked: Collection[str]) -> Actor:
     """Somebody who need not be registered: many a gateway asks before anybody has come here."""
-    return Actor(user_id=identity.user_id, assumed_role=identity.role_id, is_asked_about=True)
+    return Actor(
+        user_id=identity.user_id,
+        assumed_role=identity.role_id,
+        is_asked_about=True,
+        is_blocked=identity.user_id in blocked,
+    )
 
 
 def _find(checks: Sequence[ActionCheck]) -> dict[ActionCheck, Ref]:

@@ -15,6 +15,7 @@ from catalog.models import Namespace, Tabular
 from catalog.services.locations import lock_warehouse, require_outside_tabulars
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties, require_small
+from icekeeper.kernel import premises
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import (
     AlreadyExists,
@@ -233,7 +234,8 @@ def _holds_tabulars(namespace_id: UUID) -> bool:
 
 
 def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Namespace:
-    """The namespace, locked, when `actor` may do `action` on it. The authorizer is asked before the lock is held."""
+    """The namespace, locked, when `actor` may do `action` on it. The authorizer is asked before the lock is held, and
+    again under it if rights have changed meanwhile."""
     row = fetch_one("default", _FIND, [path_key(levels), warehouse_id])
     if row is None or row[0] != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
@@ -248,6 +250,7 @@ def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Na
         raise missing
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
+    premises.look_again()
     return namespace
 
 

@@ -11,6 +11,7 @@ from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.targets import find_target
 from catalog.services.outcomes import RequestKey, keep_outcome
+from icekeeper.kernel import premises
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation
 from icekeeper.kernel.errors import AlreadyExists
@@ -63,6 +64,7 @@ def rename_tabular(
             ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
             if not renamed:
                 raise no_such_tabular(kind, source)
+            premises.look_again()  # the update may have waited, too
             keep_outcome(once)
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)

@@ -30,7 +30,7 @@ from catalog.services.locations import (
 )
 from catalog.services.outcomes import AlreadyDone, RequestKey, answer_of, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
-from icekeeper.kernel import deadline
+from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_load, is_outcome_unknown
 from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUnknown
@@ -187,6 +187,7 @@ def _move(
 ) -> bool:
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
+        premises.look_again()
         kept = KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_of(result)) if once else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
@@ -196,6 +197,7 @@ def _move(
             raise AlreadyDone("The same request was done already") from None
         if is_moved:
             deadline.end_write()
+            premises.settle()
         return is_moved
     try:
         with write_transaction():

@@ -18,7 +18,7 @@ from django.urls import get_resolver
 from icekeeper.http.handlers import ApiHandler, PageHandler
 from icekeeper.http.request_body import bound_body
 from icekeeper.http.target import set_path
-from icekeeper.kernel import statement_deadline
+from icekeeper.kernel import premises, statement_deadline
 from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import CatalogError
@@ -63,6 +63,7 @@ class Application:
         environ["icekeeper.request_id"] = request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
         set_request_id(request_id)
         set_request_origin(environ)
+        premises.begin()
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
         with deadline(arrived + self._time_limit):

@@ -21,6 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from icekeeper.kernel import premises
 from icekeeper.kernel.postgres_session import KeptCursor, Session
 from icekeeper.kernel.statement_deadline import before_statement, has_usual_time
 
@@ -68,15 +69,21 @@ def lock_row(
     """The row of `model` that `where` finds, locked to the end of the caller's transaction; None when there is none.
 
     `UPDATE` is for a row that is to be deleted: nobody can refer to it by a foreign key any more. SQLite has no row
-    locks and needs none: its writers wait for each other.
+    locks and needs none: its writers wait for each other. As others may have been waited for, what the write rests on
+    is looked at again.
     """
     statement, names = _locking(model, where, mode)
     connection = connections["default"]
+    locked: M | None
     if connection.vendor == "postgresql":
         row = fetch_one("default", statement, params)
-        return None if row is None else model.from_db("default", names, row)
-    converted = [_as_sqlite(connection, value) for value in params]
-    return next(iter(model._default_manager.raw(_for_sqlite(statement), converted)), None)  # noqa: SLF001
+        locked = None if row is None else model.from_db("default", names, row)
+    else:
+        converted = [_as_sqlite(connection, value) for value in params]
+        locked = next(iter(model._default_manager.raw(_for_sqlite(statement), converted)), None)  # noqa: SLF001
+    if locked is not None:
+        premises.look_again()
+    return locked
 
 
 def as_uuid(value: Any) -> UUID:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from django.db import DatabaseError, InterfaceError, transaction
 
-from icekeeper.kernel import deadline
+from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.database_errors import is_outcome_unknown
 from icekeeper.kernel.errors import CommitStateUnknown
 
@@ -16,13 +16,15 @@ from icekeeper.kernel.errors import CommitStateUnknown
 def write_transaction() -> Iterator[None]:
     """From here on the request has no deadline. What fails inside was certainly not committed.
 
-    Raises `RequestTimeout` before anything begins, `CommitStateUnknown` (500) when the database was lost while it was
-    asked to commit: then the caller must look, and must not be told to try again.
+    What the write rests on is looked at again first. Raises `RequestTimeout` before anything begins,
+    `CommitStateUnknown` (500) when the database was lost while it was asked to commit: then the caller must look, and
+    must not be told to try again.
     """
     deadline.begin_write()
     is_committing = False
     try:
         with transaction.atomic():
+            premises.look_again()
             yield
             is_committing = True
     except (DatabaseError, InterfaceError) as error:
@@ -30,3 +32,4 @@ def write_transaction() -> Iterator[None]:
             raise CommitStateUnknown("The database was lost while it was asked to commit") from error
         raise
     deadline.end_write()
+    premises.settle()

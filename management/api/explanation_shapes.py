@@ -27,7 +27,7 @@ from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
 
 T = Securable.Type
-STANDING = [ALLOWALL, Standing.INSTANCE_ADMIN.value]
+STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.INSTANCE_ADMIN.value]
 
 
 def _action(kind: Securable.Type) -> serializers.ChoiceField:
@@ -132,7 +132,8 @@ class ExplainResponse(KebabSerializer):
     standing = serializers.ChoiceField(
         STANDING,
         required=False,
-        help_text="What allows it whatever is granted: a server that refuses nobody, or an instance admin",
+        help_text="What settles it whatever is granted: a server that refuses nobody, a user who is locked out, an "
+        "instance admin",
     )
     chain = ExplainedStep(
         many=True, help_text="Where grants allow it: the shortest way from a grant to the action, in its order"

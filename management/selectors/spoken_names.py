@@ -17,7 +17,6 @@ from tenancy.models import Project, Role, Securable
 from tenancy.selectors.projects import get_project, no_such_project
 from tenancy.selectors.roles import role_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import users
 from tenancy.user_ids import require_user_id
 
 T = Securable.Type
@@ -70,11 +69,6 @@ def describe_grantee(grantee: Grantee) -> str:
         return grantee.user_id
     name = Role.objects.filter(pk=str(grantee.role_id)).values_list("name", flat=True).first()
     return str(grantee) if name is None else f"role {name}"
-
-
-def is_blocked(grantee: Grantee) -> bool:
-    """Whether it is a user who is refused whatever is granted."""
-    return grantee.user_id is not None and users().filter(pk=grantee.user_id, is_active=False).exists()
 
 
 def find_spoken_object(project: Project, kind: Securable.Type, words: Sequence[str]) -> Ref:

@@ -76,6 +76,7 @@ def rights_changed() -> None:
     is in doubt whether that was committed, the next look at the row tells.
     """
     execute(_COUNT_UP, [])
+    rights_changes.renew()  # who waits for a lock of this transaction asks again, even before the next line is come to
     transaction.on_commit(rights_changes.renew, robust=True)
 
 

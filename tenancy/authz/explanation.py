@@ -28,7 +28,7 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.port import authorizer
 from tenancy.authz.securables import Ref, securable_id
-from tenancy.authz.standing_rights import standing_reason
+from tenancy.authz.standing_rights import Standing, standing_reason
 
 MOST_CURES: Final = 50
 ALLOWALL: Final = "allowall"
@@ -55,7 +55,7 @@ class Cure:
 class Explanation:
     """`chain` leads from grants to the action where grants allow it, else it is empty.
 
-    `standing` says what allows it whatever is granted: the backend `allowall`, or one of `Standing`. `cures` are the
+    `standing` says what settles it whatever is granted: the backend `allowall`, or one of `Standing`. `cures` are the
     grants any one of which would allow what grants do not allow yet, the nearest and weakest first.
     """
 
@@ -69,7 +69,7 @@ class Explanation:
 
     @property
     def is_allowed(self) -> bool:
-        return self.is_by_grants or self.standing is not None
+        return self.standing != Standing.BLOCKED and (self.is_by_grants or self.standing is not None)
 
 
 def explain(actor: Actor, action: Can, ref: Ref) -> Explanation:

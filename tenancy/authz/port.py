@@ -1,6 +1,7 @@
 """The one question about rights, and who answers it.
 
-Services and selectors call `require`, listings `are_allowed` and `visible_ids`. Which backend answers is the
+Services and selectors call `require`, listings `are_allowed` and `visible_ids`. What was required is asked once more
+before anything is written if rights have changed meanwhile (`icekeeper.kernel.premises`). Which backend answers is the
 deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend there is stands in
 `tenancy.authz.standing_rights`.
 """
@@ -10,15 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from icekeeper.kernel import premises
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.changes import rights_changes
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.authz.securables import Ref
 from tenancy.authz.standing_rights import standing_right
@@ -123,14 +126,40 @@ def require_and_ask(
     actor: Actor, action: Can, ref: Ref, more: Sequence[Can], *, missing: CatalogError | None = None
 ) -> list[bool]:
     """As `require`, and whether `actor` may do each of `more` on the object; the backend is asked once."""
+    stamp = rights_changes.stamp()
     seen_by = SEEN_BY.get(ref[0], action)
     asked = list(dict.fromkeys((action, seen_by, *more)))
     answers = dict(zip(asked, allowed_many(actor, [(each, ref) for each in asked]), strict=True))
     if answers[action]:
+        rest_on_rights(actor, [(action, ref)], stamp)
         return [answers[each] for each in more]
     if missing is not None and not answers[seen_by] and ref[0] in SEEN_BY:
         raise hidden(actor, action, ref, missing)
     raise action_forbidden(actor, action, ref)
+
+
+class _Permit(NamedTuple):
+    actor: Actor
+    question: Question
+    stamp: int
+
+
+def rest_on_rights(actor: Actor, questions: Sequence[Question], stamp: int) -> None:
+    """That the request goes on because `actor` may do these; `stamp` is that of before they were asked."""
+    for question in questions:
+        premises.rest_on(_ask_again, _Permit(actor, question, stamp))
+
+
+def _ask_again(permits: list[_Permit]) -> None:
+    """Raises `Forbidden` (403) for what has been taken away. No question as long as no rights have changed."""
+    stamp = rights_changes.stamp()
+    old = [each for each in permits if each.stamp != stamp]
+    for actor in {id(each.actor): each.actor for each in old}.values():
+        questions = [each.question for each in old if each.actor is actor]
+        for (action, ref), answer in zip(questions, allowed_many(actor, questions), strict=True):
+            if not answer:
+                raise action_forbidden(actor, action, ref)
+    permits[:] = [each._replace(stamp=stamp) for each in permits]
 
 
 def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogError) -> CatalogError:

@@ -1,4 +1,4 @@
-"""What is settled whoever decides: the server's own commands, users and themselves, the people of the deployment."""
+"""What is settled whoever decides: the server's own commands, who is locked out, the people of the deployment."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ NOT_BY_OVERRIDE: Final = frozenset(
 
 
 class Standing(StrEnum):
-    """Why somebody may whatever is granted."""
+    """What settles whether somebody may, whatever is granted."""
 
     INTERNAL = "internal"
+    BLOCKED = "blocked"
     EVERYBODY = "everybody"
     INSTANCE_ADMIN = "instance-admin"
 
 
 def standing_right(actor: Actor, action: Can, ref: Ref) -> bool | None:
     """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
-    return None if standing_reason(actor, action, ref) is None else True
+    reason = standing_reason(actor, action, ref)
+    return None if reason is None else reason is not Standing.BLOCKED
 
 
 def standing_reason(actor: Actor, action: Can, ref: Ref) -> Standing | None:
-    """Why `actor` may do `action` on the object, None where that is the backend's to say."""
+    """What settles whether `actor` may do `action` on the object, None where that is the backend's to say."""
     if actor.is_internal:
         return Standing.INTERNAL
+    if actor.is_blocked:
+        return Standing.BLOCKED
     if ref[0] is Securable.Type.ROLE and action is Can.READ_METADATA:
         return Standing.EVERYBODY  # whoever meets a role's id may learn its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):

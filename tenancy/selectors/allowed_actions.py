@@ -22,7 +22,8 @@ from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_fou
 def actor_of(grantee: Grantee) -> Actor:
     """Somebody as what is granted to them alone makes them: without roles of a token, and never as an instance admin.
 
-    A role has the rights of whoever assumes it. Raises `UserNotFound` or `RoleIdNotFound` (404).
+    A role has the rights of whoever assumes it, and who is locked out has none. Raises `UserNotFound` or
+    `RoleIdNotFound` (404).
     """
     return actors_of([grantee])[grantee]
 
@@ -31,13 +32,21 @@ def actors_of(grantees: Collection[Grantee]) -> dict[Grantee, Actor]:
     """`actor_of` for each; at most two statements. Raises as soon as one of them is nobody."""
     user_ids = {each.user_id for each in grantees if each.user_id is not None}
     role_ids = {each.role_id for each in grantees if each.role_id is not None}
-    known = _known_users(user_ids)
+    known = dict(users().filter(pk__in=user_ids).values_list("pk", "is_active")) if user_ids else {}
     there = set(Role.objects.filter(pk__in=role_ids).values_list("pk", flat=True)) if role_ids else set()
-    for user_id in sorted(user_ids - known):
+    for user_id in sorted(user_ids - known.keys()):
         raise user_not_found(user_id)
     for role_id in sorted(role_ids - there):
         raise role_id_not_found(role_id)
-    return {each: Actor(user_id=each.user_id, assumed_role=each.role_id, is_asked_about=True) for each in set(grantees)}
+    return {
+        each: Actor(
+            user_id=each.user_id,
+            assumed_role=each.role_id,
+            is_asked_about=True,
+            is_blocked=each.user_id is not None and not known[each.user_id],
+        )
+        for each in set(grantees)
+    }
 
 
 def asked_about(*, actor: Actor, grantee: Grantee | None, ref: Ref, missing: CatalogError) -> Actor:
@@ -113,7 +122,3 @@ def _ways_to_know(ref: Ref) -> list[Question]:
     """What each is enough to know that there is such an object; none where it is no secret."""
     seen_by = SEEN_BY.get(ref[0])
     return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]
-
-
-def _known_users(user_ids: Collection[str]) -> set[str]:
-    return set(users().filter(pk__in=user_ids).values_list("pk", flat=True)) if user_ids else set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from django.db.models import F, Q, QuerySet
@@ -13,7 +13,8 @@ from icekeeper.kernel.names import name_key
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, is_allowed, require
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.port import Question, allowed_many, is_allowed, require, rest_on_rights
 from tenancy.authz.refusals import action_forbidden
 from tenancy.models import Securable, User
 from tenancy.selectors.server import get_server
@@ -46,8 +47,12 @@ def users() -> QuerySet[User]:
 
 def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
     """Raises `Forbidden` (403), whether the user exists or not."""
-    if not may_for_user(actor, action, user_id):
+    stamp, question = rights_changes.stamp(), _question(actor, action, user_id)
+    if question is None:
+        return
+    if not allowed_many(actor, [question])[0]:
         raise action_forbidden(actor, action, (Securable.Type.USER, user_id))
+    rest_on_rights(actor, [question], stamp)
 
 
 def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
@@ -55,18 +60,29 @@ def may_for_user(actor: Actor, action: Can, user_id: str) -> bool:
 
     Who is named somewhere is no secret: everybody who is known may read who a user is.
     """
+    question = _question(actor, action, user_id)
+    return question is None or allowed_many(actor, [question])[0]
+
+
+def _question(actor: Actor, action: Can, user_id: str) -> Question | None:
+    """What the answer hangs on, None where everybody may."""
     if actor.user_id == user_id:  # whatever role is assumed, it is still the same person
-        return True
+        return None
     on_server = _RIGHTS_ON_SERVER.get(action)
-    if on_server is None:
-        return True
-    return is_allowed(actor, on_server, Securable.Type.SERVER, get_server().server_id)
+    return None if on_server is None else (on_server, (Securable.Type.SERVER, get_server().server_id))
+
+
+def blocked_among(user_ids: Collection[str]) -> set[str]:
+    """Those who are locked out; no statement for nobody."""
+    if not user_ids:
+        return set()
+    return set(users().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
 
 
 def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
     """Those of `actions` that `actor` may do with a user: `may_for_user` for each, asked at once."""
     if actor.user_id == user_id:
-        return list(actions)
+        return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
     server = (Securable.Type.SERVER, get_server().server_id)
     answers = dict(zip(on_server, allowed_many(actor, [(each, server) for each in on_server]), strict=True))

@@ -17,9 +17,9 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
-from tenancy.authz.changes import rights_changed
+from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.model import OWNERSHIP
-from tenancy.authz.port import allowed_many
+from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.tuple_changes import grant_changed
@@ -119,10 +119,12 @@ def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogEr
 
 def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing: CatalogError) -> None:
     """Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it."""
-    names = list(dict.fromkeys(privileges))
-    answers = allowed_many(actor, [(grant_action(name), ref) for name in names])
+    names, stamp = list(dict.fromkeys(privileges)), rights_changes.stamp()
+    questions = [(grant_action(name), ref) for name in names]
+    answers = allowed_many(actor, questions)
     refused = [name for name, answer in zip(names, answers, strict=True) if not answer]
     if not refused:
+        rest_on_rights(actor, questions, stamp)
         return
     is_hidden = not is_known(actor, ref)
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"

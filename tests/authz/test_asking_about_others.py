@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from catalog.selectors.action_checks import ActionCheck, check_actions_for
+from catalog.selectors.addressed import Address
 from icekeeper.kernel.errors import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin
+from tenancy.authz.port import authorizer
 from tenancy.authz.refusals import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.securables import Ref
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Securable, Server, User
-from tenancy.selectors.allowed_actions import actor_of, actors_of, is_allowed_for, list_allowed_actions_for
+from tenancy.selectors.allowed_actions import (
+    actor_of,
+    actors_of,
+    is_allowed_for,
+    list_allowed_actions_for,
+    list_user_actions_for,
+)
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleIdNotFound
 from tenancy.selectors.users import UserNotFound
@@ -154,3 +164,18 @@ def test_somebody_who_was_deleted_is_nobody(wh: Ref, team: Grantee) -> None:
     with pytest.raises(RoleIdNotFound):
         actors_of([BERT, Grantee(role_id=UUID(int=0))])
     assert acting_as(ANONYMOUS) is None
+
+
+@pytest.mark.parametrize("backend", ["builtin", "allowall"])
+def test_who_is_locked_out_may_do_nothing_whoever_asks(backend: str, wh: Ref, monkeypatch: pytest.MonkeyPatch) -> None:
+    give(wh, "ownership", ANNA, BERT)
+    use_settings(monkeypatch, authz_backend=backend)
+    authorizer.cache_clear()
+    User.objects.filter(pk="oidc~anna").update(is_active=False)
+    check = ActionCheck(Can.GET_METADATA, Address(*wh), ANNA)
+    checks = [check, replace(check, identity=BERT), replace(check, identity=Grantee(user_id="oidc~nobody-knows"))]
+    verdicts = check_actions_for(actor=INTERNAL, checks=checks, must_exist=False)
+    assert [each.is_allowed for each in verdicts] == [False, True, backend == "allowall"]
+    assert asked(INTERNAL, ANNA, wh, Can.GET_METADATA) == []
+    assert asked(INTERNAL, BERT, wh, Can.GET_METADATA) == [Can.GET_METADATA]
+    assert list_user_actions_for(actor=INTERNAL, grantee=ANNA, user_id="oidc~anna") == []

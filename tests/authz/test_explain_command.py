@@ -173,8 +173,17 @@ def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> N
     grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
     block_user(actor=INTERNAL, user_id="oidc~ada")
     shown, noted = run("oidc~ada", "read_data", *place)
-    assert shown[0] == "oidc~ada may read_data on table closed.deep.a."
-    assert noted == ["oidc~ada is blocked: whatever is granted, no request is served (unblock_user)."]
+    assert shown == [
+        "oidc~ada may not read_data on table closed.deep.a, whatever is granted (blocked). By grants: yes.",
+        "  oidc~ada has select on table closed.deep.a",
+        "  so may read_data on table closed.deep.a",
+    ]
+    assert noted == ["`manage.py unblock_user oidc~ada` lets them in again."]
+    manager, identity = things.manager(T.TABLE), {"user": "oidc~ada"}
+    place_by_id = {"warehouse-id": str(things.warehouse.pk), "table-id": things.public_id(T.TABLE)}
+    body = {"identity": identity, "operation": {"table": {"action": "read_data", **place_by_id}}}
+    told = manager.post("/explain", body).json()
+    assert (told["allowed"], told["by-grants"], told["standing"]) == (False, True, "blocked")
 
 
 def test_a_backend_that_says_otherwise_or_nothing(

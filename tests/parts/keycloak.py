@@ -1,9 +1,9 @@
 """A real Keycloak for one run: fetched as it is published, prepared for a quick start, and gone with all it knew.
 
-`keycloak_realm.json` is its realm: people `alice` and `bob` (client `people`, by password), programs `spark` and
-`brief` (whose tokens hold for seconds), and `elsewhere`, a client whose tokens are not for a catalog. Passwords and
-secrets are `NAME-password` and `NAME-secret`. The scope `catalog` brings the audience `icekeeper`, the realm's roles as
-the claim `roles` and the groups as `groups`.
+`keycloak_realm.json` is its realm: people `alice`, `bob`, `ana` and `ben` (client `people`, by password), programs
+`spark` and `brief` (whose tokens hold for seconds), and `elsewhere`, a client whose tokens are not for a catalog.
+Passwords and secrets are `NAME-password` and `NAME-secret`. The scope `catalog` brings the audience `icekeeper`, the
+realm's roles as the claim `roles` and the groups as `groups`.
 """
 
 from __future__ import annotations

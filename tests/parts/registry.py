@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -50,6 +52,18 @@ def _find_spark() -> Found | Missing:
         return Missing("Spark", "no Java that runs it", str(error))
     runtime = java.probe(home / "bin" / "java")
     return Found("Spark", spark, f"Java {runtime.version if runtime else '?'} in {home}")
+
+
+def _find_shell() -> Found | Missing:
+    programs = {name: shutil.which(name) for name in ("bash", "curl", "jq")}
+    absent = [name for name, where in programs.items() if where is None]
+    if absent:
+        return Missing("curl and jq", f"no {', '.join(absent)} on this machine", "Debian, Ubuntu: apt install curl jq")
+    said = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=True).stdout
+    version = said.split()[1]
+    if [int(part) for part in version.split(".")[:2]] < [7, 82]:
+        return Missing("curl and jq", f"curl {version} does not know --json", "curl 7.82 or newer")
+    return Found("curl and jq", version, str(programs["curl"]))
 
 
 def _find_rck() -> Found | Missing:
@@ -99,6 +113,7 @@ def _find_azurite() -> Found | Missing:
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
+    "shell": _find_shell,
     "rck": _find_rck,
     "keycloak": _find_keycloak,
     "minio": lambda: _find_go_program("MinIO", minio.PROGRAM),

@@ -93,12 +93,17 @@ class CatalogServer:
 
     def prepare(self) -> Self:
         """An empty, bootstrapped catalog."""
+        self.migrate()
+        self.manage("bootstrap")
+        return self
+
+    def migrate(self) -> Self:
+        """A catalog that nobody has bootstrapped."""
         self.storage_root.mkdir(parents=True, exist_ok=True)
         if self._database_url is None:
             migrated.fill_sqlite(Path(self._settings["ICEKEEPER__DATA_DIR"]))
         else:
             migrated.fill_postgres(self._database_url)
-        self.manage("bootstrap")
         return self
 
     def start(self) -> Self:

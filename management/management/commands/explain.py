@@ -17,13 +17,13 @@ from management.selectors.spoken_names import (
     find_spoken_grantee,
     find_spoken_object,
     find_spoken_project,
-    is_blocked,
 )
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.proof_records import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
 from tenancy.authz.securables import securable_id
+from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
@@ -147,12 +147,12 @@ def _called(named: NamedObject) -> str:
 
 
 def _notes(explained: Explained, grantee: Grantee) -> Iterator[str]:
-    is_known = explained.is_allowed is not None
-    if authorizer().name == "openfga" and is_known and explained.is_allowed is not explained.is_by_grants:
+    is_decided = explained.is_allowed is not None and explained.standing is None
+    if authorizer().name == "openfga" and is_decided and explained.is_allowed is not explained.is_by_grants:
         yield "OpenFGA may not have been told of everything: `manage.py openfga_reconcile --dry-run` compares."
     if grantee.user_id is None:
         return
-    if is_blocked(grantee):
-        yield f"{grantee.user_id} is blocked: whatever is granted, no request is served (unblock_user)."
+    if explained.standing == Standing.BLOCKED:
+        yield f"`manage.py unblock_user {grantee.user_id}` lets them in again."
     if not explained.is_by_grants and grantee.user_id.partition("~")[0] not in OWN_PROVIDERS:
         yield f"Roles that only a token of {grantee.user_id} names are not known here."

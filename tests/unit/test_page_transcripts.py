@@ -1,0 +1,82 @@
+"""Transcripts on pages are run again: what is said now is found out where it differs from the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.page_transcripts import Command, Transcripts, alike, blocks_of, commands_of, rewritten, section_of
+
+FIRST, SECOND = "0190c3a0-0000-7000-8000-00000000000a", "0190c3a0-0000-7000-8000-00000000000b"
+PAGE = """
+## Before
+## Here
+```console
+$ a=1
+$ for each in x y; do
+    echo "$each$a at http://page"
+  done
+x1 at http://page
+y1 at http://page
+```
+```pycon
+>>> n = 20 + 1
+>>> n * 2
+42
+```
+```sh
+rm -rf /
+```
+## After
+```console
+$ false
+```
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Transcripts]:
+    with Transcripts(instead={"http://page": "http://here"}, names={}, home=tmp_path) as run:
+        yield run
+
+
+def test_a_section_is_run_in_one_shell_with_our_addresses_in_place_of_the_pages(run: Transcripts) -> None:
+    section = section_of(PAGE, "## Here")
+    (kind, console), (other, python) = blocks_of(section)
+    assert (kind, other) == ("console", "pycon")
+    run.run(kind, console)
+    run.run(other, python)
+    assert [each.answer for each in run.said] == [[], ["x1 at http://page", "y1 at http://page"]]
+    assert run.said == commands_of(console)
+    assert (run.value("a"), run.names["n"]) == ("1", 21)
+    assert run.shell("echo http://page | grep -c here") == ["1"]
+    assert rewritten(PAGE, section, run.said) == PAGE
+
+
+def test_another_answer_is_another(run: Transcripts) -> None:
+    (said,) = commands_of("$ echo 1; echo; ls nowhere 2>&1 | wc -l\n1\n2\n")
+    answer = run.shell(said.text)
+    assert answer == ["1", "1"]
+    assert alike([Command(said.text, answer)]) != alike([said])
+    assert rewritten("```console\n$ a\nold\n```", "```console\n$ a\nold\n```", [Command("a", ["new"])]) == (
+        "```console\n$ a\nnew\n```"
+    )
+
+
+def test_python_that_says_something_else_is_refused(run: Transcripts) -> None:
+    run.run("pycon", ">>> 1 / 0\nTraceback (most recent call last):\n    ...\nZeroDivisionError: ...\n")
+    for wrong in (">>> 1 + 1\n3\n", ">>> 1 / 0\n", ">>> int('x')\nTraceback (most recent call last):\nOSError: x\n"):
+        with pytest.raises(AssertionError, match="Failed example"):
+            run.run("pycon", wrong)
+
+
+def test_ids_and_times_may_differ_but_not_which_are_the_same() -> None:
+    def told(*answer: str) -> list[Command]:
+        return alike([Command("c", list(answer))])
+
+    assert told(f"{FIRST} {SECOND}", FIRST) == told(f"{SECOND} {FIRST}", SECOND)
+    assert told(FIRST, FIRST) != told(FIRST, SECOND)
+    assert told("2026-11-23T00:00:00.5Z") == told("2025-01-01T10:00:00+00:00")
+    assert told("2026-11-23") != told("2026-11-24")
