@@ -7,7 +7,7 @@ the place of a grant. Whoever asks is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final, TypeVar
 from uuid import UUID
@@ -191,7 +191,7 @@ def _named_path(actor: Actor, own_ids: Sequence[str]) -> dict[str, NamedObject]:
     visible, last = _visible(actor, own_ids), own_ids[-1]
     found = name_objects([*visible, *([] if last in visible else [last])])
     if last in found and last not in visible:
-        found[last] = replace(found[last], name=())
+        found[last] = found[last].without_names()
     return found
 
 

@@ -1,100 +1,104 @@
-"""What objects of whatever type are called, and the ids that clients know them by: of many at once."""
+"""What objects that rights hang on are called, and the ids that clients know them by: of many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from catalog.identifiers import Levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.addressed import TABULARS
+from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tenancy.authz.securables import securable_id
 from tenancy.models import Project, Role, Securable, TagDefinition
 
 T = Securable.Type
+Named = Iterator[tuple[str, "NamedObject"]]
+_OF_PROJECTS = {T.ROLE: Role, T.TAG: TagDefinition}
 
 
 @dataclass(frozen=True, slots=True)
 class NamedObject:
-    """`name` begins with the warehouse's of what is in one; of the server it is empty.
+    """An object as clients know it.
 
-    `object_id` is the one that clients know. `is_dropped`: it can be restored, and keeps its grants until then.
+    `warehouse_id` and `warehouse_name` are set of warehouses and of what is in one; `levels` are those of a namespace,
+    or of the one that a tabular is in; `name` is that of everything else but the server. `is_dropped`: it can be
+    restored, and keeps its grants until then.
     """
 
     securable_type: Securable.Type
     object_id: str
+    name: str | None = None
     warehouse_id: str | None = None
-    name: tuple[str, ...] = ()
+    warehouse_name: str | None = None
+    levels: Levels = ()
     is_dropped: bool = False
 
+    @property
+    def path(self) -> tuple[str, ...]:
+        """All its names, that of the warehouse first; of the server none."""
+        names = (self.warehouse_name, *self.levels, None if self.securable_type is T.WAREHOUSE else self.name)
+        return tuple(each for each in names if each is not None)
 
-def name_objects(own_ids: Collection[str]) -> dict[str, NamedObject]:
-    """By securable ids; those that went away are left out. One statement for each type that is among them."""
-    by_type: dict[Securable.Type, set[str]] = {}
-    for own_id in own_ids:
-        kind, _, object_id = own_id.partition(":")
-        by_type.setdefault(T(kind), set()).add(object_id)
-    found: list[tuple[str, NamedObject]] = []
-    for kind, ids in by_type.items():
-        if kind is T.SERVER:
-            found += [(securable_id(kind, each), NamedObject(kind, each)) for each in ids]
-        elif kind is T.PROJECT:
-            rows = Project.objects.filter(pk__in=ids).values_list("pk", "name")
-            found += [(securable_id(kind, pk), NamedObject(kind, pk, None, (name,))) for pk, name in rows]
-        elif kind is T.WAREHOUSE:
-            found += _warehouses(ids)
-        elif kind is T.NAMESPACE:
-            found += _namespaces(ids)
-        elif kind in TABULARS:
-            found += _tabulars(kind, ids)
-        else:
-            found += _in_project(kind, ids)
-    return dict(found)
+    def without_names(self) -> NamedObject:
+        return replace(self, name=None, warehouse_name=None, levels=())
 
 
-def _in_project(kind: Securable.Type, ids: Collection[str]) -> list[tuple[str, NamedObject]]:
-    """Roles and tags."""
-    uuids = [UUID(each) for each in ids]
-    rows = (
-        Role.objects.filter(pk__in=uuids).values_list("pk", "name")
-        if kind is T.ROLE
-        else TagDefinition.objects.filter(pk__in=uuids).values_list("pk", "name")
-    )
-    return [(securable_id(kind, pk), NamedObject(kind, str(pk), None, (name,))) for pk, name in rows]
+def name_objects(own_ids: Iterable[str]) -> dict[str, NamedObject]:
+    """By securable ids, those that there are: one statement for each type among them, for all tabulars the same one."""
+    wanted: dict[Securable.Type, list[str]] = {}
+    for each in dict.fromkeys(own_ids):
+        kind, _, object_id = each.partition(":")
+        wanted.setdefault(T(kind), []).append(object_id)
+    found = {securable_id(T.SERVER, each): NamedObject(T.SERVER, each) for each in wanted.get(T.SERVER, [])}
+    if T.PROJECT in wanted:
+        found |= dict(_projects(wanted[T.PROJECT]))
+    if T.WAREHOUSE in wanted:
+        found |= dict(_warehouses(wanted[T.WAREHOUSE]))
+    if T.NAMESPACE in wanted:
+        found |= dict(_namespaces(wanted[T.NAMESPACE]))
+    for kind in _OF_PROJECTS:
+        if kind in wanted:
+            found |= dict(_in_project(kind, wanted[kind]))
+    tabulars = [each for kind in TABULARS for each in wanted.get(kind, [])]
+    return found | (dict(_tabulars(tabulars)) if tabulars else {})
 
 
-def _warehouses(ids: Collection[str]) -> list[tuple[str, NamedObject]]:
-    rows = Warehouse.objects.filter(pk__in=[UUID(each) for each in ids]).values_list("pk", "name")
-    return [(securable_id(T.WAREHOUSE, pk), NamedObject(T.WAREHOUSE, str(pk), str(pk), (name,))) for pk, name in rows]
+def _projects(ids: Collection[str]) -> Named:
+    for pk, name in Project.objects.filter(pk__in=ids).values_list("pk", "name"):
+        yield securable_id(T.PROJECT, pk), NamedObject(T.PROJECT, pk, name)
 
 
-def _namespaces(ids: Collection[str]) -> list[tuple[str, NamedObject]]:
-    rows = Namespace.objects.filter(pk__in=[UUID(each) for each in ids]).select_related("warehouse")
-    return [
-        (
-            securable_id(T.NAMESPACE, row.pk),
-            NamedObject(T.NAMESPACE, str(row.pk), str(row.warehouse_id), (row.warehouse.name, *row.levels)),
-        )
-        for row in rows
-    ]
+def _in_project(kind: Securable.Type, ids: Iterable[str]) -> Named:
+    for pk, name in _OF_PROJECTS[kind]._default_manager.filter(pk__in=_uuids(ids)).values_list("pk", "name"):  # noqa: SLF001
+        yield securable_id(kind, pk), NamedObject(kind, str(pk), name)
 
 
-def _tabulars(kind: Securable.Type, ids: Collection[str]) -> list[tuple[str, NamedObject]]:
+def _warehouses(ids: Iterable[str]) -> Named:
+    for pk, name in Warehouse.objects.filter(pk__in=_uuids(ids)).values_list("pk", "name"):
+        yield securable_id(T.WAREHOUSE, pk), NamedObject(T.WAREHOUSE, str(pk), name, str(pk), name)
+
+
+def _namespaces(ids: Iterable[str]) -> Named:
+    columns = ("pk", "path", "warehouse_id", "warehouse__name")
+    for pk, path, warehouse_id, warehouse in Namespace.objects.filter(pk__in=_uuids(ids)).values_list(*columns):
+        levels = tuple(path.split(LEVEL_SEPARATOR))
+        named = NamedObject(T.NAMESPACE, str(pk), None, str(warehouse_id), warehouse, levels)
+        yield securable_id(T.NAMESPACE, pk), named
+
+
+def _tabulars(ids: Iterable[str]) -> Named:
     """Of each its names alone: nothing that weighs."""
-    rows = Tabular.objects.filter(pk__in=[UUID(each) for each in ids], kind=kind.value).select_related(
-        "namespace__warehouse"
-    )
-    return [
-        (
-            securable_id(kind, row.pk),
-            NamedObject(
-                kind,
-                str(row.uuid),
-                str(row.warehouse_id),
-                (row.namespace.warehouse.name, *row.namespace.levels, row.name),
-                is_dropped=row.deleted_at is not None,
-            ),
-        )
-        for row in rows
-    ]
+    columns = ("pk", "kind", "uuid", "name", "warehouse_id", "warehouse__name", "namespace__path", "deleted_at")
+    for pk, kind, uuid, name, warehouse_id, warehouse, path, deleted_at in Tabular.objects.filter(
+        pk__in=_uuids(ids)
+    ).values_list(*columns):
+        levels, is_dropped = tuple(path.split(LEVEL_SEPARATOR)), deleted_at is not None
+        named = NamedObject(T(kind), str(uuid), name, str(warehouse_id), warehouse, levels, is_dropped)
+        yield securable_id(T(kind), pk), named
+
+
+def _uuids(texts: Iterable[str]) -> list[UUID]:
+    return [UUID(each) for each in texts]

@@ -179,7 +179,7 @@ def _object(own_id: str, names: Names) -> dict[str, Any]:
     told: dict[str, Any] = {"type": resource_type(known.securable_type), "id": known.object_id}
     if known.warehouse_id is not None:
         told["warehouse-id"] = known.warehouse_id
-    told["name"] = list(known.name)
+    told["name"] = list(known.path)
     return told | ({"dropped": True} if known.is_dropped else {})
 
 
@@ -263,7 +263,7 @@ def _words(rights: Rights) -> tuple[str, str]:
 def _object_cells(own_id: str, names: Names) -> Sequence[object]:
     known = names.objects.get(own_id, NamedObject(T(own_id.partition(":")[0]), ""))
     kind = resource_type(known.securable_type)
-    return kind, known.object_id, known.warehouse_id, LEVELS.join(known.name), _flag(known.is_dropped)
+    return kind, known.object_id, known.warehouse_id, LEVELS.join(known.path), _flag(known.is_dropped)
 
 
 def _source_cells(source: Source, names: Names) -> Sequence[object]:

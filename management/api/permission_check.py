@@ -140,8 +140,8 @@ class PermissionCheckView(ManagementView):
         body = self.body(PermissionCheckRequest)
         identity = body.get("identity")
         grantee = None if identity is None else read_grantee(identity, "identity")
-        kind, asked = _only(body["operation"])
-        place = self._place(kind, asked)
+        kind, asked = only_operation(body["operation"])
+        place = find_place(self, kind, asked)
         allowed = is_allowed_for(
             actor=self.actor,
             grantee=grantee,
@@ -151,21 +151,23 @@ class PermissionCheckView(ManagementView):
         )
         return Response({"allowed": allowed})
 
-    def _place(self, kind: Securable.Type, asked: dict[str, Any]) -> Place:
-        if kind is T.SERVER:
-            return the_server()
-        if kind is T.PROJECT:
-            project = self.project(asked.get("project_id"))
-            return Place((kind, project.pk), NotFound("There is no such project"))
-        address = _address(kind, asked)
-        found = find_addressed(address)
-        if found is None:
-            raise found_nothing(self.actor, kind, address.missing())
-        return Place(found, address.missing())
+
+def find_place(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -> Place:
+    """The object that a checked operation of a type means. Raises `BadRequest`, and the 404 of its type."""
+    if kind is T.SERVER:
+        return the_server()
+    if kind is T.PROJECT:
+        project = view.project(asked.get("project_id"))
+        return Place((kind, project.pk), NotFound("There is no such project"))
+    address = _address(kind, asked)
+    found = find_addressed(address)
+    if found is None:
+        raise found_nothing(view.actor, kind, address.missing())
+    return Place(found, address.missing())
 
 
-def _only(operation: dict[str, Any]) -> tuple[Securable.Type, dict[str, Any]]:
-    """The one type that is asked about, and what is asked."""
+def only_operation(operation: dict[str, Any]) -> tuple[Securable.Type, dict[str, Any]]:
+    """The one type that is asked about, and what is asked. Raises `BadRequest`."""
     if len(operation) != 1:
         raise BadRequest(f"operation: there must be exactly one of {', '.join(PermissionCheckOperation().fields)}")
     ((name, asked),) = operation.items()

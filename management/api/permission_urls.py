@@ -34,6 +34,7 @@ from management.api.authorizer_actions import (
     WarehouseAccessView,
     WarehouseAuthorizerActionsView,
 )
+from management.api.explanation import ExplainView
 from management.api.managed_access import (
     NamespaceAuthPropertiesView,
     NamespaceManagedAccessView,
@@ -53,6 +54,7 @@ _TAG = "tag/<str:tag_definition_id>"
 
 urlpatterns = [
     path("check", PermissionCheckView.as_view(), name="permission-check"),
+    path("explain", ExplainView.as_view(), name="permission-explain"),
     path("server/access", ServerAccessView.as_view(), name="server-access"),
     path("server/assignments", ServerAssignmentsView.as_view(), name="server-assignments"),
     path("server/authorizer-actions", ServerAuthorizerActionsView.as_view(), name="server-authorizer-actions"),

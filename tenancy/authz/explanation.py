@@ -1,7 +1,7 @@
 """Why somebody may do something, or what would let them.
 
-It is worked out of the relation rows, which are the record whatever backend decides; of `allowall`, and of what stands
-whoever decides (`tenancy.authz.standing_rights`), it says so.
+It is worked out of the relation rows, which are the record whatever backend decides; where that is `allowall`, and
+where a right stands whoever decides (`tenancy.authz.standing_rights`), it says so, too.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.port import authorizer
 from tenancy.authz.securables import Ref, securable_id
-from tenancy.authz.standing_rights import standing_right
+from tenancy.authz.standing_rights import Standing, standing_reason
 
 MOST_CURES: Final = 50
+ALLOWALL: Final = "allowall"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +53,40 @@ class Cure:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`chain` leads from grants to the action where it is allowed by grants, else it is empty.
+    """`chain` leads from grants to the action where grants allow it, else it is empty.
 
-    `standing` says what else allows it: the name of the backend `allowall`, or `standing right`. `cures` are the grants
-    any one of which would allow what is not allowed, the nearest and weakest first.
+    `standing` says what settles it whatever is granted: the backend `allowall`, or one of `Standing`. `cures` are the
+    grants any one of which would allow what grants do not allow yet, the nearest and weakest first.
     """
 
-    is_allowed: bool
     chain: Sequence[Step] = ()
     standing: str | None = None
     cures: Sequence[Cure] = ()
 
+    @property
+    def is_by_grants(self) -> bool:
+        return bool(self.chain)
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.standing != Standing.BLOCKED and (self.is_by_grants or self.standing is not None)
+
 
 def explain(actor: Actor, action: Can, ref: Ref) -> Explanation:
     """Of the rights that `actor` has now; the object must be there."""
-    standing = standing_right(actor, action, ref)
-    if standing is not None:
-        return Explanation(standing, standing="standing right" if standing else None)
-    if authorizer().name == "allowall":
-        return Explanation(is_allowed=True, standing="allowall")
-    rows = read_rows(Asker.of(actor), securable_id(*ref))
+    reason = standing_reason(actor, action, ref)
+    standing = None if reason is None else reason.value
+    if standing is None and authorizer().name == ALLOWALL:
+        standing = ALLOWALL
+    asker = Asker.of(actor)
+    if asker.user_id is None and asker.assumed_role is None:  # nothing can be granted to nobody
+        return Explanation(standing=standing)
+    rows = read_rows(asker, securable_id(*ref))
     relation = f"can_{action.value}"
     chain = _Prover(rows).prove(relation)
     if chain is not None:
-        return Explanation(is_allowed=True, chain=chain)
-    return Explanation(is_allowed=False, cures=_cures(rows.path, relation)[:MOST_CURES])
+        return Explanation(chain, standing)
+    return Explanation(standing=standing, cures=_cures(rows.path, relation)[:MOST_CURES])
 
 
 class _Prover:
@@ -104,15 +114,14 @@ class _Prover:
     def _of(  # noqa: PLR0911 - one for each kind of expression
         self, expression: Expression, relation: str, place: int
     ) -> tuple[Step, ...] | None:
-        own_id = self._rows.path[place].id
         match expression:
             case Direct():
-                return _by(self._rows.grant(relation, own_id))
+                return _by(self._rows.grant(relation, place))
             case Computed(other):
                 return self._at(other, place)
             case Linked(other, link):
                 if link == DOWN:
-                    return _by(self._rows.shown_below(own_id))
+                    return _by(self._rows.shown_below(place))
                 return self._at(other, place - 1) if place else None
             case Union(parts):
                 found = [each for part in parts if (each := self._of(part, relation, place)) is not None]

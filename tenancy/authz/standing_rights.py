@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from tenancy.actor import Actor
@@ -17,14 +18,29 @@ NOT_BY_OVERRIDE: Final = frozenset(
 """What an instance admin needs grants for like everybody: data, roles, and the grants of others."""
 
 
+class Standing(StrEnum):
+    """What settles whether somebody may, whatever is granted."""
+
+    INTERNAL = "internal"
+    BLOCKED = "blocked"
+    EVERYBODY = "everybody"
+    INSTANCE_ADMIN = "instance-admin"
+
+
 def standing_right(actor: Actor, action: Can, ref: Ref) -> bool | None:
     """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
+    reason = standing_reason(actor, action, ref)
+    return None if reason is None else reason is not Standing.BLOCKED
+
+
+def standing_reason(actor: Actor, action: Can, ref: Ref) -> Standing | None:
+    """What settles whether `actor` may do `action` on the object, None where that is the backend's to say."""
     if actor.is_internal:
-        return True
+        return Standing.INTERNAL
     if actor.is_blocked:
-        return False
+        return Standing.BLOCKED
     if ref[0] is Securable.Type.ROLE and action is Can.READ_METADATA:
-        return True  # whoever meets a role's id may learn its name
+        return Standing.EVERYBODY  # whoever meets a role's id may learn its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):
-        return True
+        return Standing.INSTANCE_ADMIN
     return None

@@ -126,3 +126,8 @@ OLD_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
     T.ROLE: {**ABOUT_GRANTS[T.ROLE], **_words(Can.DELETE, Can.UPDATE, Can.READ)},
 }  # fmt: skip
 """The words of `permissions/check` and of `permissions/.../access`."""
+
+ALL_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
+    kind: {**_words(*ACTIONS_ON[kind]), **words} for kind, words in OLD_WORDS.items()
+}
+"""Both sets of words, for questions of our own: what is in both means the same."""

@@ -53,10 +53,13 @@ def asked_about(*, actor: Actor, grantee: Grantee | None, ref: Ref, missing: Cat
     """Whose rights on an object a question of `actor` is about: `grantee`, or whoever asks.
 
     To ask about others takes what it takes to read the grants on the object, and who lacks that learns nothing of them.
-    Raises what `require_known` raises, the type's own refusal (403), and what `actor_of` raises.
+    Raises what `require_known` raises, the type's own refusal (403), and what `actor_of` raises; for who asks about
+    themselves on a project that they do not see, `ProjectActionForbidden` (403).
     """
     if grantee is None or grantee == acting_as(actor):
         require_known(actor, ref, missing)
+        if ref[0] is Securable.Type.PROJECT:
+            require(actor, Can.GET_METADATA, *ref)
         return actor
     require(actor, reads_grants(ref), *ref, missing=missing)
     return actor_of(grantee)
@@ -98,13 +101,9 @@ def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str
 def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> bool:
     """Whether `grantee`, or who asks, may do `action` on an object.
 
-    Raises what `asked_about` raises, and `ProjectActionForbidden` (403) for who asks about themselves on a project that
-    they do not see.
+    Raises what `asked_about` raises.
     """
-    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
-    if asked is actor and ref[0] is Securable.Type.PROJECT:
-        require(actor, Can.GET_METADATA, *ref)
-    return is_allowed(asked, action, *ref)
+    return is_allowed(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), action, *ref)
 
 
 def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:

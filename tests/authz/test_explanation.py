@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authz import port
 from tenancy.authz.actions import Can
-from tenancy.authz.explanation import explain
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.builtin.proof_records import Entry, Membership
+from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
-from tenancy.authz.securables import Ref, securable_id
-from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.authz.securables import Ref, add_securable, securable_id
+from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tests.authz.conftest import person
+from tests.authz.parity.pairs import grant, member, questions_about, somebody
+from tests.authz.parity.test_random import make_world, plans
 from tests.authz.trees import give, role
+from tests.management.asking import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
@@ -42,7 +56,7 @@ def test_the_shortest_chain_is_told_with_the_roles_on_the_way(tree: dict[str, Re
     assert [step.relation for step in found.chain] == ["select", "can_read_data"]
     grant = found.chain[0].grant
     assert grant is not None
-    assert grant.through == (inner.pk, outer.pk)
+    assert grant.through == (Membership(inner.pk, Entry.MEMBER), Membership(outer.pk, Entry.MEMBER))
 
 
 def test_what_is_seen_because_of_something_below(tree: dict[str, Ref]) -> None:
@@ -83,5 +97,127 @@ def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, Ref]) -> None:
     found = explain(bob, Can.READ_DATA, tree["table"])
     assert found.is_allowed
     assert found.chain[0].grant is not None
-    assert found.chain[0].grant.through == (second.pk,)
+    assert found.chain[0].grant.through == (Membership(second.pk, Entry.TOKEN),)
     assert Role.objects.count() == 2
+
+
+def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, Ref]) -> None:
+    ending, lasting = role("ending"), role("lasting")
+    for each, ends in ((ending, now() + timedelta(days=1)), (lasting, None)):
+        member(each.pk, user_id=somebody("oidc~alice"))
+        grant(tree["table"], "select", role_id=each.pk, expires_at=ends)
+    (first, _) = explain(ALICE, Can.READ_DATA, tree["table"]).chain
+    assert first.grant is not None
+    assert first.grant.through == (Membership(lasting.pk, Entry.MEMBER),)
+    assert first.grant.expires_at is None
+
+
+def test_what_has_ended_explains_nothing(tree: dict[str, Ref]) -> None:
+    past = now() - timedelta(seconds=1)
+    group = role("group")
+    member(group.pk, user_id=somebody("oidc~alice"), expires_at=past)
+    grant(tree["table"], "select", role_id=group.pk)
+    grant(tree["table"], "modify", user_id="oidc~alice", expires_at=past)
+    found = explain(ALICE, Can.READ_DATA, tree["table"])
+    assert not found.is_allowed
+    told = [(cure.privilege, cure.securable_id) for cure in found.cures]
+    assert told[:3] == [(each, securable_id(*tree["table"])) for each in ("select", "modify", "ownership")]
+    assert told[-1] == ("operator", securable_id(*tree["server"]))
+
+
+def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, Ref]) -> None:
+    inner, outer = role("inner"), role("outer")
+    member(outer.pk, role=inner.pk)
+    grant((Securable.Type.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
+    by_owning = explain(ALICE, Can.ASSUME, (Securable.Type.ROLE, inner.pk))
+    assert [step.relation for step in by_owning.chain] == ["assignee", "can_assume"]
+    found = explain(ALICE, Can.ASSUME, (Securable.Type.ROLE, outer.pk))
+    assert [step.relation for step in found.chain] == ["assignee", "can_assume"]
+    assert found.chain[0].grant is not None
+    assert found.chain[0].grant.through == (Membership(inner.pk, Entry.OWNER),)
+
+
+def test_in_an_assumed_role_it_alone_counts(tree: dict[str, Ref]) -> None:
+    group = role("group")
+    member(group.pk, user_id=somebody("oidc~alice"))
+    grant(tree["table"], "select", role_id=group.pk)
+    grant(tree["table"], "modify", user_id="oidc~alice")
+    acting = Actor(user_id="oidc~alice", assumed_role=group.pk)
+    assert not explain(acting, Can.WRITE_DATA, tree["table"]).is_allowed
+    found = explain(acting, Can.READ_DATA, tree["table"])
+    assert found.chain[0].grant is not None
+    assert found.chain[0].grant.through == (Membership(group.pk, Entry.ASSUMED),)
+
+
+def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, Ref]) -> None:
+    give("ownership", tree["table"], ALICE)
+    assert [step.relation for step in explain(ALICE, Can.GRANT_SELECT, tree["table"]).chain] == [
+        "ownership",
+        "manage_grants",
+        "can_grant_select",
+    ]
+    Securable.objects.filter(pk=securable_id(*tree["outer"])).update(managed_access=True)
+    found = explain(ALICE, Can.GRANT_SELECT, tree["table"])
+    assert not found.is_allowed
+    # She has what may be passed on, so the right to pass it on is enough.
+    assert [(each.privilege, each.securable_id) for each in found.cures][:2] == [
+        ("pass_grants", securable_id(*tree["table"])),
+        ("manage_grants", securable_id(*tree["table"])),
+    ]
+
+
+def test_ids_of_projects_that_differ_by_case_are_two(tree: dict[str, Ref], warehouse: Warehouse) -> None:
+    server = tree["server"]
+    wanted, other = [], []
+    for project_id, found in (("data", wanted), ("DATA", other)):
+        Project.objects.create(id=project_id, name=project_id, name_key=f"key of {project_id}")
+        add_securable(Securable.Type.PROJECT, project_id, parent=server)
+        warehouse_id = new_id()
+        add_securable(Securable.Type.WAREHOUSE, warehouse_id, parent=(Securable.Type.PROJECT, project_id))
+        found.append((Securable.Type.WAREHOUSE, warehouse_id))
+    give("select", other[0], ALICE)
+    assert not explain(ALICE, Can.GET_METADATA, (Securable.Type.PROJECT, "data")).is_allowed
+    found = explain(ALICE, Can.GET_METADATA, (Securable.Type.PROJECT, "DATA"))
+    assert [step.securable_id for step in found.chain] == [securable_id(*other[0]), "project:DATA"]
+
+
+def test_what_stands_whatever_is_granted(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~alice"])
+    assert explain(INTERNAL, Can.DROP, tree["table"]) == Explanation(standing="internal")
+    assert explain(ANONYMOUS, Can.DROP, tree["table"]) == Explanation()
+    found = explain(ALICE, Can.DROP, tree["table"])
+    assert (found.is_allowed, found.is_by_grants, found.standing) == (True, False, "instance-admin")
+    assert found.cures[0] == Cure("modify", securable_id(*tree["table"]))
+    give("modify", tree["table"], ALICE)
+    found = explain(ALICE, Can.DROP, tree["table"])
+    assert (found.is_by_grants, found.standing, found.cures) == (True, "instance-admin", ())
+    assert explain(ALICE, Can.READ_DATA, tree["table"]).standing is None
+    assert explain(person("bob"), Can.READ_METADATA, tree["role"]).standing == "everybody"
+
+
+def test_where_nobody_is_refused_the_grants_are_told_beside_it(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, authz_backend="allowall")
+    port.authorizer.cache_clear()
+    found = explain(ALICE, Can.READ_DATA, tree["table"])
+    assert (found.is_allowed, found.is_by_grants, found.standing) == (True, False, "allowall")
+    assert found.cures[0] == Cure("select", securable_id(*tree["table"]))
+
+
+@given(plan=plans())
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_it_says_what_the_decision_says(
+    builtin: BuiltinAuthorizer, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]
+) -> None:
+    """Of random trees, roles and grants: who may is told why, who may not is told what would let them, and it does."""
+    with transaction.atomic():
+        world = make_world(plan)
+        for number, asker in enumerate(world.askers):
+            builtin.forget()
+            questions = questions_about(world.objects)
+            answers = builtin.decide(asker, questions)
+            for place, ((action, ref), answer) in enumerate(zip(questions, answers, strict=True)):
+                if (place + number) % 7 == 0:
+                    assert explain(asker, action, ref).is_by_grants is answer, (asker, action, ref)
+        transaction.set_rollback(True)

@@ -84,3 +84,7 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         body={"operation": {"namespace": {"action": "create_table", **by_id}}},
         summary="Oneself, and a namespace by its id",
     )
+    by_both = {"identity": {"user": DANA}, "operation": {"table": {"action": "read_data", **by_name}}}
+    story.tell("explain_permission", body=by_both, summary="What somebody else may do")
+    refused = {"identity": {"user": DANA}, "operation": {"table": {"action": "grant_select", **by_name}}}
+    story.tell("explain_permission", body=refused, summary="What somebody else may not do")

@@ -1,0 +1,188 @@
+"""Why somebody may do something, or what would let them, as far as who asks may be told.
+
+The right to ask about others is the right to read grants on the one object that is asked about. What explains the
+answer may be granted elsewhere: each grant is told to who may read grants there, each membership to who may read who is
+in the role, and nothing names an object that the caller may not know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from catalog.selectors.object_names import NamedObject, name_objects
+from icekeeper.kernel.errors import CatalogError
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.builtin.proof_records import Entry, GrantRow, Membership
+from tenancy.authz.explanation import Explanation, Step, explain
+from tenancy.authz.port import Question, allowed_many, is_allowed
+from tenancy.authz.privileges import reads_grants
+from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.authz.securables import Ref
+from tenancy.grantee import Grantee
+from tenancy.models import Role, Securable
+from tenancy.selectors.allowed_actions import actor_of, asked_about
+
+T = Securable.Type
+
+
+@dataclass(frozen=True, slots=True)
+class ToldMembership:
+    role_id: UUID
+    role_name: str
+    entry: Entry
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldGrant:
+    """`through` leads from who is asked about to the role `grantee`; None where the caller may not read all of it."""
+
+    privilege: str
+    grantee: Grantee
+    through: Sequence[ToldMembership] | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldStep:
+    """That there is `relation` to an object: by `grant`, else because of the steps before."""
+
+    object: NamedObject
+    relation: str
+    grant: ToldGrant | None
+
+
+WITHHELD: Final = None
+"""In a chain: steps on objects on which the caller may not read what is granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCure:
+    privilege: str
+    object: NamedObject
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """`is_allowed` is what the backend in force says; None: it cannot be asked. What follows is by the relation rows.
+
+    The two differ while OpenFGA has not been told of a change, and where a backend of another making decides.
+    """
+
+    is_allowed: bool | None
+    is_by_grants: bool
+    standing: str | None
+    chain: Sequence[ToldStep | None]
+    cures: Sequence[ToldCure]
+
+
+def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> Explained:
+    """Why `grantee`, or who asks, may do `action` on an object, or the grants any one of which would let them.
+
+    Raises what `asked_about` raises.
+    """
+    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
+    decided = is_allowed(asked, action, *ref)
+    return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
+
+
+def explain_to_operator(*, grantee: Grantee, ref: Ref, action: Can) -> Explained:
+    """As `explain_for`, all of it, of somebody who comes in person; also while the backend cannot be asked.
+
+    Raises what `actor_of` raises.
+    """
+    asked = replace(actor_of(grantee), is_asked_about=False)
+    try:
+        decided = is_allowed(asked, action, *ref)
+    except AuthorizationBackendError:
+        decided = None
+    return _Teller(INTERNAL, asked).tell(explain(asked, action, ref), is_decided=decided)
+
+
+class _Teller:
+    """Tells `actor` about the rights of `asked`."""
+
+    def __init__(self, actor: Actor, asked: Actor) -> None:
+        self._actor, self._asked = actor, asked
+        self._is_own = asked is actor
+        self._allowed: Mapping[Question, bool] = {}
+        self._objects: Mapping[str, NamedObject] = {}
+        self._roles: Mapping[UUID, str] = {}
+
+    def tell(self, found: Explanation, *, is_decided: bool | None) -> Explained:
+        ids = dict.fromkeys(
+            [*(each.securable_id for each in found.chain), *(each.securable_id for each in found.cures)]
+        )
+        grants = [step.grant for step in found.chain if step.grant is not None]
+        roles = dict.fromkeys(each.role_id for grant in grants for each in grant.through)
+        self._ask(list(ids), list(roles))
+        self._objects = name_objects(each for each in ids if self._is_known(each))
+        if roles:
+            self._roles = dict(Role.objects.filter(pk__in=list(roles)).values_list("pk", "name"))
+        steps: list[ToldStep | None] = []
+        for step in found.chain:
+            told = self._step(step)
+            if told is not WITHHELD or steps[-1:] != [WITHHELD]:
+                steps.append(told)
+        cures = [
+            ToldCure(each.privilege, self._objects[each.securable_id])
+            for each in found.cures
+            if each.securable_id in self._objects
+        ]
+        return Explained(is_decided, found.is_by_grants, found.standing, steps, cures)
+
+    def _ask(self, ids: Sequence[str], roles: Sequence[UUID]) -> None:
+        """All that the caller must be allowed, in one question to the backend."""
+        questions = [question for each in ids for question in _ways_to_know(_ref(each))]
+        if not self._is_own:
+            questions += [_reading(_ref(each)) for each in ids]
+            questions += [_reading((T.ROLE, each)) for each in roles]
+        asked = list(dict.fromkeys(questions))
+        self._allowed = dict(zip(asked, allowed_many(self._actor, asked), strict=True)) if asked else {}
+
+    def _is_known(self, own_id: str) -> bool:
+        ways = _ways_to_know(_ref(own_id))
+        return not ways or any(self._allowed[each] for each in ways)
+
+    def _is_readable(self, ref: Ref) -> bool:
+        return self._is_own or self._allowed[_reading(ref)]
+
+    def _step(self, step: Step) -> ToldStep | None:
+        named = self._objects.get(step.securable_id)
+        if named is None or not self._is_readable(_ref(step.securable_id)):
+            return WITHHELD
+        return ToldStep(named, step.relation, None if step.grant is None else self._grant(step.grant))
+
+    def _grant(self, grant: GrantRow) -> ToldGrant:
+        way = grant.through
+        grantee = Grantee(role_id=way[-1].role_id) if way else Grantee(user_id=self._asked.user_id)
+        return ToldGrant(grant.privilege, grantee, self._through(way), grant.expires_at)
+
+    def _through(self, way: Sequence[Membership]) -> list[ToldMembership] | None:
+        if not all(each.role_id in self._roles and self._is_membership_readable(each) for each in way):
+            return None
+        return [ToldMembership(each.role_id, self._roles[each.role_id], each.entry, each.expires_at) for each in way]
+
+    def _is_membership_readable(self, membership: Membership) -> bool:
+        # Who is asked about as a role is that role, which the caller has named.
+        return membership.entry is Entry.ASSUMED or self._is_readable((T.ROLE, membership.role_id))
+
+
+def _ref(own_id: str) -> Ref:
+    kind, _, object_id = own_id.partition(":")
+    return T(kind), object_id
+
+
+def _reading(ref: Ref) -> Question:
+    return reads_grants(ref), ref
+
+
+def _ways_to_know(ref: Ref) -> list[Question]:
+    """What each is enough to be told what the object is called; none where everybody is."""
+    seen_by = Can.GET_METADATA if ref[0] is T.PROJECT else SEEN_BY.get(ref[0])
+    return [] if seen_by is None else [(seen_by, ref), _reading(ref)]

@@ -1,0 +1,266 @@
+"""`manage.py explain`: what an administrator at a shell is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import orjson
+import pytest
+from django.core.management import CommandError, call_command
+
+from catalog.models import Namespace, Tabular
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.names import name_key
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.models import Securable
+from tenancy.services.blocking import block_user
+from tests.authz.parity.pairs import grant, member, somebody
+from tests.authz.permissions import NOBODY, Everything, Things, make_role, other_project
+from tests.management.asking import use_settings
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+
+
+@pytest.fixture
+def place(things: Things) -> tuple[str, ...]:
+    """The words for our table."""
+    somebody("oidc~ada")
+    return ("table", things.warehouse.name, "closed", "deep", "a")
+
+
+def run(*words: str, **options: Any) -> tuple[list[str], list[str]]:
+    """The lines of both outputs."""
+    out, err = StringIO(), StringIO()
+    call_command("explain", *words, **options, stdout=out, stderr=err)
+    return out.getvalue().splitlines(), err.getvalue().splitlines()
+
+
+def refused(*words: str, **options: Any) -> str:
+    with pytest.raises(CommandError) as error:
+        run(*words, **options)
+    return str(error.value)
+
+
+def test_why_somebody_may(things: Things, place: tuple[str, ...]) -> None:
+    inner, outer = make_role("Analysts"), make_role("Readers")
+    member(inner.pk, user_id="oidc~ada", expires_at=datetime(2101, 2, 3, 4, 5, tzinfo=UTC))
+    member(outer.pk, role=inner.pk)
+    grant(things.refs[T.WAREHOUSE], "select", role_id=outer.pk, expires_at=datetime(2101, 2, 4, tzinfo=UTC))
+    shown, noted = run("oidc~ada", "read_data", *place)
+    assert shown == [
+        "oidc~ada may read_data on table closed.deep.a.",
+        "  oidc~ada is in role Analysts until 2101-02-03 04:05 UTC",
+        "  role Analysts is in role Readers",
+        f"  role Readers has select on warehouse {things.warehouse.name} until 2101-02-04 00:00 UTC",
+        "  so select on namespace closed",
+        "  so select on namespace closed.deep",
+        "  so select on table closed.deep.a",
+        "  so may read_data on table closed.deep.a",
+    ]
+    assert noted == []
+    for who in ("readers", str(outer.pk)):
+        shown, _ = run(who, "read_data", *place)
+        assert shown[:2] == [
+            "role Readers may read_data on table closed.deep.a.",
+            f"  role Readers has select on warehouse {things.warehouse.name} until 2101-02-04 00:00 UTC",
+        ]
+
+
+def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None:
+    shown, noted = run("oidc~ada", "read_data", *place)
+    assert shown[:4] == [
+        "oidc~ada may not read_data on table closed.deep.a.",
+        "By grants, any one of these would let them:",
+        "  select on table closed.deep.a",
+        "  modify on table closed.deep.a",
+    ]
+    assert shown[-1] == "  operator on the server"
+    assert noted == ["Roles that only a token of oidc~ada names are not known here."]
+    assert run(somebody("local~ada"), "read_data", *place)[1] == []  # whose tokens are ours and name none
+    grant(things.refs[T.TABLE], "select", user_id="oidc~ada", expires_at=now() - timedelta(seconds=1))
+    assert run("oidc~ada", "read_data", *place)[0] == shown
+
+
+def test_owners_of_roles_and_two_grants_that_are_needed_together(things: Things) -> None:
+    somebody("oidc~ada")
+    group = make_role("Movers")
+    grant((T.ROLE, group.pk), "ownership", user_id="oidc~ada")
+    grant(things.refs[T.NAMESPACE], "manage_grants", role_id=group.pk)
+    grant(things.refs[T.NAMESPACE], "modify", user_id="oidc~ada")
+    shown, _ = run("oidc~ada", "move", "namespace", things.warehouse.name, "closed", "deep")
+    assert shown == [
+        "oidc~ada may move on namespace closed.deep.",
+        "  oidc~ada owns role Movers",
+        "  role Movers has manage_grants on namespace closed.deep",
+        "  oidc~ada has modify on namespace closed.deep",
+        "  so may move on namespace closed.deep",
+    ]
+
+
+def test_each_type_by_name_and_by_id(things: Things) -> None:
+    somebody("oidc~ada")
+    lake = things.warehouse
+    ways = {
+        T.SERVER: [()],
+        T.PROJECT: [(), ("default project",), (str(things.refs[T.PROJECT][1]),)],
+        T.WAREHOUSE: [(lake.name.upper(),), (str(lake.pk),)],
+        T.NAMESPACE: [(lake.name, "CLOSED", "deep"), (str(lake.pk), things.public_id(T.NAMESPACE))],
+        **{
+            kind: [(lake.name, "closed", "deep", name), (lake.name, things.public_id(kind))]
+            for kind, name in ((T.TABLE, "a"), (T.VIEW, "v"), (T.GENERIC_TABLE, "g"))
+        },
+    }
+    for kind, privilege, action in (
+        (T.SERVER, "admin", "create_project"), (T.PROJECT, "create", "create_warehouse"),
+        (T.WAREHOUSE, "modify", "modify_storage"), (T.NAMESPACE, "create", "create_table"),
+        (T.TABLE, "modify", "undrop"), (T.VIEW, "select", "select"), (T.GENERIC_TABLE, "modify", "write_data"),
+    ):  # fmt: skip
+        grant(things.refs[kind], privilege, user_id="oidc~ada")
+        for words in ways[kind]:
+            shown, _ = run("oidc~ada", action, kind.value, *words)
+            assert shown[0].startswith(f"oidc~ada may {action} on "), (kind, words, shown)
+    Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
+    assert run("oidc~ada", "undrop", "table", lake.name, things.public_id(T.TABLE))[0][0].startswith("oidc~ada may u")
+
+
+def test_a_namespace_that_is_called_like_an_id(things: Things) -> None:
+    somebody("oidc~ada")
+    Namespace.objects.filter(pk=things.refs[T.NAMESPACE][1]).update(path=NOBODY, path_key=name_key(NOBODY))
+    shown, _ = run("oidc~ada", "delete", "namespace", things.warehouse.name, NOBODY)
+    assert shown[0] == f"oidc~ada may not delete on namespace {NOBODY}."
+
+
+def test_as_json_it_is_what_the_route_answers(things: Things, place: tuple[str, ...]) -> None:
+    grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
+    for word in ("read_data", "drop"):
+        (line,), noted = run("oidc~ada", word, *place, json=True)
+        assert noted == []
+        named = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"], "table": "a"}
+        body = {"identity": {"user": "oidc~ada"}, "operation": {"table": {"action": word, **named}}}
+        answer = things.manager(T.TABLE).post("/explain", body)
+        assert orjson.loads(line) == {"backend": "builtin", **answer.json()}
+
+
+def test_where_nobody_is_refused_the_grants_are_told_beside_it(
+    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, authz_backend="allowall")
+    port.authorizer.cache_clear()
+    shown, _ = run("oidc~ada", "read_data", *place)
+    assert shown[0] == (
+        "oidc~ada may read_data on table closed.deep.a, whatever is granted (nobody is refused). By grants: no."
+    )
+    assert shown[2] == "  select on table closed.deep.a"
+
+
+def test_of_an_instance_admin_who_comes_in_person(
+    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~ada"])
+    assert run("oidc~ada", "drop", *place)[0][0] == (
+        "oidc~ada may drop on table closed.deep.a, whatever is granted (instance-admin). By grants: no."
+    )
+    assert run("oidc~ada", "read_data", *place)[0][0] == "oidc~ada may not read_data on table closed.deep.a."
+
+
+def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> None:
+    grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
+    block_user(actor=INTERNAL, user_id="oidc~ada")
+    shown, noted = run("oidc~ada", "read_data", *place)
+    assert shown == [
+        "oidc~ada may not read_data on table closed.deep.a, whatever is granted (blocked). By grants: yes.",
+        "  oidc~ada has select on table closed.deep.a",
+        "  so may read_data on table closed.deep.a",
+    ]
+    assert noted == ["`manage.py unblock_user oidc~ada` lets them in again."]
+    manager, identity = things.manager(T.TABLE), {"user": "oidc~ada"}
+    place_by_id = {"warehouse-id": str(things.warehouse.pk), "table-id": things.public_id(T.TABLE)}
+    body = {"identity": identity, "operation": {"table": {"action": "read_data", **place_by_id}}}
+    told = manager.post("/explain", body).json()
+    assert (told["allowed"], told["by-grants"], told["standing"]) == (False, True, "blocked")
+
+
+def test_a_backend_that_says_otherwise_or_nothing(
+    things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant(things.refs[T.TABLE], "select", user_id="oidc~ada")
+    chosen = type(port.authorizer())
+    monkeypatch.setattr(chosen, "decide", lambda _, actor, questions: [False] * len(questions))
+    shown, _ = run("oidc~ada", "read_data", *place)
+    assert shown == [
+        "oidc~ada may not read_data on table closed.deep.a, says builtin, which counts. By the grants on record: yes.",
+        "  oidc~ada has select on table closed.deep.a",
+        "  so may read_data on table closed.deep.a",
+    ]
+
+    def away(*_: object) -> list[bool]:
+        raise AuthorizationBackendError("away")
+
+    monkeypatch.setattr(chosen, "decide", away)
+    assert run("oidc~ada", "read_data", *place)[0][0] == (
+        "builtin cannot be asked, so nobody may at the moment. "
+        "By the grants on record, whether oidc~ada may read_data on table closed.deep.a: yes."
+    )
+    (line,), _ = run("oidc~ada", "read_data", *place, json=True)
+    assert orjson.loads(line)["allowed"] is None
+
+
+def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, place: tuple[str, ...]) -> None:
+    project = other_project()
+    make_role("elsewhere", project)
+    assert "elsewhere" in refused("elsewhere", "read_data", *place)
+    for named in ("other", "OTHER"):
+        assert refused("oidc~ada", "use", "warehouse", things.warehouse.name, project_id=named) == (
+            f"Warehouse does not exist: {things.warehouse.name}"
+        )
+        shown, _ = run("elsewhere", "create_warehouse", "project", project_id=named)
+        assert shown[0] == "role elsewhere may not create_warehouse on project Other."
+
+
+def test_a_role_is_never_taken_for_a_user(things: Things, place: tuple[str, ...]) -> None:
+    false_ada = make_role("oidc~ada")
+    grant(things.refs[T.TABLE], "select", role_id=false_ada.pk)
+    assert run("oidc~ada", "read_data", *place)[0][0].startswith("oidc~ada may not read_data")
+    assert run(str(false_ada.pk), "read_data", *place)[0][0].startswith("role oidc~ada may read_data")
+
+
+def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, ...], everything: Everything) -> None:
+    lake = things.warehouse.name
+    before = everything()
+    for words, text in (
+        (("oidc~nobody", "read_data", *place), "User does not exist: oidc~nobody"),
+        (("nobody", "read_data", *place), "nobody"),
+        ((NOBODY, "read_data", *place), f"Role does not exist: {NOBODY}"),
+        (("oidc~", "read_data", *place), "must have a subject"),
+        (("a b~c", "read_data", *place), "user id"),
+        (("oidc~ada", "select", *place), "nothing to be done with a table: change_ownership, "),
+        (("oidc~ada", "read_data", "table", "none", "closed", "a"), "Warehouse does not exist: none"),
+        (("oidc~ada", "read_data", "table", lake, "closed", "none"), "Table does not exist: closed.none"),
+        (("oidc~ada", "read_data", "table", lake, "closed.deep", "a"), "a word of its own: a b, not a.b"),
+        (("oidc~ada", "read_data", "table", lake, "a"), "table takes WAREHOUSE LEVEL"),
+        (("oidc~ada", "read_data", "table", lake, NOBODY), f"Table does not exist: {NOBODY}"),
+        (("oidc~ada", "read_data", "table", lake), "table takes WAREHOUSE LEVEL"),
+        (("oidc~ada", "select", "view", lake, things.public_id(T.TABLE)), "View does not exist"),
+        (("oidc~ada", "use", "warehouse", lake, "closed"), "warehouse takes WAREHOUSE"),
+        (("oidc~ada", "create_project", "server", lake), "server takes nothing more"),
+        (("oidc~ada", "delete", "namespace", lake), "namespace takes WAREHOUSE LEVEL"),
+        (("oidc~ada", "delete", "project", "none"), "Project does not exist: none"),
+        (("oidc~ada", "assume", "role", "x"), "invalid choice"),
+        (("oidc~ada", "read_data", "table", lake, "closed", "' OR 1=1 --"), "Table does not exist"),
+        (("oidc~ada", "read_data", "table", lake, "closed", "a\x00"), "A name must not"),
+        (("oidc~ada", "read_data", "table", lake, "closed", ""), "A name must not be empty"),
+        (("oidc~ada", "read_data", "table", lake, "closed", "\udcff"), "not UTF-8"),
+        (("\udcff", "read_data", *place), "not UTF-8"),
+        (("oidc~ada", "read_data", "table", lake, "closed", "a" * 5000), "Table does not exist"),
+        (("oidc~ada", "use", "warehouse", "\u0430"), "Warehouse does not exist"),
+        (("oidc~ada", "read_data", "table", NOBODY, things.public_id(T.TABLE)), f"Warehouse does not exist: {NOBODY}"),
+    ):
+        assert text in refused(*words), words
+    assert "Project does not exist" in refused("oidc~ada", "read_data", *place, project_id="no such")
+    assert everything() == before

@@ -1,0 +1,394 @@
+"""Why somebody may, over HTTP: what is told to whom, and what is withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from icekeeper.kernel.clock import now
+from tenancy.actor import Actor
+from tenancy.authz import port
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.port import Authorizer
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
+from tenancy.models import Grant, Role, RoleMember, Securable
+from tests.authz.parity.pairs import grant, member, somebody
+from tests.authz.permissions import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, make_role, other_project
+from tests.authz.test_permission_check import (
+    A_WORD,
+    IN_WAREHOUSES,
+    KINDS,
+    NAMES,
+    TABLE,
+    TABULARS,
+    asked,
+    by_id,
+    by_name,
+)
+from tests.authz.trees import give
+from tests.management.asking import use_settings
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+COST = 16
+"""Statements of an explanation through roles: what it is about, the rows, the ways, what the caller may know, names."""
+TABLE_NAME = {"namespace": ["closed", "deep"], "name": "a"}
+
+
+def explained(client: CallerClient, *question: Any, **headers: str) -> dict[str, Any]:
+    answer = client.post("/explain", asked(*question), **headers)
+    assert answer.status == 200, answer.body
+    told: dict[str, Any] = answer.json()
+    assert {"allowed", "by-grants", "chain", "cures"} <= told.keys()
+    return told
+
+
+def steps(told: dict[str, Any]) -> list[tuple[str, str] | str]:
+    """The type of object and the relation of each step."""
+    return ["withheld" if each["withheld"] else (each["object"]["type"], each["relation"]) for each in told["chain"]]
+
+
+def cures(told: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(each["object"]["type"], each["privilege"]) for each in told["cures"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_word_of_a_check_is_explained_as_it_is_answered(things: Things, kind: Securable.Type) -> None:
+    manager, place = things.manager(kind), by_id(things, kind)
+    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
+    for word in ALL_WORDS[kind]:
+        about_viewer = explained(manager, kind, word, place, {"user": "oidc~viewer"})
+        told = explained(viewer, kind, word, place)
+        for each in (told, about_viewer):
+            assert each["allowed"] is each["by-grants"] is bool(each["chain"])
+            assert bool(each["cures"]) is not each["allowed"]
+            assert "standing" not in each
+        assert told["chain"] == about_viewer["chain"]
+        if word in OLD_WORDS[kind]:
+            answer = viewer.post("/check", asked(kind, word, place))
+            assert answer.json() == {"allowed": told["allowed"]}
+
+
+def test_the_words_of_both_vocabularies_mean_the_same() -> None:
+    for kind, words in OLD_WORDS.items():
+        assert ALL_WORDS[kind] == {each.value: each for each in ACTIONS_ON[kind]} | dict(words)
+        assert all(words.get(each.value, each) is each for each in ACTIONS_ON[kind])
+
+
+def test_the_whole_answer_with_roles_in_roles_and_ends(things: Things) -> None:
+    things.client("viewer")
+    later = datetime(2101, 2, 3, 4, 5, 6, tzinfo=UTC)
+    inner, outer = make_role("Inner"), make_role("Outer")
+    member(inner.pk, user_id="oidc~viewer", expires_at=later)
+    member(outer.pk, role=inner.pk)
+    grant(things.refs[T.WAREHOUSE], "select", role_id=outer.pk, expires_at=later + timedelta(days=1))
+    told = explained(things.client("viewer"), T.TABLE, "read_data", by_id(things, T.TABLE))
+    warehouse_id = str(things.warehouse.pk)
+    closed = {"type": "namespace", "id": _closed(things), "warehouse-id": warehouse_id, "namespace": ["closed"]}
+    deep = closed | {"id": str(things.refs[T.NAMESPACE][1]), "namespace": ["closed", "deep"]}
+    table = {"type": "table", "id": things.public_id(T.TABLE), "warehouse-id": warehouse_id, **TABLE_NAME}
+    warehouse = {"type": "warehouse", "id": warehouse_id, "name": things.warehouse.name}
+    through = [
+        {"role": str(inner.pk), "name": "Inner", "entry": "member", "expires-at": "2101-02-03T04:05:06+00:00"},
+        {"role": str(outer.pk), "name": "Outer", "entry": "member"},
+    ]
+    granted = {
+        "privilege": "select",
+        "principal": {"role": str(outer.pk)},
+        "through": through,
+        "expires-at": "2101-02-04T04:05:06+00:00",
+    }
+    assert told == {
+        "allowed": True,
+        "by-grants": True,
+        "chain": [
+            {"withheld": False, "relation": "select", "object": warehouse, "grant": granted},
+            {"withheld": False, "relation": "select", "object": closed},
+            {"withheld": False, "relation": "select", "object": deep},
+            {"withheld": False, "relation": "select", "object": table},
+            {"withheld": False, "relation": "can_read_data", "object": table},
+        ],
+        "cures": [],
+    }
+    told = explained(things.client("viewer"), T.TABLE, "write_data", by_name(things, T.TABLE))
+    assert (told["allowed"], told["chain"]) == (False, [])
+    assert told["cures"][:2] == [
+        {"privilege": "modify", "object": table},
+        {"privilege": "ownership", "object": table},
+    ]
+    assert told["cures"][2] == {"privilege": "modify", "object": deep}
+    assert cures(told)[-2:] == [("project", "project_admin"), ("server", "operator")]
+
+
+def _closed(things: Things) -> str:
+    parent = Securable.objects.get(pk=securable_id(*things.refs[T.NAMESPACE])).parent
+    assert parent is not None
+    return parent.object_id
+
+
+def test_what_has_ended_allows_nothing(things: Things) -> None:
+    viewer = things.with_right("viewer", ("describe", T.TABLE))
+    past = now() - timedelta(seconds=1)
+    grant(things.refs[T.TABLE], "select", user_id="oidc~viewer", expires_at=past)
+    group = make_role("group")
+    member(group.pk, user_id="oidc~viewer", expires_at=past)
+    grant(things.refs[T.TABLE], "modify", role_id=group.pk)
+    told = explained(viewer, T.TABLE, "read_data", by_id(things, T.TABLE))
+    assert not told["allowed"]
+    assert cures(told)[:3] == [("table", "select"), ("table", "modify"), ("table", "ownership")]
+
+
+def test_managed_access_is_why_an_owner_may_not_grant(things: Things) -> None:
+    owner = things.with_right("owner", ("ownership", T.TABLE))
+    place = by_id(things, T.TABLE)
+    told = explained(owner, T.TABLE, "grant_select", place)
+    assert steps(told) == [("table", "ownership"), ("table", "manage_grants"), ("table", "can_grant_select")]
+    Securable.objects.filter(pk=securable_id(*things.refs[T.WAREHOUSE])).update(managed_access=True)
+    told = explained(owner, T.TABLE, "grant_select", place)
+    assert not told["allowed"]
+    assert cures(told)[:2] == [("table", "pass_grants"), ("table", "manage_grants")]
+
+
+def test_roles_of_a_token_count_for_who_shows_it_alone(things: Things) -> None:
+    staff = Role.objects.create(
+        project_id=things.refs[T.PROJECT][1], name="staff", name_key="staff", provider_id="oidc", source_id="staff"
+    )
+    grant(things.refs[T.TABLE], "select", role_id=staff.pk)
+    viewer, place = things.client("viewer", "staff"), by_id(things, T.TABLE)
+    told = explained(viewer, T.TABLE, "read_data", place)
+    assert told["chain"][0]["grant"]["through"] == [{"role": str(staff.pk), "name": "staff", "entry": "token"}]
+    told = explained(things.manager(T.TABLE), T.TABLE, "read_data", place, {"user": "oidc~viewer"})
+    assert (told["allowed"], cures(told)[0]) == (False, ("table", "select"))
+
+
+def test_of_a_role_and_in_an_assumed_one(things: Things) -> None:
+    things.client("viewer")
+    group = make_role("group")
+    member(group.pk, user_id="oidc~viewer")
+    grant(things.refs[T.TABLE], "select", role_id=group.pk)
+    place, whole = by_id(things, T.TABLE), {"role": str(group.pk)}
+    through = [{"role": str(group.pk), "name": "group", "entry": "assumed"}]
+    about = explained(things.manager(T.TABLE), T.TABLE, "read_data", place, whole)
+    acting = explained(things.client("viewer"), T.TABLE, "read_data", place, **{"x-assume-role": str(group.pk)})
+    assert about == acting
+    assert about["chain"][0]["grant"] == {"privilege": "select", "principal": whole, "through": through}
+
+
+def test_what_is_seen_because_of_something_below_names_it(things: Things) -> None:
+    viewer = things.with_right("viewer", ("select", T.TABLE))
+    told = explained(viewer, T.WAREHOUSE, "get_metadata", by_id(things, T.WAREHOUSE))
+    assert steps(told) == [("table", "select"), ("warehouse", "can_get_metadata")]
+    assert told["chain"][0]["object"]["namespace"] == ["closed", "deep"]
+
+
+def test_grants_elsewhere_are_told_to_who_may_read_them_there(things: Things) -> None:
+    """The owner of a table asks about people who read it because of what is granted above it."""
+    owner, place = things.with_right("owner", ("ownership", T.TABLE)), by_id(things, T.TABLE)
+    things.with_right("viewer", ("select", T.WAREHOUSE))
+    things.with_right("chief", ("operator", T.SERVER))
+    for name, word in (("viewer", "read_data"), ("chief", "drop")):
+        told = explained(owner, T.TABLE, word, place, {"user": f"oidc~{name}"})
+        assert told["chain"][0] == {"withheld": True}
+        assert [each if each == "withheld" else each[0] for each in steps(told)] == ["withheld", "table", "table"]
+        assert told["allowed"] is told["by-grants"] is True
+        assert told["cures"] == []
+    whole = explained(things.manager(T.TABLE), T.TABLE, "read_data", place, {"user": "oidc~viewer"})
+    assert steps(whole)[0] == ("warehouse", "select")
+
+
+def test_grants_below_are_told_to_who_may_read_them_there(things: Things) -> None:
+    """To pass grants on in a place lets nobody read what is granted on the tables in it."""
+    passer = things.with_right("passer", ("describe", T.NAMESPACE))
+    things.with_right("passer", ("pass_grants", T.NAMESPACE))
+    things.with_right("viewer", ("select", T.TABLE))
+    place, viewer = by_id(things, T.NAMESPACE), {"user": "oidc~viewer"}
+    told = explained(passer, T.NAMESPACE, "get_metadata", place, viewer)
+    assert steps(told) == ["withheld", ("namespace", "can_get_metadata")]
+    assert NAMES[T.TABLE] not in [each.get("object", {}).get("name") for each in told["chain"]]
+    whole = explained(things.manager(T.NAMESPACE), T.NAMESPACE, "get_metadata", place, viewer)
+    assert steps(whole)[0] == ("table", "select")
+
+
+def test_who_manages_grants_without_seeing_learns_no_names_above(things: Things) -> None:
+    blind, place = things.with_right("blind", ("manage_grants", T.TABLE)), by_id(things, T.TABLE)
+    things.client("viewer")
+    group = make_role("group")
+    member(group.pk, user_id="oidc~viewer")
+    grant(things.refs[T.TABLE], "modify", role_id=group.pk)
+    own = explained(blind, T.TABLE, "read_data", place)
+    assert {kind for kind, _ in cures(own)} == {"table", "server"}
+    other = explained(blind, T.TABLE, "write_data", place, {"user": "oidc~viewer"})
+    # Who is in a role is for those who see the project; to whom something is granted here is not.
+    assert other["chain"][0]["grant"] == {"privilege": "modify", "principal": {"role": str(group.pk)}}
+    RoleMember.objects.all().delete()
+    Grant.objects.filter(role=group).delete()
+    give("select", things.refs[T.NAMESPACE], Actor(user_id="oidc~viewer"))
+    other = explained(blind, T.TABLE, "read_data", place, {"user": "oidc~viewer"})
+    assert steps(other) == ["withheld", ("table", "select"), ("table", "can_read_data")]
+
+
+def test_what_stands_whatever_is_granted(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_settings(monkeypatch, instance_admins=["oidc~ida"])
+    ida, place = things.client("ida"), by_id(things, T.TABLE)
+    told = explained(ida, T.TABLE, "drop", place)
+    assert (told["allowed"], told["by-grants"], told["standing"], told["chain"]) == (True, False, "instance-admin", [])
+    assert cures(told)[0] == ("table", "modify")
+    told = explained(ida, T.TABLE, "read_data", place)
+    assert (told["allowed"], told["by-grants"], "standing" in told) == (False, False, False)
+    told = explained(things.manager(T.TABLE), T.TABLE, "drop", place, {"user": "oidc~ida"})
+    assert not told["allowed"]  # asked about by others, nobody is one
+    use_settings(monkeypatch, authz_backend="allowall")
+    port.authorizer.cache_clear()
+    told = explained(things.client("anybody"), T.TABLE, "drop", place)
+    assert (told["allowed"], told["by-grants"], told["standing"]) == (True, False, "allowall")
+
+
+def test_a_backend_of_another_making_is_told_beside_the_grants(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+    viewer = things.with_right("viewer", ("select", T.TABLE))
+    original: Callable[..., list[bool]] = type(port.authorizer()).decide
+
+    def decide(self: Authorizer, actor: Actor, questions: Any) -> list[bool]:
+        answers = original(self, actor, questions)
+        return [answer and action != "read_data" for answer, (action, _) in zip(answers, questions, strict=True)]
+
+    monkeypatch.setattr(type(port.authorizer()), "decide", decide)
+    told = explained(viewer, T.TABLE, "read_data", by_id(things, T.TABLE))
+    assert (told["allowed"], told["by-grants"]) == (False, True)
+    assert steps(told) == [("table", "select"), ("table", "can_read_data")]
+
+
+@pytest.mark.parametrize("kind", IN_WAREHOUSES)
+def test_what_is_hidden_is_as_what_is_missing(things: Things, kind: Securable.Type, everything: Everything) -> None:
+    stranger = things.client("stranger")
+    before = everything()
+    pairs = [((by_id(things, kind), things.public_id(kind)), (by_id(things, kind, NOBODY), NOBODY))]
+    if kind is not T.WAREHOUSE:
+        name = "closed.deep" if kind is T.NAMESPACE else f"closed.deep.{NAMES[kind]}"
+        missing = "nothing" if kind is T.NAMESPACE else "closed.deep.nothing"
+        pairs.append(((by_name(things, kind), name), (by_name(things, kind, "nothing"), missing)))
+    for pair in pairs:
+        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}):
+            messages = []
+            for place, named in pair:
+                answer = stranger.post("/explain", asked(kind, "get_metadata", place, identity))
+                assert answer.refused(404, MISSING[kind])
+                messages.append(answer.error["message"].replace(named, "IT"))
+            assert messages[0] == messages[1]
+    assert everything() == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_are_a_matter_of_who_reads_the_grants(things: Things, kind: Securable.Type) -> None:
+    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
+    place = by_id(things, kind)
+    for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}, {"role": str(things.role.pk)}):
+        assert viewer.post("/explain", asked(kind, A_WORD[kind], place, identity)).refused(403, FORBIDDEN[kind])
+    manager = things.manager(kind)
+    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NOBODY}, "RoleIdNotFound")):
+        assert manager.post("/explain", asked(kind, A_WORD[kind], place, identity)).refused(404, wire_type)
+
+
+def test_a_project_must_be_seen_and_is_named_by_header_or_id(things: Things) -> None:
+    project = other_project()
+    creator = things.with_right("creator", ("create", T.PROJECT))
+    told = explained(creator, T.PROJECT, "create_warehouse", {})
+    own: Ref = things.refs[T.PROJECT]
+    assert told["chain"][0]["object"] == {"type": "project", "id": own[1], "name": "Default Project"}
+    for headers, place in (({"x-project-id": project.pk}, {}), ({}, {"project-id": project.pk})):
+        answer = creator.post("/explain", asked(T.PROJECT, "create_warehouse", place), **headers)
+        assert answer.refused(403, "ProjectActionForbidden", "get_metadata")
+
+
+def test_what_was_dropped_is_found_by_its_id(things: Things) -> None:
+    client = things.with_right("viewer", SHOWS[T.TABLE])
+    Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
+    told = explained(client, T.TABLE, "undrop", by_id(things, T.TABLE))
+    assert told["cures"][0]["object"]["name"] == "a"
+    answer = client.post("/explain", asked(T.TABLE, "undrop", by_name(things, T.TABLE)))
+    assert answer.refused(404, "NoSuchTableException")
+
+
+@pytest.mark.parametrize("kind", TABULARS)
+def test_ids_of_elsewhere_and_of_other_types_are_of_nothing(things: Things, kind: Securable.Type) -> None:
+    client = things.manager(kind)
+    for other in set(TABULARS) - {kind}:
+        answer = client.post("/explain", asked(kind, "get_metadata", by_id(things, other)))
+        assert answer.refused(404, MISSING[kind])
+    elsewhere = by_id(things, kind) | {"warehouse-id": NOBODY}
+    assert client.post("/explain", asked(kind, "get_metadata", elsewhere)).refused(404, MISSING[kind])
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (None, ""), ([], ""), ({}, "operation"), ({"operation": None}, "operation"),
+        ({"operation": {}}, "exactly one"),
+        ({"operation": {"table": TABLE, "view": TABLE | {"action": "select"}}}, "exactly one"),
+        ({"operation": {"role": {"action": "assume"}}}, "exactly one"),
+        ({"operation": {"table": TABLE | {"action": "select"}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": ["read_data"]}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": "can_read_data"}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": "read_data\u0000"}}}, "action"),
+        ({"operation": {"table": TABLE | {"warehouse-id": "wh"}}}, "warehouse-id"),
+        ({"operation": {"table": TABLE | {"table-id": "{" + NOBODY + "}"}}}, "table-id"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": ["a\u0000"]}}}, ""),
+        ({"operation": {"table": TABLE}, "identity": {}}, "identity"),
+        ({"operation": {"table": TABLE}, "identity": {"user": "oidc~a", "role": NOBODY}}, "identity"),
+        ({"operation": {"table": TABLE}, "identity": {"role": "team"}}, "identity.role"),
+        ({"operation": {"table": TABLE}, "identity": [["user", "oidc~a"]]}, "identity"),
+    ],
+)  # fmt: skip
+def test_questions_that_are_none(things: Things, body: Any, text: str, everything: Everything) -> None:
+    client = things.client("viewer")
+    before = everything()
+    assert client.post("/explain", body).refused(400, "BadRequestException", text)
+    assert everything() == before
+
+
+def test_hostile_names_and_people(things: Things, everything: Everything) -> None:
+    client = things.manager(T.TABLE)
+    before = everything()
+    for name in ("' OR 1=1 --", "a%00", "../a", "\u202ea", "\u0430", "a" * 5000, "a.b", "a%2Fb", "a\x1fb"):
+        answer = client.post("/explain", asked(T.TABLE, "read_data", by_name(things, T.TABLE, name)))
+        assert answer.refused(404, "NoSuchTableException"), name
+    for user, wire_type in (("dana", "InvalidUserIdError"), ("oidc~", "EmptyUserIdError"), ("oidc~\u202e", "Invalid")):
+        answer = client.post("/explain", asked(T.SERVER, "create_project", {}, {"user": user}))
+        assert answer.status == 400
+        assert answer.error["type"].startswith(wire_type)
+    assert everything() == before
+
+
+def test_a_grant_in_another_project_explains_nothing_here(things: Things) -> None:
+    viewer = things.with_right("viewer", ("describe", T.TABLE))
+    project = other_project()
+    grant((T.PROJECT, project.pk), "project_admin", user_id=somebody("oidc~viewer"))
+    told = explained(viewer, T.TABLE, "read_data", by_id(things, T.TABLE))
+    assert not told["allowed"]
+    assert project.pk not in str(told)
+
+
+def test_its_cost_does_not_grow_with_the_way(things: Things, builtin: BuiltinAuthorizer) -> None:
+    viewer, place = things.client("viewer"), by_id(things, T.TABLE)
+    groups = [make_role(f"group {number}") for number in range(6)]
+    grant(things.refs[T.WAREHOUSE], "select", role_id=groups[0].pk)
+    for outer, inner in pairwise(groups):
+        RoleMember.objects.create(role=outer, member_role=inner)
+    explained(viewer, T.SERVER, "create_project", {})  # who has come before
+    costs = []
+    for inner in (groups[0], groups[-1]):
+        membership = RoleMember.objects.create(role=inner, user_id="oidc~viewer")
+        builtin.forget()
+        with counting() as seen:
+            told = explained(viewer, T.TABLE, "read_data", place)
+        costs.append((len(told["chain"][0]["grant"]["through"]), seen["statements"]))
+        membership.delete()
+    assert costs == [(1, COST), (6, COST)]

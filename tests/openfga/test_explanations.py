@@ -1,0 +1,131 @@
+"""Explanations come from the rows, with what a real OpenFGA says beside them."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+
+from catalog.models import Namespace, Tabular
+from catalog.selectors.explanations import explain_to_operator
+from storage.models import Warehouse
+from tenancy.authz.actions import Can
+from tenancy.authz.explanation import explain
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.undelivered import require_reconciliation
+from tenancy.authz.port import allowed_many
+from tenancy.authz.securables import Ref
+from tenancy.grantee import Grantee
+from tenancy.models import Grant, Securable
+from tests.authz.parity.pairs import grant, member, questions_about, somebody
+from tests.authz.parity.test_random import make_world, plans
+from tests.authz.trees import role
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import deliver_as_recorded
+from tests.parts.openfga import OpenFga
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+BOB = "oidc~bob"
+
+
+@pytest.fixture
+def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Ref:
+    """The table `ns.t`; alice owns the warehouse, and OpenFGA knows."""
+    grant((T.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody(callers.person("alice")))
+    alice = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
+    for target, body in (
+        ("/namespaces", {"namespace": ["ns"]}),
+        ("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}),
+    ):
+        deliver_as_recorded(openfga_store())
+        assert alice.post(target, body).status == 200
+    group = role("readers")
+    member(group.pk, user_id=somebody(BOB))
+    grant((T.NAMESPACE, Namespace.objects.get().pk), "select", role_id=group.pk)
+    deliver_as_recorded(openfga_store())
+    return (T.TABLE, Tabular.objects.get().pk)
+
+
+def told(word: str) -> tuple[list[str], list[str]]:
+    out, err = StringIO(), StringIO()
+    call_command("explain", BOB, word, "table", "wh", "ns", "t", stdout=out, stderr=err)
+    return out.getvalue().splitlines(), err.getvalue().splitlines()
+
+
+def test_it_agrees_with_openfga(table: Ref) -> None:
+    shown, noted = told("read_data")
+    assert shown == [
+        f"{BOB} may read_data on table ns.t.",
+        f"  {BOB} is in role readers",
+        "  role readers has select on namespace ns",
+        "  so select on table ns.t",
+        "  so may read_data on table ns.t",
+    ]
+    assert noted == []
+    shown, _ = told("drop")
+    assert shown[:3] == [
+        f"{BOB} may not drop on table ns.t.",
+        "By grants, any one of these would let them:",
+        "  modify on table ns.t",
+    ]
+    found = explain_to_operator(grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP)
+    cures = [each.privilege for each in found.cures if each.object.securable_type is T.TABLE]
+    assert cures == ["modify", "ownership"]
+    for privilege in cures:
+        grant(table, privilege, user_id=BOB)
+        deliver_as_recorded(openfga_store())
+        assert told("drop")[0][0] == f"{BOB} may drop on table ns.t."
+        Grant.objects.filter(user_id=BOB).delete()
+        deliver_as_recorded(openfga_store())
+
+
+def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:
+    grant(table, "modify", user_id=BOB)
+    hint = "OpenFGA may not have been told of everything: `manage.py openfga_reconcile --dry-run` compares."
+    shown, noted = told("drop")
+    assert shown == [
+        f"{BOB} may not drop on table ns.t, says openfga, which counts. By the grants on record: yes.",
+        f"  {BOB} has modify on table ns.t",
+        "  so may drop on table ns.t",
+    ]
+    assert noted == [hint]
+    deliver_as_recorded(openfga_store())
+    Grant.objects.filter(user_id=BOB).delete()
+    shown, noted = told("drop")
+    assert shown[0] == f"{BOB} may drop on table ns.t, says openfga, which counts. By the grants on record: no."
+    assert noted == [hint, f"Roles that only a token of {BOB} names are not known here."]
+    require_reconciliation()
+    assert told("drop")[0][0] == f"{BOB} may not drop on table ns.t."
+
+
+def test_while_openfga_is_away_the_grants_are_told(table: Ref, openfga: OpenFga) -> None:
+    with openfga.relay.refusing():
+        shown, noted = told("read_data")
+    assert shown[0] == (
+        "openfga cannot be asked, so nobody may at the moment. "
+        f"By the grants on record, whether {BOB} may read_data on table ns.t: yes."
+    )
+    assert shown[1] == f"  {BOB} is in role readers"
+    assert noted == []
+
+
+@given(plan=plans())
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_it_says_what_openfga_says_of_random_trees(
+    by_openfga: object, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]
+) -> None:
+    with transaction.atomic():
+        world = make_world(plan)
+        deliver_as_recorded(openfga_store())
+        for number, asker in enumerate(world.askers):
+            questions = questions_about(world.objects)[number::7]
+            answers = allowed_many(asker, questions)
+            for (action, ref), answer in zip(questions, answers, strict=True):
+                assert explain(asker, action, ref).is_by_grants is answer, (asker, action, ref)
+        transaction.set_rollback(True)
