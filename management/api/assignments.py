@@ -14,8 +14,9 @@ from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.paging import Page, listing_of
 from management.api.base import BAD_PAGE, PAGE, PROJECT_REFUSALS
-from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Described, PermissionView
+from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee
+from management.api.rights_places import Described
 from management.api.tabular_shapes import IdText
 from management.api.users import BAD_USER_ID, paged
 from tenancy.authz.privileges import privileges_on
@@ -75,12 +76,12 @@ _SHAPES: Final = {kind: _shapes(kind) for kind in DESCRIBED}
 class AssignmentsView(PermissionView):
     def get(self, request: Request, **names: str) -> Response:
         relations, page = self._relations(), self._page()
-        place = self.place()
+        target = self.target()
         found, token = list_grants_for(
-            actor=self.actor, ref=place.ref, missing=place.missing, wanted=GrantFilter(relations), page=page
+            actor=self.actor, ref=target.ref, missing=target.missing, wanted=GrantFilter(relations), page=page
         )
         body = paged("assignments", [assignment_json(each) for each in found], token)
-        return Response(body | ({"project-id": place.ref[1]} if self.kind is T.PROJECT else {}))
+        return Response(body | ({"project-id": target.ref[1]} if self.kind is T.PROJECT else {}))
 
     def post(self, request: Request, **names: str) -> Response:
         change, _ = _SHAPES[self.kind]
@@ -89,8 +90,8 @@ class AssignmentsView(PermissionView):
             writes=[_spec(each, f"writes[{index}]") for index, each in enumerate(body.get("writes", []))],
             deletes=[_spec(each, f"deletes[{index}]") for index, each in enumerate(body.get("deletes", []))],
         )
-        place = self.place()
-        assign(actor=self.actor, ref=place.ref, difference=difference, missing=place.missing)
+        target = self.target()
+        assign(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
         return Response(status=204)
 
     def _relations(self) -> list[str] | None:

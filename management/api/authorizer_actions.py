@@ -12,8 +12,9 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, answers
 from management.api.base import PROJECT_REFUSALS
-from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Described, PermissionView
+from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal
+from management.api.rights_places import Described
 from management.api.users import BAD_USER_ID
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
@@ -29,9 +30,9 @@ class AllowedActionsView(PermissionView):
 
     def get(self, request: Request, **names: str) -> Response:
         grantee = asked_principal(request.GET)
-        place, words = self.place(), self.words[self.kind]
+        target, words = self.target(), self.words[self.kind]
         allowed = list_allowed_actions_for(
-            actor=self.actor, grantee=grantee, ref=place.ref, actions=list(words.values()), missing=place.missing
+            actor=self.actor, grantee=grantee, ref=target.ref, actions=list(words.values()), missing=target.missing
         )
         return Response({"allowed-actions": [word for word, action in words.items() if action in allowed]})
 
