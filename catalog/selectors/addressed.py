@@ -51,12 +51,6 @@ class Address:
         return no_such_id(self.securable_type.value, named)
 
 
-def find_namespace(namespace_id: UUID) -> Ref | None:
-    """A namespace by its id alone, for addresses that name no warehouse."""
-    is_there = Namespace.objects.filter(pk=namespace_id).exists()
-    return (Securable.Type.NAMESPACE, namespace_id) if is_there else None
-
-
 def find_addressed(address: Address) -> Ref | None:
     """What the address leads to, None when there is no such object."""
     return find_all_addressed([address])[0]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from catalog.errors import no_such_id
+from catalog.models import Namespace
 from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors import CatalogError, NotFound
 from storage.models import Warehouse
@@ -16,9 +18,9 @@ from tenancy.authz.port import nothing_there
 from tenancy.authz.securables import Ref
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project
-from tenancy.selectors.roles import role_not_found
+from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.tag_definitions import TagDefinitionIdNotFound, tag_id_not_found
+from tenancy.selectors.tag_definitions import tag_id_not_found
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,30 @@ def find_target(*, actor: Actor, address: Address, project: Project | None) -> R
     return _found(actor, address.securable_type, ref, missing)
 
 
-def find_role_target(*, actor: Actor, project: Project, role_id: UUID) -> RightsTarget:
-    """Raises `RoleNotFoundInProject` (404)."""
-    is_there = Role.objects.filter(project=project, pk=role_id).exists()
-    ref = (Securable.Type.ROLE, role_id) if is_there else None
-    return _found(actor, Securable.Type.ROLE, ref, role_not_found(role_id, project))
+def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
+    """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
+    is_there = Namespace.objects.filter(pk=namespace_id).exists()
+    ref = (Securable.Type.NAMESPACE, namespace_id) if is_there else None
+    return _found(actor, Securable.Type.NAMESPACE, ref, no_such_id("namespace", namespace_id))
+
+
+def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) -> RightsTarget:
+    """A role; with `project` one of that. Raises `RoleNotFoundInProject`, without `RoleIdNotFound` (404)."""
+    rows = Role.objects.filter(pk=role_id)
+    if project is None:
+        missing: CatalogError = role_id_not_found(role_id)
+    else:
+        rows, missing = rows.filter(project=project), role_not_found(role_id, project)
+    ref = (Securable.Type.ROLE, role_id) if rows.exists() else None
+    return _found(actor, Securable.Type.ROLE, ref, missing)
 
 
 def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUID) -> RightsTarget:
     """A tag definition; with `project` one of that. Raises `TagDefinitionIdNotFound` (404)."""
     rows = TagDefinition.objects.filter(pk=definition_id)
-    if project is None:
-        missing: CatalogError = TagDefinitionIdNotFound(f"Tag definition does not exist: {definition_id}")
-    else:
-        rows, missing = rows.filter(project=project), tag_id_not_found(definition_id, project)
+    rows = rows if project is None else rows.filter(project=project)
     ref = (Securable.Type.TAG, definition_id) if rows.exists() else None
-    return _found(actor, Securable.Type.TAG, ref, missing)
+    return _found(actor, Securable.Type.TAG, ref, tag_id_not_found(definition_id, project))
 
 
 def _found(actor: Actor, securable_type: Securable.Type, ref: Ref | None, missing: CatalogError) -> RightsTarget:

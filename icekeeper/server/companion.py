@@ -51,14 +51,14 @@ class Companion:
         """Notice when it has ended, and leave no zombie."""
         if self.pid is None:
             return
-        status: int | None = None
         try:
             pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # somebody else took its status: it is gone all the same
+            status = None
+        else:
             if not pid:
                 return
             status = os.waitstatus_to_exitcode(wait_status)
-        except ChildProcessError:
-            pass
         if monotonic() - self._started >= LONGEST_PAUSE:
             self._pause = FIRST_PAUSE
         extra = {"pid": self.pid, "status": status, "next_start_in_s": self._pause}

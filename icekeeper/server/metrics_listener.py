@@ -52,7 +52,7 @@ class MetricsListener:
             if self._clients <= MOST_CLIENTS:
                 async with asyncio.timeout(PATIENCE):
                     await self._answer(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):  # gone, or too slow
+        except (OSError, asyncio.IncompleteReadError):  # gone, or too slow: the page itself is made of memory alone
             pass
         finally:
             self._clients -= 1

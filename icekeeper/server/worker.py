@@ -214,7 +214,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 try:
                     connection = ticket.pop()
                 except IndexError:
-                    pass
+                    pass  # a thread was faster, and answers
                 else:
                     self._refuse(connection, Busy("The server is overloaded; nothing was done, try again"))
             waiting.popleft()
@@ -314,8 +314,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         """The request, or None when there is none: the client is gone or has got its refusal."""
         try:
             return Request(self.cfg, unreader, connection.address)
-        except (NoMoreData, StopIteration, ConnectionError):
-            pass
+        except (NoMoreData, StopIteration, ConnectionError) as error:
+            self.log.debug("client gone: %r", error)
         except TimeoutError:
             self._fail(connection, RequestTimeout("The client sent its request too slowly"), head)
         except ParseException as error:

@@ -30,7 +30,7 @@ from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import list_allowed_actions_for, list_user_actions_for
 from tenancy.selectors.roles import role_not_found
-from tenancy.selectors.tag_definitions import TagDefinitionIdNotFound
+from tenancy.selectors.tag_definitions import tag_id_not_found
 from tenancy.user_ids import require_user_id
 
 T = Securable.Type
@@ -142,10 +142,7 @@ class TagActionsView(AllowedActionsView):
     """Of whatever project: clients send none here."""
 
     def target(self) -> RightsTarget:
-        def missing(text: str) -> TagDefinitionIdNotFound:
-            return TagDefinitionIdNotFound(f"Tag definition does not exist: {text}")
-
-        definition_id = self.id_in_path("tag_definition_id", missing)
+        definition_id = self.id_in_path("tag_definition_id", lambda text: tag_id_not_found(text, None))
         return find_tag_target(actor=self.actor, project=None, definition_id=definition_id)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -14,8 +13,9 @@ from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.paging import Page, listing_of
 from management.api.base import BAD_PAGE, PAGE, PROJECT_REFUSALS
-from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Described, PermissionView
+from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee
+from management.api.rights_places import Described
 from management.api.tabular_shapes import IdText
 from management.api.users import BAD_USER_ID, paged
 from tenancy.authz.privileges import privileges_on
@@ -75,12 +75,12 @@ _SHAPES: Final = {kind: _shapes(kind) for kind in DESCRIBED}
 class AssignmentsView(PermissionView):
     def get(self, request: Request, **names: str) -> Response:
         relations, page = self._relations(), self._page()
-        place = self.place()
+        target = self.target()
         found, token = list_grants_for(
-            actor=self.actor, ref=place.ref, missing=place.missing, wanted=GrantFilter(relations), page=page
+            actor=self.actor, ref=target.ref, missing=target.missing, wanted=GrantFilter(relations), page=page
         )
         body = paged("assignments", [assignment_json(each) for each in found], token)
-        return Response(body | ({"project-id": place.ref[1]} if self.kind is T.PROJECT else {}))
+        return Response(body | ({"project-id": target.ref[1]} if self.kind is T.PROJECT else {}))
 
     def post(self, request: Request, **names: str) -> Response:
         change, _ = _SHAPES[self.kind]
@@ -89,8 +89,8 @@ class AssignmentsView(PermissionView):
             writes=[_spec(each, f"writes[{index}]") for index, each in enumerate(body.get("writes", []))],
             deletes=[_spec(each, f"deletes[{index}]") for index, each in enumerate(body.get("deletes", []))],
         )
-        place = self.place()
-        assign(actor=self.actor, ref=place.ref, difference=difference, missing=place.missing)
+        target = self.target()
+        assign(actor=self.actor, ref=target.ref, difference=difference, missing=target.missing)
         return Response(status=204)
 
     def _relations(self) -> list[str] | None:
@@ -119,13 +119,11 @@ def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
     return GrantSpec(entry["type"], read_grantee(entry, where), entry.get("expires_at"))
 
 
-def _described(
-    kind: Securable.Type, *, told: Described | None = None, suffix: str = "", deprecated: bool = False
-) -> Callable[[type[AssignmentsView]], type[AssignmentsView]]:
-    """What the OpenAPI document says of the routes for objects of a type."""
-    told = told or DESCRIBED[kind]
+def _assignments_view(
+    kind: Securable.Type, told: Described, *, suffix: str = "", deprecated: bool = False
+) -> type[AssignmentsView]:
+    """The routes of a type of object, with what the OpenAPI document says of them."""
     change, answer = _SHAPES[kind]
-    thing = kind.value.replace("-", "_")
     bad_place = PROJECT_REFUSALS[400] if kind is T.PROJECT else ""
     of_roles = _OF_ROLES if kind is T.ROLE else ("", "")
     bad = [each for each in (bad_place, _BAD_CHANGE, BAD_USER_ID, of_roles[0]) if each]
@@ -137,9 +135,9 @@ def _described(
     pages = (
         "Everything is told at once, unless a page is asked for with `pageToken` (empty for the first) or `pageSize`."
     )
-    return extend_schema_view(
+    described = extend_schema_view(
         get=extend_schema(
-            operation_id=f"get_{thing}_assignments{suffix}",
+            operation_id=f"get_{told.word}_assignments{suffix}",
             tags=TAGS,
             summary=f"Who has which privilege on {told.noun} itself",
             description=f"What is granted on what it lies in, and what has ended, is not among it. {pages}",
@@ -151,7 +149,7 @@ def _described(
             ),
         ),
         post=extend_schema(
-            operation_id=f"update_{thing}_assignments{suffix}",
+            operation_id=f"update_{told.word}_assignments{suffix}",
             tags=TAGS,
             summary=f"Grant privileges on {told.noun}, and take them away: all of it, or nothing",
             description=f"At most {MOST_CHANGES} at once. It takes the right to grant each privilege that is named.",
@@ -168,53 +166,11 @@ def _described(
             ),
         ),
     )
+    made: type[AssignmentsView] = type(f"{told.shape}AssignmentsView", (AssignmentsView,), {"kind": kind})
+    return described(made)
 
 
-@_described(T.SERVER)
-class ServerAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.SERVER
-
-
-@_described(T.PROJECT)
-class ProjectAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.PROJECT
-
-
-@_described(T.PROJECT, told=PROJECT_BY_ID, suffix="_by_id_deprecated", deprecated=True)
-class ProjectByIdAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.PROJECT
-
-
-@_described(T.WAREHOUSE)
-class WarehouseAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.WAREHOUSE
-
-
-@_described(T.NAMESPACE)
-class NamespaceAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.NAMESPACE
-
-
-@_described(T.TABLE)
-class TableAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.TABLE
-
-
-@_described(T.VIEW)
-class ViewAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.VIEW
-
-
-@_described(T.GENERIC_TABLE)
-class GenericTableAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.GENERIC_TABLE
-
-
-@_described(T.ROLE)
-class RoleAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.ROLE
-
-
-@_described(T.TAG)
-class TagAssignmentsView(AssignmentsView):
-    kind: ClassVar = T.TAG
+ASSIGNMENTS_VIEWS: Final = {kind: _assignments_view(kind, told) for kind, told in DESCRIBED.items()}
+PROJECT_BY_ID_ASSIGNMENTS_VIEW: Final = _assignments_view(
+    T.PROJECT, PROJECT_BY_ID, suffix="_by_id_deprecated", deprecated=True
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -12,8 +12,9 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, answers
 from management.api.base import PROJECT_REFUSALS
-from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, Described, PermissionView
+from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal
+from management.api.rights_places import Described
 from management.api.users import BAD_USER_ID
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
@@ -25,23 +26,15 @@ Words = Mapping[Securable.Type, Mapping[str, Can]]
 
 
 class AllowedActionsView(PermissionView):
-    words: ClassVar[Words]
+    words: ClassVar[Mapping[str, Can]]
 
     def get(self, request: Request, **names: str) -> Response:
         grantee = asked_principal(request.GET)
-        place, words = self.place(), self.words[self.kind]
+        target, words = self.target(), self.words
         allowed = list_allowed_actions_for(
-            actor=self.actor, grantee=grantee, ref=place.ref, actions=list(words.values()), missing=place.missing
+            actor=self.actor, grantee=grantee, ref=target.ref, actions=list(words.values()), missing=target.missing
         )
         return Response({"allowed-actions": [word for word, action in words.items() if action in allowed]})
-
-
-class AccessView(AllowedActionsView):
-    words = OLD_WORDS
-
-
-class AuthorizerActionsView(AllowedActionsView):
-    words = ABOUT_GRANTS
 
 
 def _shape(kind: Securable.Type, words: Words, ending: str) -> type[KebabSerializer]:
@@ -52,119 +45,54 @@ def _shape(kind: Securable.Type, words: Words, ending: str) -> type[KebabSeriali
 _ACCESS: Final = {kind: _shape(kind, OLD_WORDS, "AccessResponse") for kind in OLD_WORDS}
 _ABOUT_GRANTS: Final = {kind: _shape(kind, ABOUT_GRANTS, "AuthorizerActionsResponse") for kind in ABOUT_GRANTS}
 
-V = TypeVar("V", bound=AllowedActionsView)
+
+def _access_view(kind: Securable.Type, told: Described, *, suffix: str = "") -> type[AllowedActionsView]:
+    view: type[AllowedActionsView] = type(
+        f"{told.shape}AccessView", (AllowedActionsView,), {"kind": kind, "words": OLD_WORDS[kind]}
+    )
+    return _described(
+        view,
+        told,
+        _ACCESS[kind],
+        operation_id=f"get_{told.word}_access{suffix}",
+        summary=f"What one may do on {told.noun}",
+        deprecated=True,
+    )
+
+
+def _authorizer_actions_view(kind: Securable.Type) -> type[AllowedActionsView]:
+    told = DESCRIBED[kind]
+    view: type[AllowedActionsView] = type(
+        f"{told.shape}AuthorizerActionsView", (AllowedActionsView,), {"kind": kind, "words": ABOUT_GRANTS[kind]}
+    )
+    return _described(
+        view,
+        told,
+        _ABOUT_GRANTS[kind],
+        operation_id=f"get_{told.word}_authorizer_actions",
+        summary=f"What one may do about the grants on {told.noun}",
+    )
 
 
 def _described(
-    kind: Securable.Type, *, told: Described | None = None, suffix: str = ""
-) -> Callable[[type[V]], type[V]]:
-    """What the OpenAPI document says of the routes for objects of a type."""
-    told, thing = told or DESCRIBED[kind], kind.value.replace("-", "_")
-    bad = [PROJECT_REFUSALS[400]] if kind is T.PROJECT else []
-    common: dict[str, Any] = {
-        "tags": TAGS,
-        "description": "To ask about somebody else takes the right to read the grants there. What a token of theirs "
-        "would add is not known, and nobody is an instance admin in the answer.",
-        "parameters": [*told.parameters, *PRINCIPAL],
-    }
+    view: type[AllowedActionsView], told: Described, answer: type[KebabSerializer], **operation: Any
+) -> type[AllowedActionsView]:
+    """What the OpenAPI document says of both: `operation` is what it says of this one alone."""
+    bad = [PROJECT_REFUSALS[400]] if view.kind is T.PROJECT else []
     refusals = told.refusals(*bad, "`InvalidGetAccessQuery`", BAD_USER_ID, missing="`UserNotFound`, `RoleIdNotFound`")
-
-    def describe(view: type[V]) -> type[V]:
-        if issubclass(view, AccessView):
-            operation = extend_schema(
-                operation_id=f"get_{thing}_access{suffix}",
-                summary=f"What one may do on {told.noun}",
-                deprecated=True,
-                responses=answers({200: _ACCESS[kind]}, refusals),
-                **common,
-            )
-        else:
-            operation = extend_schema(
-                operation_id=f"get_{thing}_authorizer_actions{suffix}",
-                summary=f"What one may do about the grants on {told.noun}",
-                responses=answers({200: _ABOUT_GRANTS[kind]}, refusals),
-                **common,
-            )
-        return extend_schema_view(get=operation)(view)
-
-    return describe
+    described = extend_schema(
+        tags=TAGS,
+        description="To ask about somebody else takes the right to read the grants there. What a token of theirs "
+        "would add is not known, and nobody is an instance admin in the answer.",
+        parameters=[*told.parameters, *PRINCIPAL],
+        responses=answers({200: answer}, refusals),
+        **operation,
+    )
+    return extend_schema_view(get=described)(view)
 
 
-@_described(T.SERVER)
-class ServerAccessView(AccessView):
-    kind: ClassVar = T.SERVER
-
-
-@_described(T.PROJECT)
-class ProjectAccessView(AccessView):
-    kind: ClassVar = T.PROJECT
-
-
-@_described(T.PROJECT, told=PROJECT_BY_ID, suffix="_by_id_deprecated")
-class ProjectByIdAccessView(AccessView):
-    kind: ClassVar = T.PROJECT
-
-
-@_described(T.WAREHOUSE)
-class WarehouseAccessView(AccessView):
-    kind: ClassVar = T.WAREHOUSE
-
-
-@_described(T.NAMESPACE)
-class NamespaceAccessView(AccessView):
-    kind: ClassVar = T.NAMESPACE
-
-
-@_described(T.TABLE)
-class TableAccessView(AccessView):
-    kind: ClassVar = T.TABLE
-
-
-@_described(T.VIEW)
-class ViewAccessView(AccessView):
-    kind: ClassVar = T.VIEW
-
-
-@_described(T.ROLE)
-class RoleAccessView(AccessView):
-    kind: ClassVar = T.ROLE
-
-
-@_described(T.SERVER)
-class ServerAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.SERVER
-
-
-@_described(T.PROJECT)
-class ProjectAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.PROJECT
-
-
-@_described(T.WAREHOUSE)
-class WarehouseAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.WAREHOUSE
-
-
-@_described(T.NAMESPACE)
-class NamespaceAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.NAMESPACE
-
-
-@_described(T.TABLE)
-class TableAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.TABLE
-
-
-@_described(T.VIEW)
-class ViewAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.VIEW
-
-
-@_described(T.GENERIC_TABLE)
-class GenericTableAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.GENERIC_TABLE
-
-
-@_described(T.ROLE)
-class RoleAuthorizerActionsView(AuthorizerActionsView):
-    kind: ClassVar = T.ROLE
+ACCESS_VIEWS: Final[Mapping[Securable.Type, type[AllowedActionsView]]] = {
+    kind: _access_view(kind, DESCRIBED[kind]) for kind in OLD_WORDS if kind is not T.GENERIC_TABLE
+}
+PROJECT_BY_ID_ACCESS_VIEW: Final = _access_view(T.PROJECT, PROJECT_BY_ID, suffix="_by_id_deprecated")
+AUTHORIZER_ACTIONS_VIEWS: Final = {kind: _authorizer_actions_view(kind) for kind in ABOUT_GRANTS}

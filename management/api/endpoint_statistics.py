@@ -203,5 +203,5 @@ def _read_page_token(token: str) -> tuple[datetime, timedelta]:
         if EARLIEST <= end <= LATEST and timedelta() < interval <= LONGEST_INTERVAL:
             return end, interval
     except (ValueError, TypeError, OverflowError):
-        pass
+        pass  # refused like one that can be read, and that we never wrote
     raise InvalidPageToken("Invalid page token")

@@ -44,12 +44,12 @@ class ExplainView(ManagementView):
         identity = body.get("identity")
         grantee = None if identity is None else read_grantee(identity, "identity")
         kind, asked = only_operation(body["operation"])
-        place = find_place(self, kind, asked)
+        target = find_place(self, kind, asked)
         explained = explain_for(
             actor=self.actor,
             grantee=grantee,
-            ref=place.ref,
+            ref=target.ref,
             action=ALL_WORDS[kind][asked["action"]],
-            missing=place.missing,
+            missing=target.missing,
         )
         return Response(explanation_json(explained))

@@ -38,8 +38,8 @@ class NamespaceAuthPropertiesResponse(KebabSerializer):
 
 class AuthPropertiesView(PermissionView):
     def get(self, request: Request, **names: str) -> Response:
-        place = self.place()
-        found = get_managed_access_for(actor=self.actor, ref=place.ref, missing=place.missing)
+        target = self.target()
+        found = get_managed_access_for(actor=self.actor, ref=target.ref, missing=target.missing)
         inherited = {"managed-access-inherited": found.is_in_force} if self.kind is T.NAMESPACE else {}
         return Response({"managed-access": found.is_set, **inherited})
 
@@ -47,8 +47,8 @@ class AuthPropertiesView(PermissionView):
 class ManagedAccessView(PermissionView):
     def post(self, request: Request, **names: str) -> HttpResponse:
         is_managed = self.body(SetManagedAccessRequest)["managed_access"]
-        place = self.place()
-        set_managed_access(actor=self.actor, ref=place.ref, is_managed=is_managed, missing=place.missing)
+        target = self.target()
+        set_managed_access(actor=self.actor, ref=target.ref, is_managed=is_managed, missing=target.missing)
         return no_body()
 
 

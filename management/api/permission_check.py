@@ -10,11 +10,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.addressed import Address, find_addressed
+from catalog.selectors.addressed import Address
+from catalog.selectors.rights_targets import RightsTarget, find_target, target_project, the_server
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
-from icekeeper.kernel.errors import BadRequest, NotFound
+from icekeeper.kernel.errors import BadRequest
 from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
-from management.api.permission_places import TAGS, Place, found_nothing, the_server
+from management.api.permission_places import TAGS
 from management.api.principals import UserOrRole, read_grantee
 from management.api.protection import MISSING
 from management.api.tabular_shapes import IdText, required_id
@@ -141,29 +142,24 @@ class PermissionCheckView(ManagementView):
         identity = body.get("identity")
         grantee = None if identity is None else read_grantee(identity, "identity")
         kind, asked = only_operation(body["operation"])
-        place = find_place(self, kind, asked)
+        target = find_place(self, kind, asked)
         allowed = is_allowed_for(
             actor=self.actor,
             grantee=grantee,
-            ref=place.ref,
+            ref=target.ref,
             action=OLD_WORDS[kind][asked["action"]],
-            missing=place.missing,
+            missing=target.missing,
         )
         return Response({"allowed": allowed})
 
 
-def find_place(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -> Place:
-    """The object that a checked operation of a type means. Raises `BadRequest`, and the 404 of its type."""
+def find_place(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -> RightsTarget:
+    """The object that an operation of a type is about. Raises `BadRequest`, and the 404 of its type."""
     if kind is T.SERVER:
         return the_server()
     if kind is T.PROJECT:
-        project = view.project(asked.get("project_id"))
-        return Place((kind, project.pk), NotFound("There is no such project"))
-    address = _address(kind, asked)
-    found = find_addressed(address)
-    if found is None:
-        raise found_nothing(view.actor, kind, address.missing())
-    return Place(found, address.missing())
+        return target_project(view.project(asked.get("project_id")))
+    return find_target(actor=view.actor, address=_address(kind, asked), project=None)
 
 
 def only_operation(operation: dict[str, Any]) -> tuple[Securable.Type, dict[str, Any]]:

@@ -39,6 +39,11 @@ class Described:
     missing: str | None
     """The types of the 404."""
 
+    def refusals(self, *bad: str, missing: str | None = None) -> dict[int, str]:
+        """By status, with those of an operation itself."""
+        texts = {400: ", ".join(bad), 404: ", ".join(each for each in (self.missing, missing) if each)}
+        return {status: text for status, text in texts.items() if text}
+
 
 def _id(name: str, noun: str) -> OpenApiParameter:
     return OpenApiParameter(name, OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id")

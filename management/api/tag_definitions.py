@@ -316,7 +316,7 @@ class TagAttachmentsView(TagDefinitionResourceView):
             if read.tzinfo is not None:
                 return read.astimezone(UTC)
         except (ValueError, OverflowError):
-            pass
+            pass  # refused like a time without a zone
         raise BadRequest(f"{name}: must be a time such as 2026-01-31T12:00:00Z, a + in it sent as %2B")
 
 

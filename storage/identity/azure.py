@@ -180,7 +180,7 @@ def _usable(key: UserDelegationKey) -> UserDelegationKey:
         if named and base64.b64decode(key.value or "", validate=True):
             return key
     except ValueError:
-        pass
+        pass  # no base64: as good as none
     raise CredentialNotIssued("Azure answered without a key to sign with")
 
 

@@ -133,7 +133,7 @@ class RemoteStore(ObjectStore):
             try:
                 self._put_as("create", name, location, data)
             except NotImplementedByStore:
-                pass
+                pass  # told in the log once it has been written the other way
             else:
                 return
         self._look_and_put(name, location, data)

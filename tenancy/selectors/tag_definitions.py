@@ -33,8 +33,10 @@ class TagDefinitionNameNotFound(NotFound):
     wire_type = "TagDefinitionNameNotFound"
 
 
-def tag_id_not_found(definition_id: object, project: Project) -> TagDefinitionIdNotFound:
-    return TagDefinitionIdNotFound(f"Tag definition does not exist in project {project.pk}: {definition_id}")
+def tag_id_not_found(definition_id: object, project: Project | None) -> TagDefinitionIdNotFound:
+    """None where every project's are meant."""
+    where = "" if project is None else f" in project {project.pk}"
+    return TagDefinitionIdNotFound(f"Tag definition does not exist{where}: {definition_id}")
 
 
 def tag_name_not_found(name: str, project: Project) -> TagDefinitionNameNotFound:

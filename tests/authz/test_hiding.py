@@ -52,20 +52,6 @@ REPORT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", TABLE_CALLS)
-def test_a_hidden_table_looks_missing(
-    client: Client, lake: dict[str, Ref], call: str, everything: Callable[[], Fingerprint]
-) -> None:
-    alice = client("alice")
-    give("ownership", lake["open"], person("alice"))
-    before = everything()
-    missing, hidden = (_answered(lambda name=name: TABLE_CALLS[call](alice, name)) for name in ("nowhere", "a"))
-    assert hidden[0].refused(404, "NoSuchTableException")
-    assert _told(hidden[0], "closed.a") == _told(missing[0], "closed.nowhere")
-    assert hidden[1] == missing[1], "statements"
-    assert everything() == before
-
-
 NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Answer]] = {
     "load": lambda client, name: client.get(f"/namespaces/{name}"),
     "properties": lambda client, name: client.post(f"/namespaces/{name}/properties", {"updates": {"k": "v"}}),
@@ -87,17 +73,33 @@ NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Answer]] = {
 }
 
 
-@pytest.mark.parametrize("call", NAMESPACE_CALLS)
-def test_a_hidden_namespace_looks_missing(
-    client: Client, lake: dict[str, Ref], call: str, everything: Callable[[], Fingerprint]
+@pytest.mark.parametrize(
+    ("act", "hidden", "missing", "told", "wire_type"),
+    [
+        *((act, "a", "nowhere", "closed.{}", "NoSuchTableException") for act in TABLE_CALLS.values()),
+        *((act, "closed", "nolose", "{}", "NoSuchNamespaceException") for act in NAMESPACE_CALLS.values()),
+    ],
+    ids=[*(f"table {name}" for name in TABLE_CALLS), *(f"namespace {name}" for name in NAMESPACE_CALLS)],
+)
+def test_what_is_hidden_looks_missing(
+    client: Client,
+    lake: dict[str, Ref],
+    everything: Callable[[], Fingerprint],
+    act: Call,
+    hidden: str,
+    missing: str,
+    told: str,
+    wire_type: str,
 ) -> None:
     alice = client("alice")
     give("ownership", lake["open"], person("alice"))
     before = everything()
-    missing, hidden = (_answered(lambda name=name: NAMESPACE_CALLS[call](alice, name)) for name in ("nolose", "closed"))
-    assert hidden[0].refused(404, "NoSuchNamespaceException")
-    assert _told(hidden[0], "closed") == _told(missing[0], "nolose")
-    assert hidden[1] == missing[1], "statements"
+    (of_missing, its_cost), (of_hidden, cost) = (
+        _answered(lambda name=name: act(alice, name)) for name in (missing, hidden)
+    )
+    assert of_hidden.refused(404, wire_type)
+    assert _told(of_hidden, told.format(hidden)) == _told(of_missing, told.format(missing))
+    assert cost == its_cost, "statements"
     assert everything() == before
 
 

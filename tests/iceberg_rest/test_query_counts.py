@@ -17,43 +17,34 @@ from tests.wsgi_client import Answer, ApiClient, call
 pytestmark = pytest.mark.django_db
 
 
-def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[[], Answer]]:
-    """Every endpoint once, in an order in which each works."""
-    at = table["metadata"]["last-updated-ms"]
-    uuid = table["metadata"]["table-uuid"]
-    at_warehouse = table["metadata"]["location"].rsplit("/", 1)[0]
-    columns = {"schema": SCHEMA}
-    main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
-    append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=at)}, main]
-    here = {"namespace": ["ns"], "name": "u"}
-    view = {
-        "name": "view",
-        "schema": SCHEMA,
-        "view-version": {
-            "version-id": 1,
-            "timestamp-ms": at,
-            "schema-id": 0,
-            "summary": {},
-            "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
-            "default-namespace": ["ns"],
-        },
-        "properties": {},
-    }
-    generic = ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))
-    at_location = {"name": "l", "location": f"{table['metadata']['location']}-chosen", **columns}
-    staged = {"name": "v", "stage-create": True, **columns}
+Operations = dict[str, Callable[[], Answer]]
 
-    def commit(updates: list[Any]) -> Answer:
-        requirements = [{"type": "assert-table-uuid", "uuid": uuid}]
-        return catalog.post("/namespaces/ns/tables/t", {"requirements": requirements, "updates": updates})
+COLUMNS = {"schema": SCHEMA}
+HERE = {"namespace": ["ns"], "name": "u"}
+THERE = HERE | {"name": "w"}
+SET_PROPERTY = {"updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
 
+
+def operations(catalog: ApiClient, table: dict[str, Any]) -> Operations:
+    """Every endpoint once, in an order in which each works. `table` is what was answered when `ns.t` was made."""
     return {
         "config": lambda: call("GET", "/catalog/v1/config?warehouse=wh"),
+        **of_namespaces(catalog, table["metadata"]["location"].rsplit("/", 1)[0]),
+        **of_tables(catalog, table["metadata"]["location"]),
+        **of_commits(catalog, table["metadata"]),
+        **of_views(catalog, table["metadata"]["last-updated-ms"]),
+        **of_tables_that_go(catalog, table["metadata-location"]),
+        **of_generic_tables(ApiClient(catalog.base.replace("/catalog/", "/lakekeeper/"))),
+        "namespaces.drop_recursively": lambda: catalog.delete("/namespaces/n?recursive=true&purge=true"),
+    }
+
+
+def of_namespaces(catalog: ApiClient, at_warehouse: str) -> Operations:
+    at_location = {"namespace": ["o"], "properties": {"location": f"{at_warehouse}/o"}}
+    return {
         "namespaces.create": lambda: catalog.post("/namespaces", {"namespace": ["n"]}),
         "namespaces.create_nested": lambda: catalog.post("/namespaces", {"namespace": ["n", "m"]}),
-        "namespaces.create_at_location": lambda: catalog.post(
-            "/namespaces", {"namespace": ["o"], "properties": {"location": f"{at_warehouse}/o"}}
-        ),
+        "namespaces.create_at_location": lambda: catalog.post("/namespaces", at_location),
         "namespaces.list_with_ids": lambda: catalog.get("/namespaces?returnUuids=true&returnProtectionStatus=true"),
         "namespaces.list": lambda: catalog.get("/namespaces"),
         "namespaces.list_children": lambda: catalog.get("/namespaces?parent=n"),
@@ -61,66 +52,87 @@ def operations(catalog: ApiClient, table: dict[str, Any]) -> dict[str, Callable[
         "namespaces.exists": lambda: catalog.head("/namespaces/n"),
         "namespaces.update_properties": lambda: catalog.post("/namespaces/n/properties", {"updates": {"a": "b"}}),
         "namespaces.drop": lambda: catalog.delete("/namespaces/n%1Fm"),
+    }
+
+
+def of_tables(catalog: ApiClient, location: str) -> Operations:
+    at_location = {"name": "l", "location": f"{location}-chosen", **COLUMNS}
+    staged = {"name": "v", "stage-create": True, **COLUMNS}
+    return {
         "tables.list": lambda: catalog.get("/namespaces/ns/tables"),
         "tables.load": lambda: catalog.get("/namespaces/ns/tables/t"),
         "tables.load_again": lambda: catalog.get("/namespaces/ns/tables/t"),
         "tables.credentials": lambda: catalog.get("/namespaces/ns/tables/t/credentials"),
         "tables.exists": lambda: catalog.head("/namespaces/ns/tables/t"),
-        "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **columns}),
+        "tables.create": lambda: catalog.post("/namespaces/ns/tables", {"name": "u", **COLUMNS}),
         "tables.create_at_location": lambda: catalog.post("/namespaces/n/tables", at_location),
         "tables.create_staged": lambda: catalog.post("/namespaces/ns/tables", staged),
-        "tables.commit_properties": lambda: commit([{"action": "set-properties", "updates": {"a": "b"}}]),
-        "tables.commit_snapshot": lambda: commit(append),
-        "tables.commit_nothing": lambda: commit([]),
-        "tables.metrics": lambda: catalog.post("/namespaces/ns/tables/t/metrics", SCAN_REPORT),
-        "tables.load_refs": lambda: catalog.get("/namespaces/ns/tables/t?snapshots=refs"),
-        "tables.load_not_modified": lambda: call(
-            "GET", f"{catalog.base}/namespaces/ns/tables/t", headers={"if-none-match": "*"}
-        ),
-        "tables.commit_once": lambda: catalog.post(
-            "/namespaces/ns/tables/t",
-            {"requirements": [], "updates": [{"action": "set-properties", "updates": {"c": "d"}}]},
-            idempotency_key="01a1ff95-e3cc-7831-a59b-b91c90243b4f",
-        ),
-        "tables.transaction_of_two": lambda: catalog.post(
-            "/transactions/commit",
-            {
-                "table-changes": [
-                    {
-                        "identifier": here | {"name": name},
-                        "requirements": [],
-                        "updates": [{"action": "set-properties", "updates": {"e": "f"}}],
-                    }
-                    for name in ("t", "u")
-                ]
-            },
-        ),
+    }
+
+
+def of_commits(catalog: ApiClient, metadata: dict[str, Any]) -> Operations:
+    """And of what depends on them."""
+    at = "/namespaces/ns/tables/t"
+    requirements = [{"type": "assert-table-uuid", "uuid": metadata["table-uuid"]}]
+    main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
+    append = [{"action": "add-snapshot", "snapshot": snapshot(1, at=metadata["last-updated-ms"])}, main]
+    once = {"updates": [{"action": "set-properties", "updates": {"c": "d"}}], "requirements": []}
+    changed = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"e": "f"}}]}
+    both = {"table-changes": [{"identifier": HERE | {"name": name}, **changed} for name in ("t", "u")]}
+    key = "01a1ff95-e3cc-7831-a59b-b91c90243b4f"
+    return {
+        "tables.commit_properties": lambda: catalog.post(at, {"requirements": requirements, **SET_PROPERTY}),
+        "tables.commit_snapshot": lambda: catalog.post(at, {"requirements": requirements, "updates": append}),
+        "tables.commit_nothing": lambda: catalog.post(at, {"requirements": requirements, "updates": []}),
+        "tables.metrics": lambda: catalog.post(f"{at}/metrics", SCAN_REPORT),
+        "tables.load_refs": lambda: catalog.get(f"{at}?snapshots=refs"),
+        "tables.load_not_modified": lambda: call("GET", f"{catalog.base}{at}", headers={"if-none-match": "*"}),
+        "tables.commit_once": lambda: catalog.post(at, once, idempotency_key=key),
+        "tables.transaction_of_two": lambda: catalog.post("/transactions/commit", both),
+    }
+
+
+def of_views(catalog: ApiClient, at: int) -> Operations:
+    version = {
+        "version-id": 1,
+        "timestamp-ms": at,
+        "schema-id": 0,
+        "summary": {},
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+        "default-namespace": ["ns"],
+    }
+    view = {"name": "view", "schema": SCHEMA, "view-version": version, "properties": {}}
+    return {
         "views.create": lambda: catalog.post("/namespaces/ns/views", view),
         "views.load": lambda: catalog.get("/namespaces/ns/views/view"),
         "views.list": lambda: catalog.get("/namespaces/ns/views"),
         "views.exists": lambda: catalog.head("/namespaces/ns/views/view"),
-        "views.replace": lambda: catalog.post(
-            "/namespaces/ns/views/view", {"updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-        ),
+        "views.replace": lambda: catalog.post("/namespaces/ns/views/view", SET_PROPERTY),
         "views.drop": lambda: catalog.delete("/namespaces/ns/views/view"),
-        "tables.rename": lambda: catalog.post("/tables/rename", {"source": here, "destination": here | {"name": "w"}}),
+    }
+
+
+def of_tables_that_go(catalog: ApiClient, metadata_location: str) -> Operations:
+    """And come back."""
+    registered = {"name": "r", "metadata-location": metadata_location}
+    return {
+        "tables.rename": lambda: catalog.post("/tables/rename", {"source": HERE, "destination": THERE}),
         "tables.drop": lambda: catalog.delete("/namespaces/ns/tables/t"),
         "tables.drop_and_purge": lambda: catalog.delete("/namespaces/ns/tables/w?purgeRequested=true"),
-        "tables.register": lambda: catalog.post(
-            "/namespaces/ns/register", {"name": "r", "metadata-location": table["metadata-location"]}
-        ),
-        "generic_tables.create": lambda: generic.post(
-            "/namespaces/ns/generic-tables", {"name": "u", "format": "lance"}
-        ),
-        "generic_tables.list": lambda: generic.get("/namespaces/ns/generic-tables"),
-        "generic_tables.load": lambda: generic.get("/namespaces/ns/generic-tables/u"),
-        "generic_tables.credentials": lambda: generic.get("/namespaces/ns/generic-tables/u/credentials"),
-        "generic_tables.rename": lambda: generic.post(
-            "/generic-tables/rename", {"source": here, "destination": here | {"name": "w"}}
-        ),
-        "generic_tables.drop": lambda: generic.delete("/namespaces/ns/generic-tables/w?purgeRequested=false"),
-        "namespaces.drop_recursively": lambda: catalog.delete("/namespaces/n?recursive=true&purge=true"),
-    }  # fmt: skip
+        "tables.register": lambda: catalog.post("/namespaces/ns/register", registered),
+    }
+
+
+def of_generic_tables(generic: ApiClient) -> Operations:
+    at = "/namespaces/ns/generic-tables"
+    return {
+        "generic_tables.create": lambda: generic.post(at, {"name": "u", "format": "lance"}),
+        "generic_tables.list": lambda: generic.get(at),
+        "generic_tables.load": lambda: generic.get(f"{at}/u"),
+        "generic_tables.credentials": lambda: generic.get(f"{at}/u/credentials"),
+        "generic_tables.rename": lambda: generic.post("/generic-tables/rename", {"source": HERE, "destination": THERE}),
+        "generic_tables.drop": lambda: generic.delete(f"{at}/w?purgeRequested=false"),
+    }
 
 
 def test_counts_are_as_recorded(catalog: ApiClient, make_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,68 @@
+"""Who may do everything unasked: `INTERNAL`, the server itself. No request can act as it.
+
+Commands of `manage.py` act as whoever operates the server, who could as well write into its database. The worker does
+what a request asked for that had the right to (a purge), or what nobody asks for (deleting what is too old). Both call
+the services that requests call, which ask about rights whoever comes; the port says yes to these.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("icekeeper", "catalog", "management", "storage", "tasks", "tenancy")
+
+ACTS_AS_THE_SERVER = {
+    "management/management/": "commands",
+    "management/bootstrap/": "the command `bootstrap`: what its file declares",
+    "management/registration/": "the command `register_tables`",
+    "tasks/workers/": "the worker's housekeeping",
+    "tenancy/audit/collector.py": "says of itself that it lost records",
+    "tenancy/audit/flusher.py": "seals what was written",
+}
+"""Who names `INTERNAL`, and as what. Nothing that a request gets to."""
+
+
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if "migrations" not in path.parts:
+                yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def test_only_commands_and_workers_act_as_the_server() -> None:
+    naming = {
+        file
+        for file, source in sources()
+        for node in ast.walk(source)
+        if isinstance(node, ast.ImportFrom) and any(each.name == "INTERNAL" for each in node.names)
+    }
+    assert {file for file in naming if not file.startswith(tuple(ACTS_AS_THE_SERVER))} == set()
+    assert {place for place in ACTS_AS_THE_SERVER if any(file.startswith(place) for file in naming)} == set(
+        ACTS_AS_THE_SERVER
+    )
+
+
+def test_nobody_else_makes_such_an_actor() -> None:
+    making = {
+        file
+        for file, source in sources()
+        for node in ast.walk(source)
+        if isinstance(node, ast.keyword) and node.arg == "is_internal"
+    }
+    assert making == {"tenancy/actor.py"}
+
+
+def test_no_interface_imports_what_acts_as_the_server() -> None:
+    """The commands' own modules stand beside the interfaces: an import of theirs would be a way around the port."""
+    closed = tuple(place.rstrip("/").removesuffix(".py").replace("/", ".") for place in ACTS_AS_THE_SERVER)
+    importing = {
+        (file, node.module)
+        for file, source in sources()
+        if file.startswith(("catalog/api/", "management/api/"))
+        for node in ast.walk(source)
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(closed)
+    }
+    assert importing == set()

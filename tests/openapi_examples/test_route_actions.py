@@ -1,0 +1,159 @@
+"""What each route asks about rights is as recorded, and whoever has none gets nothing from it.
+
+The stories of the OpenAPI documents, in which every operation occurs, are told to an authorizer that writes down what
+it is asked. Each request is sent once before, while nobody may do anything. `tests/route_actions.json` keeps how that
+was answered, and for want of what; it changes only on purpose: `UPDATE_ROUTE_ACTIONS=1` writes it anew. A route that
+asks nothing, or answers in spite of all the noes, must be named below with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+
+from management.api import openapi
+from tenancy.actor import Actor
+from tenancy.authz import port
+from tests.fingerprint import take_fingerprint
+from tests.management.asking import use_settings
+from tests.openapi_examples.story import Story
+from tests.routes import ROUTES
+from tests.wsgi_client import Answer
+
+RECORD = Path(__file__).parents[1] / "route_actions.json"
+
+OWN_TOKENS = "of oneself; those of others need rights"
+OWN_RIGHTS = "everybody may learn what they may do themselves"
+
+ASKS_NOTHING = {
+    "POST /catalog/v1/oauth/tokens": "a client that wants a token shows its credential",
+    "POST /catalog/v1/aws/s3/sign": "is always refused: nothing in the request says in which warehouse",
+    "GET /management/v1/info": "everybody who may call may know the server's version and capabilities",
+    "GET /management/v1/whoami": "everybody may know who they are",
+    "POST /management/v1/bootstrap": "there is nobody yet who could have rights; a second one is refused",
+    "GET /management/v1/grants/grantable-privileges": "the vocabulary, the same on every server",
+    "GET /management/v1/user/{user_id}": "everybody who may call may know everybody, as in the system to match",
+    "POST /management/v1/user": "of oneself; to add others needs rights",
+    "GET /management/v1/token": OWN_TOKENS,
+    "POST /management/v1/token": OWN_TOKENS,
+    "GET /management/v1/token/{token_id}": OWN_TOKENS,
+    "DELETE /management/v1/token/{token_id}": OWN_TOKENS,
+    "POST /management/v1/token/{token_id}/rotate": OWN_TOKENS,
+    "POST /management/v1/warehouse/{warehouse_id}/managed-by": "is for instance admins, whom no grant makes",
+}
+"""Which ask nothing, at least of some."""
+
+ANSWERS_WITHOUT_RIGHTS = {
+    "POST /management/v1/action/batch-check": OWN_RIGHTS,
+    "GET /management/v1/server/actions": OWN_RIGHTS,
+    "GET /management/v1/project/actions": OWN_RIGHTS,
+    "GET /management/v1/user/{user_id}/actions": OWN_RIGHTS,
+    "GET /management/v1/server/grants/grantable-privileges": OWN_RIGHTS,
+    "GET /management/v1/project/grants/grantable-privileges": OWN_RIGHTS,
+    "GET /management/v1/permissions/server/authorizer-actions": OWN_RIGHTS,
+    "GET /management/v1/permissions/project/authorizer-actions": OWN_RIGHTS,
+    "GET /management/v1/permissions/project/{project_id}/access": OWN_RIGHTS,
+    "GET /management/v1/project-list": "lists what the caller may see: nothing",
+    "GET /management/v1/role/{role_id}/metadata": "whoever meets a role's id may learn its name",
+    "POST /management/v1/search/user": "finds whom everybody may know, of whom rights show more",
+}
+"""Which ask, and answer those, too, who may do nothing. Servers, projects and users are no secret."""
+
+
+class Recorder(port.Authorizer):
+    """Allows everything or nothing, and writes down what it is asked; the server's own commands never get to it."""
+
+    name = "recorder"
+
+    def __init__(self) -> None:
+        self.allows = True
+        self.asked: set[str] = set()
+
+    def decide(self, actor: Actor, questions: Sequence[port.Question]) -> list[bool]:
+        self.asked |= {f"{kind.value}.{action.value}" for action, (kind, _) in questions}
+        return [self.allows] * len(questions)
+
+    def visible_ids(self, actor: Actor, **_: Any) -> list[UUID]:
+        return []
+
+
+class AskingStory(Story):
+    """Keeps of every route how it answers whoever has no rights, for want of what."""
+
+    def __init__(self, recorder: Recorder, *about: Any) -> None:
+        super().__init__(*about)
+        self._recorder = recorder
+        self._seen: dict[str, set[str]] = {operation_id: set() for operation_id in self._operations}
+
+    @property
+    def answers(self) -> dict[str, list[str]]:
+        """By method and path; none where no request of the story succeeds."""
+        routes = {each: f"{method} {path}" for each, (method, path, _) in self._operations.items()}
+        return {routes[operation_id]: sorted(seen) for operation_id, seen in self._seen.items()}
+
+    def _send(self, operation_id: str, parameters: dict[str, Any], body: Any) -> Answer:
+        without = self._without_rights(lambda: super(AskingStory, self)._send(operation_id, parameters, body))
+        self._recorder.asked.clear()
+        answer = super()._send(operation_id, parameters, body)
+        if answer.status < 400:
+            asked = ", ".join(sorted(self._recorder.asked))
+            self._seen[operation_id].add(f"{without.status} without {asked}" if asked else f"{without.status} unasked")
+        return answer
+
+    def _without_rights(self, send: Callable[[], Answer]) -> Answer:
+        """The answer to somebody who may do nothing. It changed nothing, or it is as if it had not."""
+        before, files = take_fingerprint(self.folder), set(self.folder.rglob("*"))
+        savepoint = transaction.savepoint()
+        self._recorder.allows = False
+        with pytest.MonkeyPatch.context() as patch:
+            use_settings(patch, instance_admins=[])
+            answer = send()
+        self._recorder.allows = True
+        assert answer.status < 400 or take_fingerprint(self.folder) == before, answer.body
+        transaction.savepoint_rollback(savepoint)
+        for path in sorted(set(self.folder.rglob("*")) - files, reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        return answer
+
+
+def recorded() -> dict[str, dict[str, list[str]]]:
+    """API, route, each way in which its requests are answered without rights."""
+    record: dict[str, dict[str, list[str]]] = json.loads(RECORD.read_text())
+    return record
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", openapi.APIS)
+def test_what_is_asked_is_as_recorded(name: str, tell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(port, "authorizer", lambda: recorder)
+    # Who is settled by a standing right is asked about nevertheless; what instance admins alone may do is theirs.
+    monkeypatch.setattr("tenancy.authz.standing_rights.is_instance_admin", lambda actor: False)
+    answers = tell(name, partial(AskingStory, recorder)).answers
+    if os.environ.get("UPDATE_ROUTE_ACTIONS") == "1":
+        RECORD.write_text(json.dumps({**recorded(), name: answers}, indent=1, sort_keys=True) + "\n")
+    assert answers == recorded()[name]
+
+
+def test_every_route_is_in_the_record() -> None:
+    """What is served beside the APIs is open, with its reason (`tests/management/test_every_route.py`)."""
+    prefixes = tuple(api.prefix for api in openapi.APIS.values())
+    of_apis = [route for route in ROUTES if route.pattern.startswith(prefixes)]
+    routes = {f"{method} {route.template}" for route in of_apis for method in route.methods}
+    assert routes == {route for answers in recorded().values() for route in answers}
+
+
+def test_whoever_has_no_rights_gets_nothing_but_for_a_reason() -> None:
+    answers = {route: seen for of_api in recorded().values() for route, seen in of_api.items()}
+    asks_nothing = {route for route, seen in answers.items() if not seen or any("unasked" in each for each in seen)}
+    assert asks_nothing == ASKS_NOTHING.keys(), "a route that asks nothing needs a reason, and a reason such a route"
+    answered = {route for route, seen in answers.items() if any(each.startswith("2") for each in seen)}
+    assert answered - asks_nothing == ANSWERS_WITHOUT_RIGHTS.keys(), "the same of a route that refuses nobody"

@@ -1,0 +1,61 @@
+"""Every route of the server, from the resolver that serves it, and those that are open, each with its reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+OPEN = {
+    "health": "says of the server whether it works, to what watches over it",
+    "health-live": "as health",
+    "health-ready": "as health",
+    "oauth-tokens": "a client that wants a token shows its credential",
+    "swagger-ui": "shows the documents",
+    "swagger-catalog": "shows the documents",
+    "swagger-generic-tables": "shows the documents",
+    "openapi": "the documents say nothing of what is stored here",
+}
+"""The routes, by name, that ask nobody who they are."""
+
+
+@dataclass(frozen=True)
+class Route:
+    name: str
+    pattern: str
+    view: Any
+
+    def __str__(self) -> str:
+        return f"/{self.pattern}"
+
+    @property
+    def template(self) -> str:
+        """As the OpenAPI documents write the path."""
+        return "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", self.pattern)
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that the view of an API has of its own; OPTIONS, which every view has, tells what these are."""
+        return [name.upper() for name in self.view.cls.http_method_names if name != "options" and self._has(name)]
+
+    def target(self, names: dict[str, str]) -> str:
+        return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda each: names.get(each[1], str(uuid4())), self.pattern)
+
+    def _has(self, method: str) -> bool:
+        return hasattr(self.view.cls, method)
+
+
+def routes(patterns: list[URLPattern | URLResolver] | None = None, prefix: str = "") -> Iterator[Route]:
+    for each in get_resolver().url_patterns if patterns is None else patterns:
+        where = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            yield from routes(each.url_patterns, where)
+        else:
+            yield Route(each.name or "", where, each.callback)
+
+
+ROUTES = list(routes())
