@@ -44,11 +44,14 @@ class MeasuredServer(BareServer):
         assert self.process is not None
         return [child for child in psutil.Process(self.process.pid).children() if _listens_on(child, self.port)]
 
-    def listener(self) -> psutil.Process:
+    def listeners(self) -> list[psutil.Process]:
         assert self.process is not None
         children = psutil.Process(self.process.pid).children()
-        [found] = [child for child in children if _listens_on(child, self.metrics_port)]
-        return found
+        return [child for child in children if _listens_on(child, self.metrics_port)]
+
+    def listener(self) -> psutil.Process:
+        _wait_until(lambda: len(self.listeners()) == 1)
+        return self.listeners()[0]
 
 
 def _listens_on(child: psutil.Process, port: int) -> bool:
