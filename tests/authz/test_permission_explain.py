@@ -96,7 +96,12 @@ def test_the_whole_answer_with_roles_in_roles_and_ends(things: Things) -> None:
     closed = {"type": "namespace", "id": _closed(things), "warehouse-id": warehouse_id, "namespace": ["closed"]}
     deep = closed | {"id": str(things.refs[T.NAMESPACE][1]), "namespace": ["closed", "deep"]}
     table = {"type": "table", "id": things.public_id(T.TABLE), "warehouse-id": warehouse_id, **TABLE_NAME}
-    warehouse = {"type": "warehouse", "id": warehouse_id, "name": things.warehouse.name}
+    warehouse = {
+        "type": "warehouse",
+        "id": warehouse_id,
+        "warehouse-id": warehouse_id,
+        "name": things.warehouse.name,
+    }
     through = [
         {"role": str(inner.pk), "name": "Inner", "entry": "member", "expires-at": "2101-02-03T04:05:06+00:00"},
         {"role": str(outer.pk), "name": "Outer", "entry": "member"},
