@@ -21,8 +21,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
-from tenancy.authz.port import allowed_many, is_allowed, require
-from tenancy.authz.refusals import action_forbidden
+from tenancy.authz.port import allowed_many, require
 from tenancy.authz.securables import Ref, move_securable
 from tenancy.models import Securable
 from tenancy.selectors.managed_access import is_access_managed
@@ -46,7 +45,7 @@ def rename_tabular(
     """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
 
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination's, `AlreadyExists` when
-    anything has the name there, and `Forbidden` for who would get rights on it by where it goes, or would let its owners
+    anything has the name there, and `Forbidden` for who would get rights on it by where it goes, or let its owners
     grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
@@ -91,10 +90,8 @@ def _require_nothing_gained(actor: Actor, ref: Ref, origin_id: UUID, namespace_i
     for action, is_held in zip(gained, allowed_many(actor, [(each, place) for each in gained]), strict=True):
         if is_held:
             require(actor, action, *ref)
-    if not is_allowed(actor, Can.GRANT_MANAGE_GRANTS, *ref):
-        origin: Ref = (Securable.Type.NAMESPACE, origin_id)
-        if is_access_managed(origin) and not is_access_managed(place):
-            raise action_forbidden(actor, Can.GRANT_MANAGE_GRANTS, ref)
+    if is_access_managed((Securable.Type.NAMESPACE, origin_id)) and not is_access_managed(place):
+        require(actor, Can.GRANT_MANAGE_GRANTS, *ref)
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

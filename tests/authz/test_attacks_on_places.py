@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from catalog.models import Namespace
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import write_json
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
@@ -95,3 +99,90 @@ def test_a_namespace_is_not_moved_out_of_managed_access_by_its_owner(
     give("manage_grants", lake["closed.deep"], ALICE)
     good(management.post(move, there))
     assert Namespace.objects.get(pk=lake["closed.deep"][1]).parent_id == lake["open"][1]
+
+
+# --- registering ---------------------------------------------------------------------------------------------------
+
+
+def metadata_of(root: CallerClient, table: str) -> str:
+    location: str = good(root.get(table)).json()["metadata-location"]
+    return location
+
+
+def test_nobody_comes_to_own_a_table_by_registering_it_over_itself(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    give("create", lake["closed"], ALICE)
+    give("ownership", lake["closed.a"], BOB)
+    body = {"name": "a", "metadata-location": metadata_of(root, "/namespaces/closed/tables/a"), "overwrite": True}
+    before = everything()
+    assert alice.post("/namespaces/closed/register", body).refused(403, "TableActionForbidden")
+    assert everything() == before
+    give("manage_grants", lake["closed.a"], ALICE)
+    good(alice.post("/namespaces/closed/register", body))
+
+
+@pytest.mark.parametrize("named", ["location", "metadata-log", "manifest-list", "statistics", "uuid", "nothing"])
+def test_nor_by_registering_its_files_under_another_uuid(
+    client: Client, root: CallerClient, lake: dict[str, Ref], storage_root: Path, everything: Everything, named: str
+) -> None:
+    """Whatever of it the metadata names. What has nothing to do with it may take its place."""
+    alice, table = client("alice"), "/namespaces/closed/tables/a"
+    give("modify", lake["closed.a"], ALICE)
+    give("create", lake["closed"], ALICE)
+    victim = good(root.get(table)).json()
+    metadata = victim["metadata"]
+    here = metadata["location"]
+    place = f"{here.rsplit('/', 1)[0]}/beside"
+    own_uuid = metadata["table-uuid"]
+    metadata |= {"location": place, "table-uuid": str(new_id())}
+    metadata |= {
+        "location": {"location": f"{here}/inside"},
+        "metadata-log": {"metadata-log": [{"timestamp-ms": 1, "metadata-file": victim["metadata-location"]}]},
+        "manifest-list": {"snapshots": [snapshot(f"{here}/metadata/snap.avro")], "last-sequence-number": 1},
+        "statistics": {"statistics": [statistics(f"{here}/metadata/some.stats")]},
+        "uuid": {"table-uuid": own_uuid.upper()},
+        "nothing": {"snapshots": [snapshot(f"{place}/metadata/snap.avro")], "last-sequence-number": 1},
+    }[named]
+    file = storage_root.parent / place.removeprefix("file://") / "metadata" / "own.metadata.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(write_json(metadata))
+    body = {"name": "a", "metadata-location": f"{place}/metadata/own.metadata.json", "overwrite": True}
+    before = everything()
+    if named == "nothing":
+        good(alice.post("/namespaces/closed/register", body))
+        return
+    assert alice.post("/namespaces/closed/register", body).refused(403, "TableActionForbidden")
+    assert everything() == before
+
+
+def snapshot(manifest_list: str) -> dict[str, Any]:
+    return {
+        "snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "schema-id": 0, "manifest-list": manifest_list,
+        "summary": {"operation": "append"},
+    }  # fmt: skip
+
+
+def statistics(path: str) -> dict[str, Any]:
+    return {
+        "snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }  # fmt: skip
+
+
+def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    there = metadata_of(root, "/namespaces/closed/tables/a")
+    folder = there.rpartition("/")[0]
+    before = everything()
+    for location in (there, f"{folder}/nowhere.metadata.json", folder):
+        answer = alice.post("/namespaces/open/register", {"name": "mine", "metadata-location": location})
+        told = f"Location is already taken by another table or view: {location}"
+        assert answer.refused(409, "LocationAlreadyTaken")
+        assert answer.error["message"] == told
+    assert everything() == before
