@@ -18,6 +18,7 @@ from tenancy.authz.port import is_allowed
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.models import Securable
 from tests.authz.conftest import good, person
+from tests.authz.test_hiding import _answered
 from tests.authz.trees import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
@@ -186,3 +187,40 @@ def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
         assert answer.refused(409, "LocationAlreadyTaken")
         assert answer.error["message"] == told
     assert everything() == before
+
+
+# --- finishing a staged table --------------------------------------------------------------------------------------
+
+CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
+
+
+@pytest.mark.parametrize(("sees", "refusal"), [(None, (404, "NoSuchNamespaceException")),
+                                               ("closed.b", (403, "NamespaceActionForbidden"))])  # fmt: skip
+def test_a_commit_that_asserts_a_new_table_tells_no_names(
+    client: Client,
+    lake: dict[str, Ref],
+    sees: str | None,
+    refusal: tuple[int, str],
+    everything: Everything,
+) -> None:
+    """Of a hidden namespace, nor of one of which somebody sees a part; after as many statements for each name."""
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    if sees is not None:
+        give("describe", lake[sees], ALICE)
+    before = everything()
+    told = set()
+    for name in ("nowhere", "a", "v", "g"):
+        answer, statements = _answered(lambda name=name: alice.post(f"/namespaces/closed/tables/{name}", CREATE))
+        assert answer.refused(*refusal), name
+        told.add((answer.error["message"], statements))
+    assert len(told) == 1, told
+    assert everything() == before
+
+
+def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    assert alice.post("/namespaces/closed/tables/a", CREATE).refused(409, "CommitFailedException")
+    give("create", lake["closed"], ALICE)
+    assert alice.post("/namespaces/closed/tables/v", CREATE).refused(409, "AlreadyExistsException")
