@@ -208,20 +208,25 @@ def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
         raise KeyReused("The Idempotency-Key was used for another request before")
     if not all(still_allowed):
         return None
-    if outcome.status >= 400:  # noqa: PLR2004
-        raise RefusedBefore(outcome.status, answer["type"], answer["message"])
+    return (_result_of(actor, request.warehouse_id, outcome.status, answer),)
+
+
+def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, Any]) -> Any:
+    """What `answer_of` was given. Raises the refusal that was kept."""
+    if status >= 400:  # noqa: PLR2004
+        raise RefusedBefore(status, answer["type"], answer["message"])
     if "tabular" in answer:
         tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
         if "document" in answer:
-            return (Loaded(tabular_id, location, answer["document"].encode()),)
-        return (load_version(actor=actor, warehouse_id=request.warehouse_id, tabular_id=tabular_id, location=location),)
+            return Loaded(tabular_id, location, answer["document"].encode())
+        return load_version(actor=actor, warehouse_id=warehouse_id, tabular_id=tabular_id, location=location)
     if "generic-table" in answer:
         table_id = UUID(answer["generic-table"])
-        found = load_generic_table_by_id(actor=actor, warehouse_id=request.warehouse_id, table_id=table_id)
-        return (replace(found, name=answer["name"]),)
+        found = load_generic_table_by_id(actor=actor, warehouse_id=warehouse_id, table_id=table_id)
+        return replace(found, name=answer["name"])
     if "staged" in answer:
-        return (StagedTable(answer["staged"].encode()),)
-    return (answer.get("body"),)
+        return StagedTable(answer["staged"].encode())
+    return answer.get("body")
 
 
 def _still_allowed(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
