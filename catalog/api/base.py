@@ -204,7 +204,7 @@ class IcebergView(APIView):
         for part in (self.actor.name, request.method, meta["PATH_INFO"], meta["QUERY_STRING"]):
             digest.update(f"{part}\n".encode(errors="surrogatepass"))
         digest.update(request.body)
-        return RequestKey(self.warehouse_id, key, digest.digest())
+        return RequestKey(self.warehouse_id, key, digest.digest(), self.actor)
 
     def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:
         """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""

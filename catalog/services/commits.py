@@ -22,9 +22,11 @@ from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import Revision, revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors import BadRequest, CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.port import is_allowed, nothing_there
+from tenancy.models import Securable
 
 MAX_TABLES = 1000
 """Tables in one transaction."""
@@ -54,11 +56,12 @@ def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, onc
     with turns_at([(warehouse_id, table.path_key, table.name_key)]):
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
-            if requires_create(changes.requirements) and not target.has(Tabular.Kind.TABLE):
+            if requires_create(changes.requirements) and not _is_seen(actor, target):
+                namespace_id = _namespace_to_create_in(actor, target)
                 check_requirements(None, changes.requirements)
                 if target.current is not None:
                     raise already_exists(target.current.kind, Tabular.Kind.TABLE, table)
-                return finish_staged_create(actor=actor, target=target, updates=changes.updates, once=once)
+                return finish_staged_create(actor, target, namespace_id, updates=changes.updates, once=once)
             revision = _revise_table(actor, target, before, changes)
             if isinstance(revision, Loaded):
                 keep_unchanged(once, revision)
@@ -100,6 +103,23 @@ def commit_transaction(
                 return
             if write_revisions(target, revisions, unchanged=unchanged, once=once, result=None):
                 return
+
+
+def _is_seen(actor: Actor, target: Target) -> bool:
+    """Whether a table has the name, and `actor` may know of it."""
+    if target.current is None or not target.has(Tabular.Kind.TABLE):
+        return False
+    return is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, target.current.id)
+
+
+def _namespace_to_create_in(actor: Actor, target: Target) -> UUID:
+    """Before anything is said of the name: what is there is answered like what is not, after as many questions."""
+    try:
+        return target.namespace_for(actor, Can.CREATE_TABLE)
+    except CatalogError as refusal:
+        if target.has(Tabular.Kind.TABLE):
+            raise
+        raise nothing_there(actor, Securable.Type.TABLE, refusal) from None
 
 
 def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:

@@ -105,9 +105,12 @@ def files_to_write(
     return TabularFiles(target.storage, (location,)) if _is_out_of_the_way(target, metadata) else None
 
 
-def finish_staged_create(*, actor: Actor, target: Target, updates: list[Any], once: RequestKey | None) -> Loaded:
-    """Make the table whose commit asserts that there is none; everything it is stands in `updates`."""
-    namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
+def finish_staged_create(
+    actor: Actor, target: Target, namespace_id: UUID, *, updates: list[Any], once: RequestKey | None
+) -> Loaded:
+    """Make the table whose commit asserts that there is none, in a namespace where `actor` may create it; everything it
+    is stands in `updates`.
+    """
     require_name(target.identifier.name, "table name")
     table_uuid = new_id()
     change = apply_updates(

@@ -20,6 +20,7 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
 from catalog.services.documents import inline, take_away, write_metadata
 from catalog.services.locations import (
+    NOBODY,
     claim,
     folder_outside,
     is_foreseeable,
@@ -45,9 +46,6 @@ from tenancy.actor import Actor
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-
-_NOBODY = UUID(int=0)
-"""The owner of locations that a tabular without an id asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def _require_unheld(target: Target, metadata: dict[str, Any], fresh_uuid: UUID |
     is_in_base = location.rpartition("/")[0] == base
     if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
         suspected.append(location)
-    require_unheld(target, suspected, owner=_NOBODY)
+    require_unheld(target, suspected, owner=NOBODY)
 
 
 def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:

@@ -48,6 +48,9 @@ UNION ALL
 SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
 """
 
+NOBODY = UUID(int=0)
+"""The owner of locations that a tabular without an id asks for."""
+
 _OTHERS = f"""
 SELECT 1 FROM ({_HOLDERS}) AS holders
  WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 1
@@ -137,23 +140,13 @@ def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -
 
 
 def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID) -> None:
-    """The look before a file is put to one of `locations`: as `require_free_location`, which must follow.
+    """The look before a file is put to or read at one of `locations`: as `require_free_location`, which must follow.
 
     Without it a purge that is under way there would delete the file, end, and leave the location free.
     """
     for location in locations:
         if _others_hold(_around(target.warehouse_id, target.warehouse_location, location), owner):
             raise location_taken(location)
-
-
-def require_unpurged(target: Target, file: str) -> None:
-    """The look before a file is read that is to be a tabular's: raises `LocationAlreadyTaken` when a purge holds it.
-
-    Without it a purge that is under way there would delete the file, end, and leave the location free.
-    """
-    held = holders_of(warehouse_id=target.warehouse_id, base=target.warehouse_location, location=file)
-    if any(holder.task_id is not None for holder in held):
-        raise location_taken(file)
 
 
 def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:

@@ -3,12 +3,16 @@
 The outcome is a row of the transaction that does the work, unique by warehouse and key. So a crash leaves both or
 neither, and of two requests with one key only one can commit: the other rolls back and answers with what it finds.
 A refusal that the same request would meet again is kept as well; one that time may cure (5xx, contention, a location
-in use) is not.
+in use) is not. Nor is one for want of rights, nor what looks missing to who may not see everything in the warehouse, so
+that what is hidden and what is missing go on looking alike; and nothing of who may not use the warehouse.
+
+An outcome is told to who may still do what the request was allowed to do because of, as far as that is still there, and
+may use the warehouse. To anybody else it is as if there were none: the request is judged anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import blake2b
@@ -23,12 +27,16 @@ from catalog.selectors.generic_tables import LoadedGenericTable, load_generic_ta
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
 from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.port import Question, allowed_many, is_allowed, rights_rested_on
+from tenancy.authz.securables import are_registered
+from tenancy.models import Securable
 
 T = TypeVar("T")
 
@@ -68,6 +76,7 @@ class RequestKey:
     warehouse_id: UUID
     key: UUID
     fingerprint: bytes
+    actor: Actor
 
     @property
     def mark(self) -> str:
@@ -95,7 +104,7 @@ def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
     except AlreadyDone:
         return cast("T", _found(actor, request))
     except CatalogError as error:
-        if not error.is_final:
+        if not _may_be_kept(actor, request, error):
             # "Certainly not committed" must be true of all equal requests, and another may have been faster.
             done = _find(actor, request) if error.status < 500 else None  # noqa: PLR2004
             if done is None:
@@ -110,13 +119,20 @@ def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
         raise
 
 
+def _may_be_kept(actor: Actor, request: RequestKey, refusal: CatalogError) -> bool:
+    if not refusal.is_final:
+        return False
+    kept_for = Can.LIST_EVERYTHING if isinstance(refusal, NotFound) else Can.USE
+    return is_allowed(actor, kept_for, Securable.Type.WAREHOUSE, request.warehouse_id)
+
+
 def keep_outcome(request: RequestKey | None, result: object = None) -> None:
     """Write into the caller's transaction what the request came to: see `answer_of`. Nothing without a key.
 
     Raises `AlreadyDone` when somebody else committed it first: the caller's transaction must be rolled back.
     """
     if request is not None:
-        _insert(request, 200, answer_of(result))
+        _insert(request, 200, answer_to_keep(request, result))
 
 
 def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
@@ -124,6 +140,12 @@ def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
     if request is not None:
         with write_transaction():
             keep_outcome(request, result)
+
+
+def answer_to_keep(request: RequestKey, result: object) -> dict[str, Any]:
+    """What `result` can be made of again, and which rights it takes to be told."""
+    needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in rights_rested_on(request.actor)]
+    return answer_of(result) | {"needed": needed}
 
 
 def answer_of(result: object) -> dict[str, Any]:
@@ -178,20 +200,41 @@ def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
     outcome = Outcome.objects.filter(warehouse_id__in=active, key=request.key).first()
     if outcome is None:
         return None
+    answer = read_stored_json(outcome.answer.encode())
+    usable, *still_allowed = _still_allowed(actor, request.warehouse_id, answer.get("needed", ()))
+    if not usable:
+        return None
     if bytes(outcome.fingerprint) != request.fingerprint:
         raise KeyReused("The Idempotency-Key was used for another request before")
-    answer = read_stored_json(outcome.answer.encode())
-    if outcome.status >= 400:  # noqa: PLR2004
-        raise RefusedBefore(outcome.status, answer["type"], answer["message"])
+    if not all(still_allowed):
+        return None
+    return (_result_of(actor, request.warehouse_id, outcome.status, answer),)
+
+
+def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, Any]) -> Any:
+    """What `answer_of` was given. Raises the refusal that was kept."""
+    if status >= 400:  # noqa: PLR2004
+        raise RefusedBefore(status, answer["type"], answer["message"])
     if "tabular" in answer:
         tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
         if "document" in answer:
-            return (Loaded(tabular_id, location, answer["document"].encode()),)
-        return (load_version(actor=actor, warehouse_id=request.warehouse_id, tabular_id=tabular_id, location=location),)
+            return Loaded(tabular_id, location, answer["document"].encode())
+        return load_version(actor=actor, warehouse_id=warehouse_id, tabular_id=tabular_id, location=location)
     if "generic-table" in answer:
         table_id = UUID(answer["generic-table"])
-        found = load_generic_table_by_id(actor=actor, warehouse_id=request.warehouse_id, table_id=table_id)
-        return (replace(found, name=answer["name"]),)
+        found = load_generic_table_by_id(actor=actor, warehouse_id=warehouse_id, table_id=table_id)
+        return replace(found, name=answer["name"])
     if "staged" in answer:
-        return (StagedTable(answer["staged"].encode()),)
-    return (answer.get("body"),)
+        return StagedTable(answer["staged"].encode())
+    return answer.get("body")
+
+
+def _still_allowed(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
+    """Whether `actor` may use the warehouse, and may do each of `needed` or there is no such object any more."""
+    questions: list[Question] = [(Can.USE, (Securable.Type.WAREHOUSE, warehouse_id))]
+    questions += [(Can(action), (Securable.Type(kind), own_id)) for action, kind, own_id in needed]
+    answers = allowed_many(actor, questions)
+    if not all(answers[1:]):
+        there = are_registered([ref for _, ref in questions])
+        answers[1:] = [answer or not is_there for answer, is_there in zip(answers[1:], there[1:], strict=True)]
+    return answers

@@ -17,8 +17,9 @@ from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target
 from catalog.services.creation import require_format_version
 from catalog.services.insertion import NewTabular, insert_tabular
-from catalog.services.locations import require_new_places, require_unpurged
+from catalog.services.locations import NOBODY, require_new_places, require_unheld
 from catalog.services.outcomes import RequestKey
+from catalog.services.successions import is_succession
 from catalog.services.view_owners import require_may_name_owners
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
@@ -27,6 +28,8 @@ from storage.io.stores import store_for
 from storage.profiles.location import new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.port import require
+from tenancy.models import Securable
 
 _CREATE = {Tabular.Kind.TABLE: Can.CREATE_TABLE, Tabular.Kind.VIEW: Can.CREATE_VIEW}
 
@@ -44,7 +47,8 @@ def register_tabular(
 ) -> Loaded:
     """Make a table or view of its metadata file. Keeps its UUID; copies nothing.
 
-    With `overwrite` one of that name and kind makes way for it, in the same transaction; its files stay. Raises
+    With `overwrite` one of that name and kind makes way for it, in the same transaction; its files stay. When it is the
+    same one, or has files of it, that takes the right to grant on it. Raises
     `NoSuchNamespace`, `AlreadyExists`, `LocationAlreadyTaken`, `Protected`, what `read_registered` raises, and
     `ProtectedPropertyModification` (403) for the file of a view that names its owner.
     """
@@ -57,6 +61,11 @@ def register_tabular(
             raise already_exists(target.current.kind, kind, identifier)
         replaced = target.tabular_for(actor, Can.DROP, kind)
     metadata, stored, is_verbatim = read_registered(target, kind, metadata_location)
+    if replaced is not None and is_succession(
+        replaced, metadata, str(metadata_location), base=target.warehouse_location
+    ):
+        # Whoever registers it owns it, and what was granted on the former one goes: that is giving and taking rights.
+        require(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id)
     if kind == Tabular.Kind.VIEW:
         require_may_name_owners(actor, metadata["properties"])
     new = NewTabular(
@@ -79,11 +88,12 @@ def read_registered(
     """What a metadata file of the warehouse says, the bytes to keep of it, and whether these are the file's own.
 
     Raises `InvalidLocation`, `ObjectNotFound`, `BadRequest` for what is none, `FormatVersionNotAllowed`, and
-    `LocationAlreadyTaken` where a purge is about to delete it.
+    `LocationAlreadyTaken` where anybody but what has the name now holds its place, before it is known whether there is
+    such a file: who may not see what lies there learns nothing of its files.
     """
     base = target.warehouse_location
     file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
-    require_unpurged(target, file)
+    require_unheld(target, [file], owner=NOBODY if target.current is None else target.current.id)
     limit = settings.ICEKEEPER.metadata_file_limit
     found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)

@@ -24,6 +24,7 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import allowed_many, require
 from tenancy.authz.securables import Ref, move_securable
 from tenancy.models import Securable
+from tenancy.selectors.managed_access import is_access_managed
 
 _CREATE = {
     Tabular.Kind.TABLE: Can.CREATE_TABLE,
@@ -44,7 +45,8 @@ def rename_tabular(
     """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
 
     Raises `NoSuchTable` (or view, or generic table), `NoSuchNamespace` for the destination's, `AlreadyExists` when
-    anything has the name there, and `Forbidden` for who would get rights on it by where it goes.
+    anything has the name there, and `Forbidden` for who would get rights on it by where it goes, or let its owners
+    grant what managed access forbids them now.
     """
     origin = find_target(warehouse_id=warehouse_id, identifier=source)
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
@@ -52,7 +54,8 @@ def rename_tabular(
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_for(actor, _CREATE[kind])
     if namespace_id != tabular.namespace_id:
-        _require_nothing_gained(actor, (Securable.Type(kind.value), tabular.id), namespace_id)
+        ref = (Securable.Type(kind.value), tabular.id)
+        _require_nothing_gained(actor, ref, tabular.namespace_id, namespace_id)
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -76,16 +79,19 @@ def rename_tabular(
         raise _name_taken(kind, kind, source, destination) from None
 
 
-def _require_nothing_gained(actor: Actor, ref: Ref, namespace_id: UUID) -> None:
-    """That nobody brings a table into their own place to grant rights on it which they could not grant before.
+def _require_nothing_gained(actor: Actor, ref: Ref, origin_id: UUID, namespace_id: UUID) -> None:
+    """That nobody brings a table to a place where they could grant rights on it which they could not grant before.
 
-    Who may rename may read and write it already, so these are all that could be gained.
+    Who may rename may read and write it already, so what could be gained is what the place gives on all that lies in
+    it, and what managed access kept from the table's owners, the mover or others, if it ends with the move.
     """
     place: Ref = (Securable.Type.NAMESPACE, namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
     for action, is_held in zip(gained, allowed_many(actor, [(each, place) for each in gained]), strict=True):
         if is_held:
             require(actor, action, *ref)
+    if is_access_managed((Securable.Type.NAMESPACE, origin_id)) and not is_access_managed(place):
+        require(actor, Can.GRANT_MANAGE_GRANTS, *ref)
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

@@ -28,7 +28,7 @@ from catalog.services.locations import (
     require_new_places,
     require_unheld,
 )
-from catalog.services.outcomes import AlreadyDone, RequestKey, answer_of, keep_outcome
+from catalog.services.outcomes import AlreadyDone, RequestKey, answer_to_keep, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
 from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.clock import now
@@ -188,7 +188,7 @@ def _move(
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
         premises.look_again()
-        kept = KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_of(result)) if once else None
+        kept = _kept(once, result) if once else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
         except IntegrityError:
@@ -206,6 +206,10 @@ def _move(
     except _ChangedByOthers:
         return False
     return True
+
+
+def _kept(once: RequestKey, result: object) -> KeptOutcome:
+    return KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_to_keep(once, result))
 
 
 class _ChangedByOthers(Exception):

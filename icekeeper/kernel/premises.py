@@ -28,6 +28,11 @@ def rest_on(look: Look, premise: Any) -> None:
         current.setdefault(look, []).append(premise)
 
 
+def rested_on(look: Look) -> list[Any]:
+    """The premises of that kind so far."""
+    return list((_current.get() or {}).get(look, ()))
+
+
 def look_again() -> None:
     """To be called under a lock, before the first change. Raises what the looks raise."""
     for look, premises in (_current.get() or {}).items():

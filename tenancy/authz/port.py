@@ -150,6 +150,12 @@ def rest_on_rights(actor: Actor, questions: Sequence[Question], stamp: int) -> N
         premises.rest_on(_ask_again, _Permit(actor, question, stamp))
 
 
+def rights_rested_on(actor: Actor) -> list[Question]:
+    """What the request at hand goes on because `actor` may do, each once; nothing outside requests."""
+    permits = premises.rested_on(_ask_again)
+    return list(dict.fromkeys(each.question for each in permits if each.actor == actor))
+
+
 def _ask_again(permits: list[_Permit]) -> None:
     """Raises `Forbidden` (403) for what has been taken away. No question as long as no rights have changed."""
     stamp = rights_changes.stamp()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.sql import execute
@@ -35,6 +35,13 @@ def add_securable(securable_type: Securable.Type, object_id: object, *, parent: 
     if not execute(_ADD_BELOW, [*row, parent_id]):
         raise Securable.DoesNotExist(parent_id)
     securable_added(own_id, parent_id)
+
+
+def are_registered(refs: Sequence[Ref]) -> list[bool]:
+    """Whether each of the objects is there, hidden from the caller or not, in their order."""
+    ids = [securable_id(*ref) for ref in refs]
+    found = set(Securable.objects.filter(pk__in=ids).values_list("pk", flat=True))
+    return [own_id in found for own_id in ids]
 
 
 def move_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:

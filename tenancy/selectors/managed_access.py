@@ -23,5 +23,14 @@ def get_managed_access_for(*, actor: Actor, ref: Ref, missing: CatalogError) -> 
     on = Securable.objects.filter(pk=securable_id(*ref)).first()
     if on is None:
         raise missing
-    path = on.path.rstrip("/").split("/")
-    return ManagedAccess(on.managed_access, Securable.objects.filter(pk__in=path, managed_access=True).exists())
+    return ManagedAccess(on.managed_access, _is_in_force(on.path))
+
+
+def is_access_managed(ref: Ref) -> bool:
+    """Whether managed access counts on what lies in a warehouse or a namespace."""
+    path = Securable.objects.filter(pk=securable_id(*ref)).values_list("path", flat=True).first()
+    return path is not None and _is_in_force(path)
+
+
+def _is_in_force(path: str) -> bool:
+    return Securable.objects.filter(pk__in=path.rstrip("/").split("/"), managed_access=True).exists()

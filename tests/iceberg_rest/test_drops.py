@@ -103,7 +103,7 @@ def test_the_name_is_free_and_the_place_is_not(
         for more in ({}, {"stage-create": True}):
             assert catalog.post("/namespaces/ns/tables", body | more).refused(409, "LocationAlreadyTaken")
     body = {"name": "x", "metadata-location": dropped["metadata-location"]}
-    assert catalog.post("/namespaces/ns/register", body).refused(409, "AlreadyExistsException", "UUID")
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
     assert state() == before
     again = make_table()
     assert again["metadata"]["table-uuid"] != dropped["metadata"]["table-uuid"]

@@ -72,7 +72,7 @@ def test_register_over_a_table_with_that_of_another(catalog: ApiClient, make_tab
     make_table()
     other = make_table("u")
     body = register("t", other["metadata-location"], overwrite=True)
-    assert catalog.post("/namespaces/ns/register", body).refused(409, "AlreadyExistsException"), "u has that UUID"
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken"), "of u"
     catalog.post("/namespaces/ns/tables/u/unregister")
     assert catalog.post("/namespaces/ns/register", body).json()["metadata"] == other["metadata"]
 

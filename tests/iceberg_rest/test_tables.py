@@ -372,7 +372,7 @@ def test_register_brings_a_dropped_table_back(catalog: ApiClient, make_table: Ma
         409, "AlreadyExistsException", "already exists: ns.back"
     )
     body["name"] = "twice"
-    assert catalog.post("/namespaces/ns/register", body).refused(409, "AlreadyExistsException", "UUID")
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
     assert len(files()) == 1
 
 

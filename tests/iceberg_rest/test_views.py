@@ -250,10 +250,11 @@ def test_what_is_no_view_cannot_be_registered(
 ) -> None:
     table = make_table("t")["metadata-location"]
     view = make_view()["metadata-location"]
+    assert catalog.post("/namespaces/ns/tables/t/unregister").status == 200
     missing = f"{warehouse.location}/no.metadata.json"
     for location, status, wire_type in (
         (table, 400, "BadRequestException"),
-        (view, 409, "AlreadyExistsException"),
+        (view, 409, "LocationAlreadyTaken"),
         (missing, 404, "NotFoundException"),
         ("file:///etc/hostname", 400, "InvalidLocation"),
         (None, 400, "InvalidLocation"),
@@ -261,8 +262,11 @@ def test_what_is_no_view_cannot_be_registered(
         body = {"name": "w", "metadata-location": location}
         assert catalog.post("/namespaces/ns/register-view", body).refused(status, wire_type)
     body = {"name": "w", "metadata-location": view}
+    assert catalog.post("/namespaces/ns/register", body).refused(409, "LocationAlreadyTaken")
+    assert Tabular.objects.count() == 1
+    assert catalog.delete("/namespaces/ns/views/v").status == 204
     assert catalog.post("/namespaces/ns/register", body).refused(400, "BadRequestException"), "a view is no table"
-    assert Tabular.objects.count() == 2
+    assert Tabular.objects.count() == 0
 
 
 def test_requests_are_not_done_twice(catalog: ApiClient, namespace: str) -> None:

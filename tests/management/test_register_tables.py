@@ -182,9 +182,9 @@ def test_bad_entries_fail_alone(
         (entry("outside", f"file://{tmp_path}/outside.metadata.json"), "InvalidLocation"),
         (entry("climbing", f"{base}/../outside.metadata.json"), "InvalidLocation"),
         (entry("foreign", "s3://bucket/t/metadata/00000.metadata.json"), "InvalidLocation"),
-        (entry("again", other["metadata-location"]), "AlreadyExistsException"),
+        (entry("again", other["metadata-location"]), "LocationAlreadyTaken"),
         (entry("T0", twin["metadata-location"]), "AlreadyExistsException"),
-        ({**entry("v", good["metadata-location"]), "type": "view"}, "BadRequestException"),
+        ({**entry("v", twin["metadata-location"]), "type": "view"}, "BadRequestException"),
         (b"{" + b" " * 1_100_000 + b"}", "BadRequestException"),
         (b"[" * 100_000, "BadRequestException"),
     ]
@@ -250,7 +250,7 @@ def test_a_dry_run_checks_everything_and_changes_nothing(
     assert done.counts("tables") == "2 new, 0 replaced, 1 unchanged, 2 failed"
     assert {(found["name"], found["error"]["type"]) for found in done.report} == {
         ("t1", "BadRequestException"),
-        ("copy", "AlreadyExistsException"),
+        ("copy", "LocationAlreadyTaken"),
     }
     assert rows() == state
     assert files() == there

@@ -1,0 +1,161 @@
+"""An Idempotency-Key gives nobody what they may not have: what is kept, and to whom it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from catalog.models import Outcome
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant
+from tests.authz.conftest import good, person
+from tests.authz.trees import give
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+ALICE = person("alice")
+UPDATE = {"updates": {"k": "v"}}
+SET = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}
+
+
+@pytest.fixture
+def key() -> str:
+    return str(uuid4())
+
+
+@pytest.mark.parametrize("seen", [None, "describe"])
+@pytest.mark.parametrize("name", ["closed", "nolose"])
+def test_a_refusal_for_want_of_rights_is_not_kept(
+    client: Client, lake: dict[str, Ref], key: str, seen: str | None, name: str
+) -> None:
+    """Neither is that something is missing, or keys would tell it from what is hidden."""
+    alice, sent = client("alice"), {"idempotency-key": key}
+    give("ownership", lake["open"], ALICE)
+    if seen is not None:
+        give(seen, lake["closed"], ALICE)
+    refused = alice.post(f"/namespaces/{name}/properties", UPDATE, **sent)
+    assert refused.status == (403 if (seen, name) == ("describe", "closed") else 404)
+    assert not Outcome.objects.exists()
+    good(alice.post("/namespaces/open/properties", UPDATE, **sent))
+    if name == "closed":
+        give("ownership", lake["closed"], ALICE)
+        good(alice.post("/namespaces/closed/properties", UPDATE, **{"idempotency-key": str(uuid4())}))
+
+
+def test_who_was_given_the_right_is_not_refused_again(client: Client, lake: dict[str, Ref], key: str) -> None:
+    alice, sent = client("alice"), {"idempotency-key": key}
+    assert alice.post("/namespaces/closed/properties", UPDATE, **sent).refused(404, "NoSuchNamespaceException")
+    give("ownership", lake["closed"], ALICE)
+    good(alice.post("/namespaces/closed/properties", UPDATE, **sent))
+
+
+def test_who_may_not_use_the_warehouse_writes_nothing_into_it(client: Client, lake: dict[str, Ref], key: str) -> None:
+    alice, bad = client("alice"), {"updates": {"k": "v"}, "removals": ["k"]}
+    for path in ("/namespaces/open/properties", "/namespaces/nowhere/properties"):
+        assert alice.post(path, bad, **{"idempotency-key": key}).refused(422, "UnprocessableEntityException")
+    assert not Outcome.objects.exists()
+    give("describe", lake["open.a"], ALICE)
+    alice.post("/namespaces/open/properties", bad, **{"idempotency-key": key})
+    assert Outcome.objects.get().status == 422
+
+
+def test_a_key_tells_nobody_that_there_is_a_warehouse(
+    client: Client, root: CallerClient, lake: dict[str, Ref], key: str
+) -> None:
+    good(root.post("/namespaces/open/properties", UPDATE, **{"idempotency-key": key}))
+    answers = [
+        client("alice").post("/namespaces/open/properties", UPDATE, **{"idempotency-key": each})
+        for each in (key, str(uuid4()))
+    ]
+    assert answers[0].status == 404
+    assert answers[0].error | {"stack": []} == answers[1].error | {"stack": []}
+
+
+Act = Callable[[CallerClient, dict[str, str]], Answer]
+ACTS: dict[str, tuple[Act, tuple[int, str]]] = {
+    "updateProperties": (
+        lambda c, sent: c.post("/namespaces/closed/properties", UPDATE, **sent),
+        (403, "NamespaceActionForbidden"),
+    ),
+    "createTable": (
+        lambda c, sent: c.post("/namespaces/closed/tables", {"name": "n", "schema": SCHEMA}, **sent),
+        (403, "NamespaceActionForbidden"),
+    ),
+    "stageTable": (
+        lambda c, sent: c.post(
+            "/namespaces/closed/tables", {"name": "n", "schema": SCHEMA, "stage-create": True}, **sent
+        ),
+        (403, "NamespaceActionForbidden"),
+    ),
+    "createNamespace": (
+        lambda c, sent: c.post("/namespaces", {"namespace": ["closed", "n"]}, **sent),
+        (403, "NamespaceActionForbidden"),
+    ),
+    "commit": (
+        lambda c, sent: c.post("/namespaces/closed/tables/a", SET, **sent),
+        (403, "TableActionForbidden"),
+    ),
+    "transaction": (
+        lambda c, sent: c.post(
+            "/transactions/commit",
+            {"table-changes": [{"identifier": {"namespace": ["closed"], "name": each}, **SET} for each in "ab"]},
+            **sent,
+        ),
+        (403, "TableActionForbidden"),
+    ),
+    "rename": (
+        lambda c, sent: c.post(
+            "/tables/rename",
+            {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namespace": ["closed"], "name": "n"}},
+            **sent,
+        ),
+        (404, "NoSuchTableException"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_what_was_done_is_told_to_who_may_still_do_it(
+    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, key: str, act: str
+) -> None:
+    alice, sent = client("alice"), {"idempotency-key": key}
+    does, refusal = ACTS[act]
+    give("ownership", lake["closed"], ALICE)
+    first = good(does(alice, sent))
+    again = does(alice, sent)
+    assert (again.status, again.body) == (first.status, first.body)
+    Grant.objects.filter(securable_id=securable_id(*lake["closed"]), user_id=ALICE.user_id).update(privilege="describe")
+    builtin.forget()
+    assert does(alice, sent).refused(*refusal)
+    Grant.objects.filter(user_id=ALICE.user_id).update(privilege="ownership")
+    builtin.forget()
+    assert (again.status, again.body) == (does(alice, sent).status, first.body)
+
+
+@pytest.mark.parametrize("act", ["unregister", "drop"])
+def test_what_is_gone_is_told_to_who_may_use_the_warehouse(
+    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, key: str, act: str
+) -> None:
+    alice, sent = client("alice"), {"idempotency-key": key}
+    give("modify", lake["closed"], ALICE)
+
+    def does() -> Answer:
+        table: Any = "/namespaces/closed/tables/a"
+        return alice.delete(table, **sent) if act == "drop" else alice.post(f"{table}/unregister", {}, **sent)
+
+    first = good(does())
+    Grant.objects.filter(user_id=ALICE.user_id).update(privilege="describe")
+    builtin.forget()
+    again = does()
+    assert (again.status, again.body) == (first.status, first.body)
+    Grant.objects.filter(user_id=ALICE.user_id).delete()
+    builtin.forget()
+    assert does().status == 404

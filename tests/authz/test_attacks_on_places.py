@@ -1,0 +1,226 @@
+"""What people try who want more than they were given, by way of where a table lies, how it is named, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.models import Namespace
+from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.json_text import write_json
+from storage.models import Warehouse
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.port import is_allowed
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Securable
+from tests.authz.conftest import good, person
+from tests.authz.test_hiding import _answered
+from tests.authz.trees import give
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient, NamedCallers
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+Everything = Callable[[], Fingerprint]
+ALICE, BOB = person("alice"), person("bob")
+KINDS = {"tables": ("a", "TableActionForbidden"), "views": ("v", "ViewActionForbidden"),
+         "generic-tables": ("g", "GenericTableActionForbidden")}  # fmt: skip
+
+
+def manage_access(builtin: BuiltinAuthorizer, *places: Ref) -> None:
+    Securable.objects.filter(pk__in=[securable_id(*each) for each in places]).update(managed_access=True)
+    builtin.forget()
+
+
+# --- managed access ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("privilege", ["ownership", "modify"])
+def test_nothing_is_renamed_out_of_managed_access(
+    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, everything: Everything, kind: str, privilege: str
+) -> None:
+    """There its owners could grant again: who moved it, or who it was moved for."""
+    alice, (name, refusal) = client("alice"), KINDS[kind]
+    if kind == "generic-tables":
+        alice = CallerClient(alice.base.replace("/catalog", "/lakekeeper"), "alice")
+    moved = lake[f"closed.deep.{name}"]
+    give(privilege, moved, ALICE)
+    give("ownership", moved, BOB)
+    give("create", lake["open"], ALICE)
+    give("create", lake["closed"], ALICE)
+    manage_access(builtin, lake["closed"])
+    source = {"namespace": ["closed", "deep"], "name": name}
+    out = {"source": source, "destination": {"namespace": ["open"], "name": "mine"}}
+    before = everything()
+    assert alice.post(f"/{kind}/rename", out).refused(403, refusal)
+    assert everything() == before
+    within = {"source": source, "destination": {"namespace": ["closed"], "name": "mine"}}
+    good(alice.post(f"/{kind}/rename", within))
+    assert not is_allowed(BOB, Can.GRANT_SELECT, *moved)
+    give("manage_grants", moved, ALICE)
+    good(alice.post(f"/{kind}/rename", out | {"source": within["destination"]}))
+    assert is_allowed(BOB, Can.GRANT_SELECT, *moved)
+
+
+def test_a_table_is_renamed_from_one_managed_place_to_another(
+    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["closed.a"], ALICE)
+    give("create", lake["open"], ALICE)
+    manage_access(builtin, lake["closed"], lake["open"])
+    renamed = {"source": {"namespace": ["closed"], "name": "a"}, "destination": {"namespace": ["open"], "name": "mine"}}
+    good(alice.post("/tables/rename", renamed))
+    assert not is_allowed(ALICE, Can.GRANT_SELECT, *lake["closed.a"])
+
+
+def test_a_namespace_is_not_moved_out_of_managed_access_by_its_owner(
+    callers: NamedCallers,
+    lake: dict[str, Ref],
+    builtin: BuiltinAuthorizer,
+    warehouse: Warehouse,
+    everything: Everything,
+) -> None:
+    """To move takes `manage_grants`, which ownership is not there, whoever manages the place where it goes."""
+    callers.person("alice")
+    for place in ("closed.deep", "open"):
+        give("ownership", lake[place], ALICE)
+    manage_access(builtin, lake["closed"])
+    management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", "alice")
+    move, there = f"/namespace/{lake['closed.deep'][1]}/move", {"destination": ["open", "deep"]}
+    before = everything()
+    assert management.post(move, there).refused(403, "NamespaceActionForbidden")
+    assert everything() == before
+    give("manage_grants", lake["closed.deep"], ALICE)
+    good(management.post(move, there))
+    assert Namespace.objects.get(pk=lake["closed.deep"][1]).parent_id == lake["open"][1]
+
+
+# --- registering ---------------------------------------------------------------------------------------------------
+
+
+def metadata_of(root: CallerClient, table: str) -> str:
+    location: str = good(root.get(table)).json()["metadata-location"]
+    return location
+
+
+def test_nobody_comes_to_own_a_table_by_registering_it_over_itself(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    give("create", lake["closed"], ALICE)
+    give("ownership", lake["closed.a"], BOB)
+    body = {"name": "a", "metadata-location": metadata_of(root, "/namespaces/closed/tables/a"), "overwrite": True}
+    before = everything()
+    assert alice.post("/namespaces/closed/register", body).refused(403, "TableActionForbidden")
+    assert everything() == before
+    give("manage_grants", lake["closed.a"], ALICE)
+    good(alice.post("/namespaces/closed/register", body))
+
+
+@pytest.mark.parametrize("named", ["location", "metadata-log", "manifest-list", "statistics", "uuid", "nothing"])
+def test_nor_by_registering_its_files_under_another_uuid(
+    client: Client, root: CallerClient, lake: dict[str, Ref], storage_root: Path, everything: Everything, named: str
+) -> None:
+    """Whatever of it the metadata names. What has nothing to do with it may take its place."""
+    alice, table = client("alice"), "/namespaces/closed/tables/a"
+    give("modify", lake["closed.a"], ALICE)
+    give("create", lake["closed"], ALICE)
+    victim = good(root.get(table)).json()
+    metadata = victim["metadata"]
+    here = metadata["location"]
+    place = f"{here.rsplit('/', 1)[0]}/beside"
+    own_uuid = metadata["table-uuid"]
+    metadata |= {"location": place, "table-uuid": str(new_id())}
+    metadata |= {
+        "location": {"location": f"{here}/inside"},
+        "metadata-log": {"metadata-log": [{"timestamp-ms": 1, "metadata-file": victim["metadata-location"]}]},
+        "manifest-list": {"snapshots": [snapshot(f"{here}/metadata/snap.avro")], "last-sequence-number": 1},
+        "statistics": {"statistics": [statistics(f"{here}/metadata/some.stats")]},
+        "uuid": {"table-uuid": own_uuid.upper()},
+        "nothing": {"snapshots": [snapshot(f"{place}/metadata/snap.avro")], "last-sequence-number": 1},
+    }[named]
+    file = storage_root.parent / place.removeprefix("file://") / "metadata" / "own.metadata.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(write_json(metadata))
+    body = {"name": "a", "metadata-location": f"{place}/metadata/own.metadata.json", "overwrite": True}
+    before = everything()
+    if named == "nothing":
+        good(alice.post("/namespaces/closed/register", body))
+        return
+    assert alice.post("/namespaces/closed/register", body).refused(403, "TableActionForbidden")
+    assert everything() == before
+
+
+def snapshot(manifest_list: str) -> dict[str, Any]:
+    return {
+        "snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "schema-id": 0, "manifest-list": manifest_list,
+        "summary": {"operation": "append"},
+    }  # fmt: skip
+
+
+def statistics(path: str) -> dict[str, Any]:
+    return {
+        "snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }  # fmt: skip
+
+
+def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+) -> None:
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    there = metadata_of(root, "/namespaces/closed/tables/a")
+    folder = there.rpartition("/")[0]
+    before = everything()
+    for location in (there, f"{folder}/nowhere.metadata.json", folder):
+        answer = alice.post("/namespaces/open/register", {"name": "mine", "metadata-location": location})
+        told = f"Location is already taken by another table or view: {location}"
+        assert answer.refused(409, "LocationAlreadyTaken")
+        assert answer.error["message"] == told
+    assert everything() == before
+
+
+# --- finishing a staged table --------------------------------------------------------------------------------------
+
+CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
+
+
+@pytest.mark.parametrize(("sees", "refusal"), [(None, (404, "NoSuchNamespaceException")),
+                                               ("closed.b", (403, "NamespaceActionForbidden"))])  # fmt: skip
+def test_a_commit_that_asserts_a_new_table_tells_no_names(
+    client: Client,
+    lake: dict[str, Ref],
+    sees: str | None,
+    refusal: tuple[int, str],
+    everything: Everything,
+) -> None:
+    """Of a hidden namespace, nor of one of which somebody sees a part; after as many statements for each name."""
+    alice = client("alice")
+    give("ownership", lake["open"], ALICE)
+    if sees is not None:
+        give("describe", lake[sees], ALICE)
+    before = everything()
+    told = set()
+    for name in ("nowhere", "a", "v", "g"):
+        answer, statements = _answered(lambda name=name: alice.post(f"/namespaces/closed/tables/{name}", CREATE))
+        assert answer.refused(*refusal), name
+        told.add((answer.error["message"], statements))
+    assert len(told) == 1, told
+    assert everything() == before
+
+
+def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("modify", lake["closed.a"], ALICE)
+    assert alice.post("/namespaces/closed/tables/a", CREATE).refused(409, "CommitFailedException")
+    give("create", lake["closed"], ALICE)
+    assert alice.post("/namespaces/closed/tables/v", CREATE).refused(409, "AlreadyExistsException")
