@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from icekeeper.kernel.errors import CatalogError
@@ -15,6 +15,13 @@ from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 T = TypeVar("T")
+
+AT_ONCE: Final = 500
+"""Of how many at least it is asked in one question, when more than a page is looked at."""
+MOST_AT_ONCE: Final = 50_000
+MOST_LOOKED_AT: Final = 10_000
+"""Candidates that one request looks at for who does not see all of them. Then a page ends, however short, with a token
+for those that come behind."""
 
 
 def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogError) -> Ref | None:
@@ -48,13 +55,15 @@ def seen_page(
         seen = set(visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=EVERYTHING))
         return page_of([each for each in listed if each[0] in seen], page)
     found: list[tuple[UUID, T]] = []
+    wanted = page.sql_limit
     while len(found) < page.sql_limit:
-        wanted = page.sql_limit - len(found)
         ids = visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=wanted)
         found += read(ids) if ids else []
         if len(ids) < wanted:
             break
         after = ids[-1]
+        # Whatever was seen and is gone, of which there may be any number: it is asked in ever larger rounds.
+        wanted = min(max(AT_ONCE, wanted * 10), MOST_AT_ONCE)
     return page_of(found, page)
 
 

@@ -39,7 +39,7 @@ def pages(client: CallerClient, target: str, size: int, member: str = "identifie
 def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, Ref]) -> None:
     alice = client("alice")
     assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
-    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchNamespaceException")
+    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchWarehouseException")
 
 
 def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, Ref]) -> None:
