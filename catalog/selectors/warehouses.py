@@ -8,6 +8,8 @@ from uuid import UUID
 
 from django.conf import settings
 
+from catalog.errors import no_such_id
+from catalog.models import Namespace
 from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import name_key
@@ -40,6 +42,17 @@ def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -
     if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
         raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
     require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+
+
+def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> str:
+    """The path key of a namespace that `actor` may see. Raises `NoSuchNamespace`."""
+    rows = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
+    key: str | None = rows.values_list("path_key", flat=True).first()
+    missing = no_such_id("namespace", namespace_id)
+    if key is None:
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    return key
 
 
 def as_told_of(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
