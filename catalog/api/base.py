@@ -20,11 +20,12 @@ from catalog.selectors.storage_access import access_for
 from catalog.selectors.tabular_files import find_files_for
 from catalog.selectors.tabulars import list_tabulars_for
 from catalog.selectors.view_chains import Reader, reader_through
+from catalog.selectors.warehouses import as_told_of
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
 from icekeeper.kernel.error_answers import answer_error
-from icekeeper.kernel.errors import BadRequest, MethodNotAllowed
+from icekeeper.kernel.errors import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.paging import Page, listing_of, read_size
@@ -68,10 +69,20 @@ class IcebergView(APIView):
             self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
             answer = self._method(request)(request, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
-            answer = answer_error(error)
+            answer = answer_error(self._as_told(error))
             if isinstance(error, MethodNotAllowed):
                 answer.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
         return answer
+
+    def _as_told(self, error: Exception) -> Exception:
+        """`error`, less what the caller may not know of the warehouse in the path."""
+        warehouse_id = parse_id(self.kwargs.get("prefix", ""))
+        if warehouse_id is None or not isinstance(error, CatalogError) or not hasattr(self, "actor"):
+            return error
+        try:
+            return as_told_of(self.actor, warehouse_id, error)
+        except Exception as another:  # noqa: BLE001 - rights could not be asked about
+            return another
 
     def _method(self, request: HttpRequest) -> Callable[..., HttpResponse]:
         name = (request.method or "").lower()
@@ -208,7 +219,16 @@ class IcebergView(APIView):
 
     def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:
         """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""
-        return act() if once is None else perform_once(self.actor, once, act)
+        if once is None:
+            return act()
+
+        def told() -> T:
+            try:
+                return act()
+            except CatalogError as error:  # what is kept of it is what is told of it
+                raise as_told_of(self.actor, once.warehouse_id, error) from error
+
+        return perform_once(self.actor, once, told)
 
 
 def json_answer(value: Any) -> HttpResponse:

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
-from catalog.errors import no_such_id
 from catalog.identifiers import Levels
-from catalog.models import Namespace, Tabular
-from catalog.selectors.visibility import visible
-from catalog.selectors.warehouses import require_on_warehouse
+from catalog.models import Tabular
+from catalog.selectors.visibility import AT_ONCE, seen_of
+from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
+from icekeeper.kernel.page_tokens import write_page_token
 from icekeeper.kernel.paging import Page, page_of
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
-
-BATCH = 500
-"""Rows that are read at once for callers who may not see all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +43,25 @@ def list_deleted_tabulars_for(
 ) -> tuple[list[DeletedTabular], str | None]:
     """In order of creation, and the next page's token; `namespace_id` None: of all namespaces.
 
-    Raises `NoSuchWarehouse`, `NoSuchNamespace` when there is no such namespace in the warehouse, `Forbidden`.
+    A page is full as long as there are any, but for who must be looked for among more than `MOST_LOOKED_AT`.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """
     after = page.after_id()
     require_on_warehouse(actor, warehouse_id, Can.USE, Can.LIST_DELETED_TABULARS)
-    if namespace_id is not None and not _namespace_exists(warehouse_id, namespace_id):
-        raise no_such_id("namespace", namespace_id)
+    if namespace_id is not None:
+        namespace_key_for(actor, warehouse_id, namespace_id)
     sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
-    batch = page.sql_limit if sees_everything else BATCH
-    found = visible(
+    found = seen_of(
         actor=actor,
-        batches=_batches(warehouse_id, namespace_id, after, batch),
+        batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),
         ref=lambda item: (Securable.Type(item.kind), item.id),
         sees_everything=sees_everything,
+        wanted=page.sql_limit,
     )
-    return page_of([(item.id, item) for item in islice(found, page.sql_limit)], page)
-
-
-def _namespace_exists(warehouse_id: UUID, namespace_id: UUID) -> bool:
-    there = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
-    return there.exists()
+    if found.behind is not None:
+        return found.seen, write_page_token(page.kind, str(found.behind.id))
+    return page_of([(item.id, item) for item in found.seen], page)
 
 
 def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:

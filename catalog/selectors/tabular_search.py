@@ -10,12 +10,11 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_id
 from catalog.identifiers import Levels
-from catalog.models import Namespace, Tabular
+from catalog.models import Tabular
 from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
-from catalog.selectors.visibility import visible
-from catalog.selectors.warehouses import require_on_warehouse
+from catalog.selectors.visibility import AT_ONCE, seen_of
+from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
@@ -26,9 +25,6 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 from tenancy.selectors.similarity import LONGEST_SEARCH
-
-BATCH = 500
-"""Of how many it is asked at once whether the caller may see them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +52,13 @@ def search_tabulars_for(
 ) -> tuple[list[FoundTabular], str | None]:
     """What has any trigram of its name in common with `wanted.search`, the best first, and the next page's token.
 
+    A page is full as long as there are any, but for who must be looked for among more than `MOST_LOOKED_AT`.
     A UUID finds the tabular that has it, and those right in the namespace that has it.
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
     """
     after = _behind(page)
     require_on_warehouse(actor, warehouse_id, Can.USE)
-    among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(warehouse_id, wanted.namespace_id))
+    among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(actor, warehouse_id, wanted.namespace_id))
     sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
     search = wanted.search[:LONGEST_SEARCH]
     uuid = parse_id(search)
@@ -69,17 +66,18 @@ def search_tabulars_for(
         places = with_id(uuid, among)
     else:
         places = alike(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
-    shown = visible(
+    shown = seen_of(
         actor=actor,
         batches=_batches(place for place in places if place > after),
         ref=lambda place: (Securable.Type(place.kind), place.id),
         sees_everything=sees_everything,
+        wanted=page.sql_limit,
     )
-    found = list(islice(shown, page.sql_limit))
-    token = None
+    found, behind = shown
     if page.size is not None and len(found) > page.size:
         found = found[: page.size]
-        token = write_page_token(page.kind, repr(found[-1].similarity), str(found[-1].id))
+        behind = found[-1]
+    token = None if behind is None else write_page_token(page.kind, repr(behind.similarity), str(behind.id))
     return _described(found, by_id=uuid is not None), token
 
 
@@ -97,18 +95,12 @@ def _behind(page: Page) -> Place:
     return Place.last_with(similarity, tabular_id)
 
 
-def _below(warehouse_id: UUID, namespace_id: UUID | None) -> Below:
-    if namespace_id is None:
-        return EVERYWHERE
-    there = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
-    key = there.values_list("path_key", flat=True).first()
-    if key is None:
-        raise no_such_id("namespace", namespace_id)
-    return Below.of(key)
+def _below(actor: Actor, warehouse_id: UUID, namespace_id: UUID | None) -> Below:
+    return EVERYWHERE if namespace_id is None else Below.of(namespace_key_for(actor, warehouse_id, namespace_id))
 
 
 def _batches(places: Iterator[Place]) -> Iterator[list[Place]]:
-    while batch := list(islice(places, BATCH)):
+    while batch := list(islice(places, AT_ONCE)):
         yield batch
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from icekeeper.kernel.errors import CatalogError
@@ -15,6 +15,13 @@ from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 T = TypeVar("T")
+
+AT_ONCE: Final = 500
+"""Of how many at least it is asked in one question, when more than a page is looked at."""
+MOST_AT_ONCE: Final = 50_000
+MOST_LOOKED_AT: Final = 10_000
+"""Candidates of lists over a whole warehouse that one request looks at for who does not see all of them. Then the page
+ends, however short, with a token for what comes behind."""
 
 
 def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogError) -> Ref | None:
@@ -48,26 +55,44 @@ def seen_page(
         seen = set(visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=EVERYTHING))
         return page_of([each for each in listed if each[0] in seen], page)
     found: list[tuple[UUID, T]] = []
+    wanted = page.sql_limit
     while len(found) < page.sql_limit:
-        wanted = page.sql_limit - len(found)
         ids = visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=wanted)
         found += read(ids) if ids else []
         if len(ids) < wanted:
             break
         after = ids[-1]
+        # Whatever was seen and is gone, of which there may be any number: it is asked in ever larger rounds.
+        wanted = min(max(AT_ONCE, wanted * 10), MOST_AT_ONCE)
     return page_of(found, page)
 
 
-def visible(
-    *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], Ref], sees_everything: bool
-) -> Iterator[T]:
-    """The items that `actor` may see in a list, in their order; a batch is read only when it is come to.
+class Looked(NamedTuple, Generic[T]):
+    """Some of a list. `behind` is what was looked at last, when there may be more that was not looked at."""
 
-    `sees_everything` is the answer to `Can.LIST_EVERYTHING` on what holds them all: then nothing else is asked.
+    seen: list[T]
+    behind: T | None
+
+
+def seen_of(
+    *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], Ref], sees_everything: bool, wanted: int
+) -> Looked[T]:
+    """The first `wanted` items that `actor` may see, in their order, of the first `MOST_LOOKED_AT`; one question each
+    batch, none with `sees_everything`, the answer to `Can.LIST_EVERYTHING` on what holds them all.
+
+    A batch is read only when it is come to.
     """
+    seen: list[T] = []
+    looked_at = 0
     for batch in batches:
         if sees_everything:
-            yield from batch
-            continue
-        answers = are_allowed(actor, Can.INCLUDE_IN_LIST, [ref(item) for item in batch])
-        yield from (item for item, is_shown in zip(batch, answers, strict=True) if is_shown)
+            seen += batch
+        else:
+            answers = are_allowed(actor, Can.INCLUDE_IN_LIST, [ref(item) for item in batch])
+            seen += [item for item, is_shown in zip(batch, answers, strict=True) if is_shown]
+            looked_at += len(batch)
+        if len(seen) >= wanted:
+            return Looked(seen[:wanted], None)
+        if looked_at >= MOST_LOOKED_AT:
+            return Looked(seen, batch[-1])
+    return Looked(seen, None)

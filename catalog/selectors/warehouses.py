@@ -8,14 +8,16 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from catalog.errors import no_such_id
+from catalog.models import Namespace
+from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.json_text import read_stored_json
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import is_allowed, nothing_there, require
 from tenancy.models import Securable
 from tenancy.selectors.projects import is_project_id
 
@@ -34,10 +36,40 @@ class WarehouseNotGiven(BadRequest):
     wire_type = "GetConfigNoWarehouseProvided"
 
 
-def require_active(warehouse_id: UUID) -> None:
-    """Raises `NoSuchWarehouse` (404) for one that is missing or inactive."""
+def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -> None:
+    """Raises `NoSuchWarehouse` (404) for one that is missing or inactive, or that `actor` may not see; `Forbidden`."""
+    missing = no_such_warehouse(warehouse_id)
     if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
-        raise no_such_warehouse(warehouse_id)
+        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+    require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+
+
+def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> str:
+    """The path key of a namespace that `actor` may see. Raises `NoSuchNamespace`."""
+    rows = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
+    key: str | None = rows.values_list("path_key", flat=True).first()
+    missing = no_such_id("namespace", namespace_id)
+    if key is None:
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+    require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+    return key
+
+
+def as_told_of(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
+    """What `actor` is told when `error` came of a request about something in a warehouse.
+
+    What is missing in a warehouse that they may not see is answered as if there were no such warehouse, whatever it
+    is, and in as many statements. Nothing is asked but for an error that says that something is missing (404).
+    """
+    if error.status != NoSuchWarehouse.status:
+        return error
+    if not error.is_judged:
+        error = nothing_there(actor, Securable.Type.WAREHOUSE, error)
+    if is_allowed(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id):
+        return error
+    told = no_such_warehouse(warehouse_id)
+    told.is_judged = True
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def commit_transaction(
     if len(set(addresses)) != len(addresses):
         raise TableIdentifiersNotUnique("Each table may stand in a transaction once")
     if not changes:
-        require_active(warehouse_id)
+        require_active(actor, warehouse_id)
     with turns_at(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []

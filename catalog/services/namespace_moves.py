@@ -26,6 +26,7 @@ from catalog.services.subtrees import subtree_of
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import AlreadyExists, BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.sql import fetch_one
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
@@ -35,6 +36,12 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import Ref, move_securable_tree
 from tenancy.models import Securable
+
+_FIND = """
+SELECT n.id
+  FROM storage_warehouse w LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.id = %s
+ WHERE w.id = %s
+"""
 
 
 class NamespaceEmpty(BadRequest):
@@ -65,15 +72,14 @@ def move_namespace(
         raise NamespaceEmpty("destination: must have at least one level")
     levels = require_levels(destination)
     require_not_reserved(levels)
+    _require_to_move(actor, warehouse_id, namespace_id)
     try:
         with write_transaction():
             # Whoever makes a namespace, or moves or drops several, holds this lock: no path changes while it is held.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
-            moved, below, parent = _lock(actor, warehouse_id, namespace_id, levels)
-            missing = no_such_id("namespace", namespace_id)
-            require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+            moved, below, parent = _lock(warehouse_id, namespace_id, levels)
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:
@@ -97,13 +103,24 @@ def move_namespace(
     return moved
 
 
+def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> None:
+    """Asked before anything is locked, so that nobody waits for who may not."""
+    row = fetch_one("default", _FIND, [namespace_id, warehouse_id])
+    if row is None:
+        raise no_such_warehouse(warehouse_id)
+    missing = no_such_id("namespace", namespace_id)
+    if row[0] is None:
+        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+    require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
+
+
 def _lock(
-    actor: Actor, warehouse_id: UUID, namespace_id: UUID, levels: Levels
+    warehouse_id: UUID, namespace_id: UUID, levels: Levels
 ) -> tuple[Namespace, list[Namespace], Namespace | None]:
     """The namespace, those below it and its new parent, which nobody can drop or change any more: locked by id."""
     moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
-    if moved is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_id("namespace", namespace_id))
+    if moved is None:  # dropped in between
+        raise no_such_id("namespace", namespace_id)
     above = path_key(levels[:-1])
     wanted = subtree_of(warehouse_id, moved.path_key)
     if above:

@@ -12,6 +12,7 @@ from django.db.models import RestrictedError
 from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namespace
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
+from catalog.selectors.warehouses import require_active
 from catalog.services.locations import lock_warehouse, require_outside_tabulars
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties, require_small
@@ -36,7 +37,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import nothing_there, require
-from tenancy.authz.securables import Ref, add_securable, remove_securable
+from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
@@ -79,18 +80,14 @@ def create_namespace(
     require_not_reserved(checked)
     described = _without_managed(read_properties(properties, "properties"))
     chosen = described.pop(LOCATION, None)
+    above = _require_to_create_in(actor, warehouse_id, checked[:-1])
     try:
         with write_transaction():
             # Locked, so that nobody deletes it before the namespace is there.
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
                 raise no_such_warehouse(warehouse_id)
-            parent_id, path, above_location = _place(actor, warehouse_id, checked)
-            above: Ref = (
-                (Securable.Type.NAMESPACE, parent_id) if parent_id else (Securable.Type.WAREHOUSE, warehouse_id)
-            )
-            missing = no_such_namespace(checked[:-1]) if parent_id else no_such_warehouse(warehouse_id)
-            require(actor, Can.CREATE_NAMESPACE, *above, missing=missing)
+            parent_id, path, above_location = _place(warehouse_id, checked, above)
             namespace_id = new_id()
             namespace = Namespace.objects.create(
                 id=namespace_id,
@@ -131,7 +128,20 @@ def _location(warehouse: Warehouse, chosen: str | None, parent: str | None, name
     return location
 
 
-def _place(actor: Actor, warehouse_id: UUID, levels: Levels) -> tuple[UUID | None, str, str | None]:
+def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> tuple[Securable.Type, UUID]:
+    """The namespace `above`, or the warehouse: asked before anything is locked, so that nobody waits for who may not.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    """
+    if above:
+        return Securable.Type.NAMESPACE, find_namespace_for(actor, Can.CREATE_NAMESPACE, warehouse_id, above)
+    require_active(actor, warehouse_id, action=Can.CREATE_NAMESPACE)
+    return Securable.Type.WAREHOUSE, warehouse_id
+
+
+def _place(
+    warehouse_id: UUID, levels: Levels, parent: tuple[Securable.Type, UUID]
+) -> tuple[UUID | None, str, str | None]:
     """The parent, if there is one; the new namespace's path: the levels above as they are spelled there; and the
     parent's location, if it has one.
     """
@@ -142,10 +152,10 @@ def _place(actor: Actor, warehouse_id: UUID, levels: Levels) -> tuple[UUID | Non
     parents = Namespace.objects.select_for_update(no_key=True).filter(
         warehouse_id=warehouse_id, path_key=path_key(tuple(above))
     )
-    parent = parents.values_list("pk", "path", "location").first()
-    if parent is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(tuple(above)))
-    parent_id, parent_path, parent_location = parent
+    found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
+    if found is None:  # dropped or moved in between
+        raise no_such_namespace(tuple(above))
+    parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
 
@@ -236,6 +246,22 @@ def _holds_tabulars(namespace_id: UUID) -> bool:
 def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Namespace:
     """The namespace, locked, when `actor` may do `action` on it. The authorizer is asked before the lock is held, and
     again under it if rights have changed meanwhile."""
+    namespace_id = find_namespace_for(actor, action, warehouse_id, levels)
+    rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
+    namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
+    if namespace is None:  # dropped or moved in between
+        raise no_such_namespace(levels)
+    if namespace.warehouse.status != Warehouse.Status.ACTIVE:
+        raise no_such_warehouse(warehouse_id)
+    premises.look_again()
+    return namespace
+
+
+def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> UUID:
+    """The id of a namespace that `actor` may do `action` on, before anything is locked.
+
+    Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
+    """
     row = fetch_one("default", _FIND, [path_key(levels), warehouse_id])
     if row is None or row[0] != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
@@ -244,14 +270,7 @@ def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Na
         raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
     namespace_id = as_uuid(row[1])
     require(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
-    rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
-    namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
-    if namespace is None:  # dropped or moved in between
-        raise missing
-    if namespace.warehouse.status != Warehouse.Status.ACTIVE:
-        raise no_such_warehouse(warehouse_id)
-    premises.look_again()
-    return namespace
+    return namespace_id
 
 
 _FIND = """

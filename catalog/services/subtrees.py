@@ -17,7 +17,7 @@ from catalog.errors import (
 from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
 from catalog.services.locations import lock_warehouse
-from catalog.services.namespaces import require_not_reserved
+from catalog.services.namespaces import find_namespace_for, require_not_reserved
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -26,7 +26,6 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
 
@@ -50,14 +49,17 @@ def drop_subtree(
     `NamespaceHasRunningTabularExpirations` (409) while one of the soft-deleted ones is just being deleted.
     """
     require_not_reserved(levels)
+    # Before anything is locked, so that nobody waits for who may not. Who may delete a namespace may drop whatever is
+    # in it: the right to modify goes down all the way.
+    top_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     with write_transaction():
         warehouse = lock_warehouse(warehouse_id)
         if warehouse is None or warehouse.status != Warehouse.Status.ACTIVE:
             raise no_such_warehouse(warehouse_id)
-        namespaces = _lock_subtree(actor, warehouse_id, levels)
+        namespaces = _lock_subtree(warehouse_id, levels)
         top = namespaces[0]
-        # Who may delete a namespace may drop whatever is in it: the right to modify goes down all the way.
-        require(actor, Can.DELETE, Securable.Type.NAMESPACE, top.pk, missing=no_such_namespace(levels))
+        if top.pk != top_id:  # another one by now
+            raise no_such_namespace(levels)
         if warehouse.has_soft_delete and not force:
             raise NamespaceDeleteNotAllowed(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
@@ -77,13 +79,13 @@ def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:
     return namespaces.filter(path_key=key) | namespaces.filter(path_key__startswith=f"{key}{LEVEL_SEPARATOR}")
 
 
-def _lock_subtree(actor: Actor, warehouse_id: UUID, levels: Levels) -> list[Namespace]:
+def _lock_subtree(warehouse_id: UUID, levels: Levels) -> list[Namespace]:
     """The namespace and those below it, which nobody can change any more; the namespace itself comes first."""
     key = path_key(levels)
     subtree = subtree_of(warehouse_id, key).select_for_update().order_by("id")
     found = sorted(subtree, key=lambda namespace: len(namespace.levels))
-    if not found or found[0].path_key != key:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels))
+    if not found or found[0].path_key != key:  # dropped or moved in between
+        raise no_such_namespace(levels)
     return found
 
 

@@ -10,6 +10,7 @@ from django.db import IntegrityError
 from catalog.errors import TabularHasRunningExpiration, no_such_id, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
+from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.locations import lock_warehouse
 from catalog.services.retirement import AT_ONCE, cancel_expirations
 from icekeeper.kernel.errors import AlreadyExists, BadRequest
@@ -18,7 +19,8 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.port import NO_OBJECT, allowed_many, nothing_there, require
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.port import NO_OBJECT, allowed_many, rest_on_rights
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
@@ -40,16 +42,17 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
     wanted = list(dict.fromkeys(targets))
     if len(wanted) > MOST_TARGETS:
         raise BadRequest(f"targets: more than {MOST_TARGETS} at once")
+    # Asked before anything is locked, so that nobody waits for who may not.
+    require_on_warehouse(actor, warehouse_id, Can.USE)
+    allowed = _require_each(actor, warehouse_id, wanted)
     try:
         with write_transaction():
             # An expiration takes this lock first, too: it is over, or it comes later and finds nothing to do.
-            missing = no_such_warehouse(warehouse_id)
             warehouse = lock_warehouse(warehouse_id)
             if warehouse is None:
-                raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
-            require(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
-            found = _lock(warehouse_id, wanted)
-            _require_each(actor, wanted, found)
+                raise no_such_warehouse(warehouse_id)
+            found = _lock(allowed)
+            _require_still_there(wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)
             if not cancel_expirations(warehouse_id, [row.pk for row in dropped]):
@@ -66,14 +69,8 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
         raise AlreadyExists("One of the names is taken by now") from None
 
 
-def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
-    """The rows that are meant, as far as they are there, locked by id."""
-    uuids = sorted({uuid for _, uuid in wanted})
-    ids: list[UUID] = []
-    for first in range(0, len(uuids), AT_ONCE):
-        named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
-        ids += named.values_list("pk", flat=True)
-    ids.sort()
+def _lock(ids: Sequence[UUID]) -> list[Tabular]:
+    """The rows that are still there, locked by id."""
     found: list[Tabular] = []
     for first in range(0, len(ids), AT_ONCE):
         batch = Tabular.objects.select_for_update(of=("self",)).select_related("namespace")
@@ -81,15 +78,27 @@ def _lock(warehouse_id: UUID, wanted: Sequence[Named]) -> list[Tabular]:
     return found
 
 
-def _require_each(actor: Actor, wanted: Sequence[Named], found: Sequence[Tabular]) -> None:
-    """Raises for the first target that is not there or that `actor` may not restore.
+def _require_still_there(wanted: Sequence[Named], found: Sequence[Tabular]) -> None:
+    there = {(row.kind, row.uuid) for row in found}
+    for kind, uuid in wanted:
+        if (kind.value, uuid) not in there:  # gone in between
+            raise no_such_id(kind.value, uuid)
+
+
+def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> list[UUID]:
+    """The own ids of the targets, in their order. Raises for the first that is not there or not `actor`'s to restore.
 
     The first of both, found by one question: else what is hidden could be told from what is missing.
     """
-    own_ids = {(row.kind, row.uuid): row.pk for row in found}
+    own_ids: dict[tuple[str, UUID], UUID] = {}
+    uuids = sorted({uuid for _, uuid in wanted})
+    for first in range(0, len(uuids), AT_ONCE):
+        named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
+        own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
     refs: list[Ref] = [
         (Securable.Type(kind.value), own_ids.get((kind.value, uuid), NO_OBJECT)) for kind, uuid in wanted
     ]
+    stamp = rights_changes.stamp()
     may = iter(allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, SEEN_BY[ref[0]])]))
     for (kind, uuid), ref in zip(wanted, refs, strict=True):
         may_restore, sees = next(may), next(may)
@@ -100,6 +109,8 @@ def _require_each(actor: Actor, wanted: Sequence[Named], found: Sequence[Tabular
             raise hidden(actor, Can.UNDROP, ref, missing)
         if not may_restore:
             raise action_forbidden(actor, Can.UNDROP, ref)
+    rest_on_rights(actor, [(Can.UNDROP, ref) for ref in refs], stamp)
+    return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)
 
 
 def _require_free_names(dropped: Sequence[Tabular]) -> None:

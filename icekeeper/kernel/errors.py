@@ -15,8 +15,8 @@ class CatalogError(Exception):
     `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
     `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
     same again is pointless: the request and the state it met decided, not load or time, `is_on_purpose` whether a 5xx
-    is what the operator wants, or the log tells of its cause once, so that it need not explain each. `message` must
-    never hold a secret.
+    is what the operator wants, or the log tells of its cause once, so that it need not explain each, `is_judged`
+    whether rights were asked about before it was raised. `message` must never hold a secret.
     """
 
     status: ClassVar[int] = 500
@@ -25,6 +25,7 @@ class CatalogError(Exception):
     challenge: str | None = None
     is_final: ClassVar[bool] = False
     is_on_purpose: ClassVar[bool] = False
+    is_judged: bool = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -11,9 +11,11 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from icekeeper.kernel.errors import BadRequest, NoSuchWarehouse
+from catalog.selectors.warehouses import as_told_of
+from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import LARGEST_SIZE, Page, read_size
 from icekeeper.kernel.raw_path import decode_segment
@@ -54,6 +56,15 @@ class ManagementView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """The answer to an error, less what the caller may not know of the warehouse in the path."""
+        if "warehouse_id" in self.kwargs and isinstance(exc, CatalogError) and hasattr(self, "actor"):
+            try:
+                exc = as_told_of(self.actor, self.warehouse_id, exc)
+            except Exception as another:  # noqa: BLE001 - no id, or rights could not be asked about
+                exc = another
+        return super().handle_exception(exc)
 
     def body(self, shape: type[serializers.Serializer[Any]]) -> dict[str, Any]:
         """The checked members of the request's body; those that the shape does not know are left out."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.names import name_key
@@ -11,6 +12,9 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, nothing_there, require
 from tenancy.models import Project, Securable
+
+AT_ONCE: Final = 500
+"""Of how many warehouses at least it is asked in one question, when the first page of them is not all seen."""
 
 
 def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
@@ -46,10 +50,12 @@ def list_warehouses_for(
         warehouses = warehouses.filter(status__in=statuses)
     after, seen = page.after_id(), list[tuple[object, Warehouse]]()
     wanted = page.sql_limit
+    at_once = wanted
     while True:
-        found = list(warehouses.filter(pk__gt=after)[:wanted])
+        found = list(warehouses.filter(pk__gt=after)[:at_once])
         shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.WAREHOUSE, each.pk) for each in found])
         seen += [(each.pk, each) for each, is_shown in zip(found, shown, strict=True) if is_shown]
-        if len(found) < wanted or len(seen) >= wanted:
+        if len(found) < at_once or len(seen) >= wanted:
             return page_of(seen, page)
         after = found[-1].pk
+        at_once = max(AT_ONCE, page.sql_limit)

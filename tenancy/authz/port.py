@@ -174,6 +174,7 @@ def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogEr
     What is missing then takes as long as what is hidden.
     """
     is_allowed(actor, SEEN_BY[securable_type], securable_type, NO_OBJECT)
+    error.is_judged = True
     return error
 
 

@@ -219,7 +219,7 @@ def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, la
     assert bob.post("/namespaces/open/tables/s", commit).refused(403, "NamespaceActionForbidden")
     assert not Tabular.objects.filter(name="s").exists()
     Grant.objects.filter(user_id=ALICE.user_id).delete()
-    assert alice.post("/namespaces/open/tables/s", commit).refused(404, "NoSuchNamespaceException")
+    assert alice.post("/namespaces/open/tables/s", commit).refused(404, "NoSuchWarehouseException")
 
 
 @pytest.mark.parametrize(("privilege", "refusal"), [(None, (404, "NoSuchTableException")),
@@ -287,7 +287,7 @@ def test_a_new_table_has_none_of_the_grants_of_one_that_had_its_name(
     give("ownership", lake["open.a"], ALICE)
     good(root.delete("/namespaces/open/tables/a"))
     good(root.post("/namespaces/open/tables", {"name": "a", "schema": SCHEMA}))
-    assert alice.get("/namespaces/open/tables/a").refused(404, "NoSuchTableException")
+    assert alice.get("/namespaces/open/tables/a").refused(404, "NoSuchWarehouseException")
 
 
 def test_a_role_that_goes_in_the_middle_of_a_list_shows_no_more(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from catalog.models import Tabular
+from catalog.services import namespace_moves, namespaces, subtrees, undrops
 from storage.models import Warehouse
 from tenancy.authz.securables import Ref
 from tests.authz.conftest import VIEW, person
@@ -123,6 +125,72 @@ def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, Ref], 
     management = CallerClient("/management/v1", "alice")
     for target in ("", "/statistics", "/deleted-tabulars"):
         assert management.get(f"/warehouse/{warehouse.pk}{target}").refused(404, "NoSuchWarehouseException")
+
+
+HIDDEN_BY_ID: dict[str, Callable[[CallerClient, str, object], Answer]] = {
+    "move": lambda at, base, own_id: at.post(f"{base}/namespace/{own_id}/move", {"destination": ["zz"]}),
+    "deleted": lambda at, base, own_id: at.get(f"{base}/deleted-tabulars?namespaceId={own_id}"),
+    "search": lambda at, base, own_id: at.post(f"{base}/search-tabular", {"search": "a", "namespace-id": str(own_id)}),
+}
+
+
+@pytest.mark.parametrize("call", HIDDEN_BY_ID)
+def test_a_namespace_that_is_hidden_by_its_id_looks_missing(
+    client: Client,
+    manage: Client,
+    lake: dict[str, Ref],
+    warehouse: Warehouse,
+    call: str,
+    everything: Callable[[], Fingerprint],
+) -> None:
+    client("alice")
+    give("ownership", lake["open"], person("alice"))
+    before, base, nowhere = everything(), f"/warehouse/{warehouse.pk}", uuid4()
+    at = manage("alice")
+    missing = _answered(lambda: HIDDEN_BY_ID[call](at, base, nowhere))
+    hidden = _answered(lambda: HIDDEN_BY_ID[call](at, base, lake["closed"][1]))
+    assert hidden[0].refused(404, "NoSuchNamespaceException")
+    assert _told(hidden[0], str(lake["closed"][1])) == _told(missing[0], str(nowhere))
+    assert hidden[1] == missing[1], "statements"
+    assert everything() == before
+
+
+LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, Ref]], Answer]] = {
+    "move": lambda at, manage, base, lake: manage.post(
+        f"{base}/namespace/{lake['closed'][1]}/move", {"destination": ["zz"]}
+    ),
+    "create below": lambda at, manage, base, lake: at.post("/namespaces", {"namespace": ["closed", "mine"]}),
+    "drop all": lambda at, manage, base, lake: at.delete("/namespaces/closed?recursive=true&force=true"),
+    "undrop": lambda at, manage, base, lake: manage.post(
+        f"{base}/deleted-tabulars/undrop",
+        {"targets": [{"type": "table", "id": str(Tabular.objects.get(pk=lake["closed.a"][1]).uuid)}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("rights", [None, "describe"])
+@pytest.mark.parametrize("call", LOCKING)
+def test_who_may_not_locks_nothing(
+    client: Client,
+    manage: Client,
+    lake: dict[str, Ref],
+    warehouse: Warehouse,
+    call: str,
+    rights: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alice, at = client("alice"), manage("alice")
+    give("ownership", lake["open"], person("alice"))
+    if rights is not None:
+        give(rights, lake["closed"], person("alice"))
+
+    def locked(_: object) -> None:
+        raise AssertionError("locked for nothing")
+
+    for module in (namespace_moves, namespaces, subtrees, undrops):
+        monkeypatch.setattr(module, "lock_warehouse", locked)
+    answer = LOCKING[call](alice, at, f"/warehouse/{warehouse.pk}", lake)
+    assert answer.status == (404 if rights is None else 403), answer.body
 
 
 def test_only_who_may_read_is_lent_anything(client: Client, lake: dict[str, Ref]) -> None:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from catalog.models import Tabular
+from catalog.selectors import deleted_tabulars, tabular_search, visibility
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.securables import Ref
+from tenancy.authz.securables import Ref, add_securable
 from tenancy.models import Securable
+from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
 from tests.authz.trees import give
 from tests.catalog_fixtures import SCHEMA
@@ -39,7 +47,7 @@ def pages(client: CallerClient, target: str, size: int, member: str = "identifie
 def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, Ref]) -> None:
     alice = client("alice")
     assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
-    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchNamespaceException")
+    assert alice.get("/namespaces/open/tables").refused(404, "NoSuchWarehouseException")
 
 
 def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, Ref]) -> None:
@@ -110,6 +118,80 @@ def test_what_a_list_costs_does_not_depend_on_its_length(
     with counting() as counted:
         assert len(names(some, "/namespaces/open/tables")) == size // 2
     assert counted["statements"] == 3
+
+
+def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
+    client: Client, builtin: object, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = client("alice")
+    row = Tabular.objects.get(pk=lake["open.a"][1])
+    for number in range(60):
+        own_id = new_id()
+        Tabular.objects.create(
+            id=own_id, warehouse_id=row.warehouse_id, namespace_id=row.namespace_id, kind="table", uuid=own_id,
+            name=f"d{number}", name_key=f"d{number}", location=f"x/{own_id}", metadata_location="",
+            deleted_at=now() if number < 57 else None,
+        )  # fmt: skip
+        add_securable(Securable.Type.TABLE, own_id, parent=lake["open"])
+        give("describe", (Securable.Type.TABLE, own_id), person("alice"))
+    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
+    good(alice.get("/namespaces/open/tables"))
+    with counting() as counted:
+        answer = good(alice.get("/namespaces/open/tables?pageSize=1&pageToken=")).json()
+    assert [each["name"] for each in answer["identifiers"]] == ["d57"]
+    assert counted["statements"] <= 7
+    assert pages(alice, "/namespaces/open/tables", 2) == [2, 1]
+
+
+def test_one_warehouse_of_many_costs_two_questions(
+    manage: Client, lake: dict[str, Ref], warehouse: Warehouse, storage_root: Path
+) -> None:
+    alice = manage("alice")
+    for number in range(20):
+        made = create_warehouse(
+            actor=INTERNAL, project=get_project(None), name=f"w{number}",
+            storage_profile={"type": "local", "path": str(storage_root / f"w{number}")},
+        )  # fmt: skip
+    give("describe", (Securable.Type.WAREHOUSE, made.pk), person("alice"))
+    alice.get("/whoami")
+    with counting() as counted:
+        answer = good(alice.get("/warehouse?pageSize=1&pageToken=")).json()
+    assert [each["name"] for each in answer["warehouses"]] == ["w19"]
+    assert counted["statements"] <= 9
+
+
+@pytest.mark.parametrize("listing", ["deleted", "search"])
+def test_a_request_looks_at_so_many_candidates_and_no_more(
+    client: Client, manage: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int,
+    monkeypatch: pytest.MonkeyPatch, listing: str,
+) -> None:  # fmt: skip
+    """The page is short then, and its token leads on."""
+    client("alice")
+    for number in range(9):
+        made = good(root.post("/namespaces/open/tables", {"name": f"zebra{number}", "schema": SCHEMA}))
+        if number == 8:
+            give("ownership", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+    if listing == "deleted":
+        for number in range(9):
+            good(root.delete(f"/namespaces/open/tables/zebra{number}"))
+    monkeypatch.setattr(visibility, "MOST_LOOKED_AT", 4)
+    for module in (deleted_tabulars, tabular_search):
+        monkeypatch.setattr(module, "AT_ONCE", 2)
+    at, token, lengths = manage("alice"), "", list[int]()
+    while token is not None:
+        base = f"/warehouse/{warehouse.pk}"
+        query = f"?pageSize=5&pageToken={token}"
+        if listing == "deleted":
+            answer = good(at.get(f"{base}/deleted-tabulars{query}")).json()
+        else:
+            answer = good(
+                at.post(f"{base}/search-tabular", {"search": "zebra", "page-size": 5, "page-token": token})
+            ).json()
+        lengths.append(len(answer["tabulars"]))
+        token = answer.get("next-page-token")
+        assert len(lengths) < 20
+    assert sum(lengths) == 1
+    assert lengths[:2] == [0, 0]
 
 
 def _table(uuid: str) -> Ref:

@@ -251,7 +251,7 @@ def test_each_caller_finds_what_that_one_may_see(
     hidden = {str(row.pk) for number, row in enumerate(filled) if number % 2}
     visible = [row for number, row in enumerate(filled) if not number % 2]
     choosing = choose(monkeypatch, hidden)
-    monkeypatch.setattr(tabular_search, "BATCH", 3)
+    monkeypatch.setattr(tabular_search, "AT_ONCE", 3)
     wanted = [name for name, _ in expected(visible, "orders")]
     found, token = [], None
     while True:

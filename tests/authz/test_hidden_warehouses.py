@@ -1,0 +1,140 @@
+"""Whatever is asked for in a warehouse that the caller may not see is answered as in one that there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+import pytest
+
+from storage.models import Warehouse
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tests.authz.conftest import VIEW, person
+from tests.authz.test_hiding import COMMIT, REPORT
+from tests.authz.trees import give
+from tests.catalog_fixtures import SCHEMA
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+Client = Callable[[str], CallerClient]
+Call = Callable[[CallerClient], Answer]
+ID = "00000000-0000-4000-8000-000000000001"
+KEY = "idempotency-key"
+
+CATALOG: dict[str, Call] = {
+    "namespaces": lambda at: at.get("/namespaces"),
+    "namespaces below": lambda at: at.get("/namespaces?parent=open"),
+    "namespace": lambda at: at.get("/namespaces/open"),
+    "namespace nowhere": lambda at: at.get("/namespaces/x"),
+    "properties": lambda at: at.post("/namespaces/open/properties", {"updates": {"k": "v"}}),
+    "drop namespace": lambda at: at.delete("/namespaces/open"),
+    "drop subtree": lambda at: at.delete("/namespaces/open?recursive=true&force=true"),
+    "drop with a key": lambda at: at.delete("/namespaces/open", **{KEY: str(uuid4())}),
+    "create": lambda at: at.post("/namespaces", {"namespace": ["mine"]}),
+    "create below": lambda at: at.post("/namespaces", {"namespace": ["open", "mine"]}),
+    "create below nothing": lambda at: at.post("/namespaces", {"namespace": ["x", "mine"]}),
+    "tables": lambda at: at.get("/namespaces/open/tables"),
+    "views": lambda at: at.get("/namespaces/x/views"),
+    "load": lambda at: at.get("/namespaces/open/tables/a"),
+    "load nothing": lambda at: at.get("/namespaces/open/tables/x"),
+    "load view": lambda at: at.get("/namespaces/open/views/v"),
+    "credentials": lambda at: at.get("/namespaces/open/tables/a/credentials"),
+    "create table": lambda at: at.post("/namespaces/open/tables", {"name": "m", "schema": SCHEMA}),
+    "create view": lambda at: at.post("/namespaces/open/views", {"name": "m", **VIEW}),
+    "commit": lambda at: at.post("/namespaces/open/tables/a", COMMIT),
+    "commit with a key": lambda at: at.post("/namespaces/open/tables/a", COMMIT, **{KEY: str(uuid4())}),
+    "drop table": lambda at: at.delete("/namespaces/open/tables/a"),
+    "metrics": lambda at: at.post("/namespaces/open/tables/a/metrics", REPORT),
+    "rename": lambda at: at.post(
+        "/tables/rename",
+        {"source": {"namespace": ["open"], "name": "a"}, "destination": {"namespace": ["closed"], "name": "m"}},
+    ),
+    "transaction": lambda at: at.post(
+        "/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["open"], "name": "a"}, **COMMIT}]}
+    ),
+    "empty transaction": lambda at: at.post("/transactions/commit", {"table-changes": []}),
+}
+
+MANAGEMENT: dict[str, Call] = {
+    "table protection": lambda at: at.get(f"/table/{ID}/protection"),
+    "namespace protection": lambda at: at.get(f"/namespace/{ID}/protection"),
+    "protect": lambda at: at.post(f"/table/{ID}/protection", {"protected": True}),
+    "tags": lambda at: at.get(f"/table/{ID}/tags"),
+    "actions": lambda at: at.get(f"/table/{ID}/actions"),
+    "move": lambda at: at.post(f"/namespace/{ID}/move", {"destination": ["zz"]}),
+    "undrop": lambda at: at.post("/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": ID}]}),
+    "deleted": lambda at: at.get(f"/deleted-tabulars?namespaceId={ID}"),
+    "search": lambda at: at.post("/search-tabular", {"search": "a", "namespace-id": ID}),
+}
+
+
+def _told(base: str, warehouse_id: UUID, call: Call) -> tuple[int, str, str, int]:
+    at = CallerClient(f"{base}/{warehouse_id}", "alice")
+    call(at)  # what is remembered of the caller
+    with counting() as counted:
+        answer = call(at)
+    error = answer.error
+    return answer.status, error["type"], error["message"].replace(str(warehouse_id), "X"), counted["statements"]
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+@pytest.mark.parametrize(
+    ("base", "call"),
+    [("/catalog/v1", call) for call in CATALOG.values()]
+    + [("/management/v1/warehouse", call) for call in MANAGEMENT.values()],
+    ids=[*CATALOG, *MANAGEMENT],
+)
+def test_a_hidden_warehouse_is_an_unknown_one(
+    client: Client,
+    lake: dict[str, Ref],
+    warehouse: Warehouse,
+    base: str,
+    call: Call,
+    is_watched: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    everything: Callable[[], Fingerprint],
+) -> None:
+    client("alice")
+    monkeypatch.setattr(rights_changes, "is_watched", lambda: is_watched)  # True as in a server
+    before = everything()
+    hidden, missing = _told(base, warehouse.pk, call), _told(base, uuid4(), call)
+    assert hidden[:3] == (404, "NoSuchWarehouseException", "Warehouse does not exist: X")
+    assert hidden == missing
+    assert everything() == before
+
+
+def test_an_id_in_another_spelling_tells_no_more(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> None:
+    client("alice")
+    at = CallerClient(f"/management/v1/warehouse/{str(warehouse.pk).replace('-', '%2D')}", "alice")
+    assert MANAGEMENT["table protection"](at).refused(404, "NoSuchWarehouseException")
+
+
+def test_who_sees_the_warehouse_is_told_what_is_missing(
+    client: Client, lake: dict[str, Ref], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And pays nothing for it, as long as it is remembered that they do."""
+    alice = client("alice")
+    monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
+    give("describe", (Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    for target, wire_type in {
+        "/namespaces/x": "NoSuchNamespaceException",
+        "/namespaces/x/tables": "NoSuchNamespaceException",
+        "/namespaces/open/tables/x": "NoSuchTableException",
+        "/namespaces/open/views/x": "NoSuchViewException",
+    }.items():
+        assert alice.get(target).refused(404, wire_type)
+        with counting() as counted:
+            assert alice.get(target).refused(404, wire_type)
+        assert counted["statements"] == 2, "what was asked for, and what there is not"
+
+
+def test_an_empty_transaction_is_for_who_sees_the_warehouse(client: Client, lake: dict[str, Ref]) -> None:
+    alice = client("alice")
+    give("describe", lake["open.a"], person("alice"))
+    assert alice.post("/transactions/commit", {"table-changes": []}).status == 204
