@@ -35,7 +35,7 @@ GONE = NotFound("there is no such thing")
 @pytest.fixture
 def project(builtin: BuiltinAuthorizer, bootstrapped: None) -> Ref:
     for each in (ALICE, BOB, CAROL):
-        User.objects.create(id=each.user_id, name="n")
+        User.objects.create(id=each.user_id or "", name="n")
     return (T.PROJECT, get_project(None).pk)
 
 
