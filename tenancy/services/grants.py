@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, Forbidden, NotFound
+from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
@@ -27,7 +27,8 @@ from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.allowed_actions import is_known, require_known
 from tenancy.selectors.users import users
-from tenancy.services.administrators import keeping_administrators
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
+from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
 from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
 from tenancy.services.role_locks import lock_memberships
 from tenancy.services.role_members import require_chain
@@ -56,10 +57,6 @@ class GrantExpired(BadRequest):
 
 class SelfAssignment(BadRequest):
     wire_type = "SelfAssignment"
-
-
-class GrantActionForbidden(Forbidden):
-    wire_type = "GrantActionForbidden"
 
 
 class GrantExists(Conflict):
@@ -145,9 +142,12 @@ def _change(
     require_to_grant(actor, ref, [_judged_as(ref[0], name) for name in names], missing)
     _require_sound(ref, difference)  # not before: what is said of the change would tell that there is an object
     with write_transaction():
-        on = _lock(ref, [*difference.writes, *difference.deletes], missing)
-        _require_grantees(on, difference.writes)
-        with keeping_administrators([on.pk]):
+        on, projects = _lock(ref, [*difference.writes, *difference.deletes], missing)
+        _require_grantees(on, difference.writes, projects)
+        own_role = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
+        if own_role is not None and difference.writes:
+            require_to_appoint(actor, own_role)
+        with keeping_administrators([on.pk] if own_role is None else administrated_by(role_ids=[own_role])):
             revoked = [each for each in difference.deletes if _revoke(on, each)]
             granted = [each for each in difference.writes if _grant(on, each)]
             present = [each for each in difference.writes if each not in granted]
@@ -209,33 +209,37 @@ _MOST: Final = {
 }
 
 
-def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> Securable:
-    """The securable, locked; before it the users and what memberships hang on, in the order of the house."""
+def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
+    """The securable, locked; before it what memberships hang on, the users and the roles, in the order of the house.
+
+    With it the projects of the roles. Nobody is deleted, with all that was granted to them, while something is.
+    """
+    named_roles = [each.grantee.role_id for each in changes if each.grantee.role_id is not None]
+    within: list[UUID] = []
     with waiting_for_grants():
         if ref[0] is Securable.Type.ROLE:
             role = Role.objects.select_related("project").filter(pk=str(ref[1])).first()
             if role is None:
                 raise missing
             lock_memberships(role.project)
+            within.append(role.pk)
         named = [each.grantee.user_id for each in changes if each.grantee.user_id is not None]
         list(users().filter(pk__in=named).order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+        projects = lock_roles(role_ids=named_roles, within=within) if named_roles or within else {}
         on = lock_row(Securable, "id = %s", [securable_id(*ref)])
     if on is None:
         raise missing
-    return on
+    return on, projects
 
 
-def _require_grantees(on: Securable, writes: Sequence[GrantSpec]) -> None:
+def _require_grantees(on: Securable, writes: Sequence[GrantSpec], projects: Mapping[UUID, str]) -> None:
     user_ids = {each.grantee.user_id for each in writes if each.grantee.user_id is not None}
     unknown = user_ids - set(users().filter(pk__in=user_ids).values_list("pk", flat=True))
     if unknown:
         raise GrantUserNotFound(f"User does not exist: {min(unknown)[:200]}")
     role_ids = {each.grantee.role_id for each in writes if each.grantee.role_id is not None}
-    roles = Role.objects.filter(pk__in=role_ids)
-    if on.type != Securable.Type.SERVER:
-        roles = roles.filter(project_id=_project_id(on))
-    # Locked, so that none of them is deleted, with all that was granted to it, while something is granted to it.
-    foreign = role_ids - set(roles.order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+    wanted = None if on.type == Securable.Type.SERVER else _project_id(on)
+    foreign = role_ids - {pk for pk, project_id in projects.items() if wanted in {None, project_id}}
     if foreign:
         raise GrantRoleNotInProject(f"There is no such role in the object's project: {min(foreign)}")
 

@@ -103,7 +103,8 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
         with write_transaction():
             # From here on nobody can come to refer to it: what they write waits for this row.
             project = _locked_for(actor, Can.DELETE, project_id)
-            roles = list(Role.objects.filter(project_id=project_id).values_list("pk", flat=True))
+            rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
+            roles = list(rows.values_list("pk", flat=True))  # locked in the order of who grants to several of them
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
             gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]

@@ -20,7 +20,8 @@ from tenancy.authz.tuple_changes import members_changed
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.selectors.users import users
-from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
+from tenancy.services.appointments import require_to_appoint
 from tenancy.services.role_locks import lock_memberships
 
 MOST_MEMBERS = 1000
@@ -72,8 +73,9 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     """Put users and roles into a role, all or none; those who are in it already stay.
 
     Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role that is not the project's,
-    `RoleAssignmentUserNotFound` (404), `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and
-    `RoleMembershipLockTimeout` (409).
+    `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role that administrates what the caller may
+    not appoint administrators of, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout`
+    (409).
     """
     if len(members.user_ids) + len(members.role_ids) > MOST_MEMBERS:
         raise BadRequest(f"members: more than {MOST_MEMBERS} in one request")
@@ -83,6 +85,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         # Roles come and go under the same lock, users under that of their own row.
         _require_roles(project, [role_id, *members.role_ids])
         _lock_users(members.user_ids)
+        require_to_appoint(actor, role_id)
         present = RoleMember.objects.filter(role_id=role_id)
         users_there = set(present.filter(user__in=members.user_ids).values_list("user_id", flat=True))
         roles_there = set(present.filter(member_role__in=members.role_ids).values_list("member_role_id", flat=True))
@@ -105,10 +108,13 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
     """Take users and roles out of a role; those who are not in it are none the worse for it.
 
-    Raises `RoleNotFoundInProject` (404) for the role itself, `LastAdministrator` (409).
+    Raises `RoleNotFoundInProject` (404) for the role itself, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
     """
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     with write_transaction():
+        lock_memberships(project)
+        if role_id not in lock_roles(within=[role_id]):
+            raise role_not_found(role_id, project)
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
         with keeping_administrators(administrated_by(role_ids=[role_id])):

@@ -28,7 +28,8 @@ from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
-from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
+from tenancy.services.appointments import require_to_appoint
 from tenancy.services.role_locks import lock_memberships
 
 SYSTEM_PROVIDER: Final = "system"
@@ -101,6 +102,8 @@ def create_role(
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
             grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role))
+            if role.provider_id != OWN_PROVIDER:
+                rights_changed()  # whose token says its name has it from now on
     except Securable.DoesNotExist:
         raise _project_is_gone(project) from None
     except IntegrityError as error:
@@ -113,18 +116,29 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     role = _changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
     role.description = description and require_description(description, longest=LONGEST_DESCRIPTION)
-    return _changed(actor, role, "name", "name_key", "description")
+    try:
+        with write_transaction():
+            return _stored(actor, role, "name", "name_key", "description")
+    except IntegrityError as error:
+        raise _conflict(error, role) from error
 
 
 def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider_id: str, source_id: str) -> Role:
     """Bind a role to what another system knows: from now on its tokens decide who has it, beside the members here.
 
-    Raises as `create_role`, and `RoleNotFoundInProject` (404).
+    Raises as `create_role`, `RoleNotFoundInProject` (404), `GrantActionForbidden` (403) for a role that administrates
+    what the caller may not appoint administrators of, and `RoleMembershipLockTimeout` (409).
     """
     role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
     _require_identifier(provider_id, source_id)
     role.provider_id, role.source_id = provider_id, source_id
-    return _changed(actor, role, "provider_id", "source_id")
+    try:
+        with write_transaction():
+            lock_memberships(project)
+            require_to_appoint(actor, role_id)
+            return _stored(actor, role, "provider_id", "source_id")
+    except IntegrityError as error:
+        raise _conflict(error, role) from error
 
 
 def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
@@ -136,7 +150,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
     role = _changeable(actor, Can.DELETE, project, role_id)
     with write_transaction():
         lock_memberships(project)
-        if not Role.objects.filter(pk=role_id).exists():
+        if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             roles_go([role_id])
@@ -154,19 +168,14 @@ def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> R
     return role
 
 
-def _changed(actor: Actor, role: Role, *fields: str) -> Role:
+def _stored(actor: Actor, role: Role, *fields: str) -> Role:
     role.updated_at = now()
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
-    try:
-        with write_transaction():
-            changed = Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values)
-            if not changed:  # it was deleted in between
-                raise role_not_found(role.pk, role.project)
-            stored = Role.objects.get(pk=role.pk)
-            record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
-            rights_changed()
-    except IntegrityError as error:
-        raise _conflict(error, role) from error
+    if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
+        raise role_not_found(role.pk, role.project)  # it was deleted in between
+    stored = Role.objects.get(pk=role.pk)
+    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
+    rights_changed()
     return stored
 
 

@@ -23,6 +23,7 @@ from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.registration import lock_user
 
 LONGEST_DESCRIPTION: Final = 1000
 
@@ -75,10 +76,11 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     require_on_server(actor, Can.DELETE_USERS)
     user_id = f"{USER_ID_PREFIX}{account_id}"
     with ending_tokens():
-        is_there = live_service_accounts().filter(pk=account_id).exists()
+        lock_user(user_id)  # before any securable, as whoever grants to them
+        if not live_service_accounts().filter(pk=account_id).exists():
+            raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
         with keeping_administrators(administrated_by(user_id=user_id)):
-            if not is_there or not User.objects.filter(pk=user_id, deleted_at=None).update(deleted_at=now()):
-                raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+            User.objects.filter(pk=user_id).update(deleted_at=now())
             ended = revoke_tokens_of(user_id=user_id)
             user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()

@@ -1,0 +1,213 @@
+"""Roles that administrate: who may bring others into them, and that the last of them is not emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import NotFound
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authn.assumed_roles import assume_role
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.securables import Ref
+from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.administrators import LastAdministrator, administrated_among
+from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
+from tenancy.services.role_members import Members, add_role_members, remove_role_members
+from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
+from tests.authz.conftest import person
+from tests.authz.trees import give, role
+from tests.named_callers import CallerClient
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+ALICE, BOB, CAROL = person("alice"), person("bob"), person("carol")
+GONE = NotFound("there is no such thing")
+
+
+@pytest.fixture
+def project(builtin: BuiltinAuthorizer, bootstrapped: None) -> Ref:
+    for each in (ALICE, BOB, CAROL):
+        User.objects.create(id=each.user_id or "", name="n")
+    return (T.PROJECT, get_project(None).pk)
+
+
+@pytest.fixture
+def server(project: Ref) -> Ref:
+    return (T.SERVER, Server.objects.get().server_id)
+
+
+def change(actor: Actor, of: Role, privilege: str, *, writes: list[Grantee]) -> None:
+    difference = Difference(writes=[GrantSpec(privilege, each) for each in writes])
+    apply_grants(actor=actor, ref=(T.ROLE, of.pk), difference=difference, missing=GONE)
+
+
+def members(actor: Actor, of: Role, *, user: str | None = None, inner: UUID | None = None) -> None:
+    put = Members([user] if user else [], [inner] if inner else [])
+    add_role_members(actor=actor, project=get_project(None), role_id=of.pk, members=put)
+
+
+def rebind(actor: Actor, of: Role) -> None:
+    set_source_system(
+        actor=actor, project=get_project(None), role_id=of.pk, provider_id="oidc", source_id="those-of-alice"
+    )
+
+
+def ways_in(of: Role) -> dict[str, Callable[[Actor], None]]:
+    own, other = Grantee(user_id="oidc~alice"), role("other")
+    return {
+        "a member by assignment": lambda actor: change(actor, of, "assignee", writes=[own]),
+        "a role by assignment": lambda actor: change(actor, of, "assignee", writes=[Grantee(role_id=other.pk)]),
+        "an owner": lambda actor: change(actor, of, "ownership", writes=[own]),
+        "a member": lambda actor: members(actor, of, user="oidc~alice"),
+        "a role": lambda actor: members(actor, of, inner=other.pk),
+        "another name for tokens": lambda actor: rebind(actor, of),
+    }
+
+
+def state() -> tuple[object, ...]:
+    return (
+        sorted(RoleMember.objects.values_list("role", "user", "member_role"), key=str),
+        sorted(Grant.objects.values_list("securable", "privilege", "user", "role"), key=str),
+        sorted(Role.objects.values_list("id", "provider_id", "source_id"), key=str),
+    )
+
+
+@pytest.mark.parametrize("depth", ["itself", "a member of it", "an owner of it"])
+@pytest.mark.parametrize(
+    ("privilege", "on", "caller_has"),
+    [
+        ("project_admin", T.PROJECT, [("security_admin", T.PROJECT)]),
+        ("operator", T.SERVER, [("security_admin", T.PROJECT)]),
+        ("admin", T.SERVER, [("project_admin", T.PROJECT)]),
+        ("operator", T.SERVER, [("admin", T.SERVER), ("project_admin", T.PROJECT)]),
+    ],
+)
+def test_nobody_climbs_through_a_role(
+    project: Ref,
+    server: Ref,
+    privilege: str,
+    on: Securable.Type,
+    caller_has: list[tuple[str, Securable.Type]],
+    depth: str,
+) -> None:
+    refs = {T.PROJECT: project, T.SERVER: server}
+    high = role("high")
+    give(privilege, refs[on], BOB, through=high, to=high)
+    for name, at in caller_has:
+        give(name, refs[at], ALICE)
+    asked = high
+    if depth != "itself":
+        asked = role("inner")
+        change(
+            INTERNAL, high, "assignee" if depth == "a member of it" else "ownership", writes=[Grantee(role_id=asked.pk)]
+        )
+    for way, go in ways_in(asked).items():
+        before = state()
+        with pytest.raises(GrantActionForbidden) as refused:
+            go(ALICE)
+        assert f"oidc~alice may not grant on {on} {refs[on][1]}: {privilege}" in str(refused.value), way
+        assert state() == before, way
+
+
+@pytest.mark.parametrize("way", ["a member by assignment", "a role", "an owner", "a member", "another name for tokens"])
+def test_who_may_grant_it_may_bring_others_in(project: Ref, server: Ref, way: str) -> None:
+    high = role("high")
+    give("project_admin", project, BOB, through=high, to=high)
+    give("project_admin", project, ALICE)
+    ways, before = ways_in(high), state()
+    ways[way](ALICE)
+    assert state() != before
+
+
+def test_other_roles_are_for_who_manages_roles(project: Ref) -> None:
+    plain = role("plain")
+    give("data_admin", project, BOB, through=plain, to=plain)
+    give("security_admin", project, ALICE)
+    for go in ways_in(plain).values():
+        go(ALICE)
+    assert RoleMember.objects.filter(role=plain, user="oidc~alice").exists()
+    assert Role.objects.get(pk=plain.pk).ident == "oidc~those-of-alice"
+
+
+def test_to_rename_and_to_take_out_takes_no_more(project: Ref) -> None:
+    high = role("high")
+    give("project_admin", project, BOB, through=high, to=high)
+    give("project_admin", project, CAROL)
+    give("security_admin", project, ALICE)
+    update_role(actor=ALICE, project=get_project(None), role_id=high.pk, name="renamed", description=None)
+    remove_role_members(actor=ALICE, project=get_project(None), role_id=high.pk, members=Members([BOB.user_id or ""]))
+    assert Role.objects.get(pk=high.pk).name == "renamed"
+    assert not RoleMember.objects.filter(role=high).exists()
+
+
+@pytest.fixture
+def only_bob(project: Ref) -> Role:
+    """Who administrates the project: Bob alone, in a role."""
+    admins = role("admins")
+    give("project_admin", project, BOB, through=admins, to=admins)
+    give("security_admin", project, ALICE)
+    Grant.objects.filter(privilege="project_admin", user__isnull=False).delete()
+    return admins
+
+
+def test_the_last_administrator_is_kept_by_assignments(
+    only_bob: Role, project: Ref, manage: Callable[[str], CallerClient]
+) -> None:
+    change, before = {"deletes": [{"type": "assignee", "user": "oidc~bob"}]}, state()
+    answer = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
+    assert (answer.status, answer.error["type"]) == (409, "LastAdministrator")
+    assert state() == before
+
+
+def test_an_end_for_the_last_administrators_membership(only_bob: Role) -> None:
+    spec = GrantSpec("assignee", Grantee(user_id="oidc~bob"), now() + timedelta(days=1))
+    with pytest.raises(LastAdministrator):
+        apply_grants(actor=INTERNAL, ref=(T.ROLE, only_bob.pk), difference=Difference(writes=[spec]), missing=GONE)
+    assert RoleMember.objects.get(role=only_bob).expires_at is None
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_owners_of_a_role_that_administrates_are_administrators(project: Ref, nested: bool) -> None:
+    admins, owners = role("admins"), role("owners")
+    give("project_admin", project, BOB, to=admins)
+    if nested:
+        give("ownership", (T.ROLE, admins.pk), BOB, to=owners)
+        give("ownership", (T.ROLE, owners.pk), BOB)
+    else:
+        give("ownership", (T.ROLE, admins.pk), BOB)
+    Grant.objects.filter(privilege="project_admin", user__isnull=False).delete()
+    on = f"project:{project[1]}"
+    assert administrated_among([on]) == {on}
+    owned, before = owners if nested else admins, state()
+    taken = Difference(deletes=[GrantSpec("ownership", Grantee(user_id="oidc~bob"))])
+    with pytest.raises(LastAdministrator):
+        apply_grants(actor=INTERNAL, ref=(T.ROLE, owned.pk), difference=taken, missing=GONE)
+    with pytest.raises(LastAdministrator):
+        delete_role(actor=INTERNAL, project=get_project(None), role_id=owned.pk)
+    assert state() == before
+
+
+def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: Ref) -> None:
+    on = f"project:{project[1]}"
+    assert administrated_among([on]) == {on}
+    User.objects.filter(pk="oidc~bob").update(is_active=False)
+    assert administrated_among([on]) == set()
+
+
+def test_a_new_role_of_a_token_counts_at_once(project: Ref) -> None:
+    rights_changes.look()
+    dana = person("dana", "admins")
+    before = rights_changes.stamp()
+    create_role(actor=INTERNAL, project=get_project(None), name="plain")
+    assert rights_changes.stamp() == before
+    made = create_role(actor=INTERNAL, project=get_project(None), name="admins", provider_id="oidc", source_id="admins")
+    assert rights_changes.stamp() != before
+    assert assume_role(dana, str(made.pk)).assumed_role == made.pk

@@ -1,0 +1,173 @@
+"""Changes of rights that meet on PostgreSQL, one held in the middle: no deadlock, and no last administrator lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from icekeeper.kernel.errors import NotFound
+from tenancy.actor import INTERNAL
+from tenancy.authz.securables import Ref
+from tenancy.models import Grant, Project, Role, Securable, User
+from tenancy.services import grants, role_members, roles
+from tenancy.services.administrators import LastAdministrator, administrated_among
+from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
+from tenancy.services.projects import create_project, delete_project
+from tenancy.services.role_members import Members, add_role_members, remove_role_members
+from tenancy.services.roles import create_role, delete_role
+from tenancy.services.service_accounts import create_service_account, delete_service_account
+
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+
+PATIENCE = 30
+GONE = NotFound("there is no such thing")
+REF: Ref = (Securable.Type.PROJECT, "met")
+ADMIN = Grantee(user_id="oidc~admin")
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def project(bootstrapped: None) -> Project:
+    """One that `ADMIN` administrates."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
+    made = create_project(actor=INTERNAL, name="met", project_id="met")
+    for name in ("admin", "member"):
+        User.objects.create(id=f"oidc~{name}", name=name)
+    change(writes=[GrantSpec("project_admin", ADMIN)])
+    return made
+
+
+@pytest.fixture
+def team(project: Project) -> Role:
+    """A role with one member to whom nothing is granted."""
+    made = create_role(actor=INTERNAL, project=project, name="team")
+    add_role_members(actor=INTERNAL, project=project, role_id=made.pk, members=Members(["oidc~member"]))
+    return made
+
+
+def change(**difference: Any) -> None:
+    apply_grants(actor=INTERNAL, ref=REF, difference=Difference(**difference), missing=GONE)
+
+
+Meet = Callable[..., tuple[BaseException | None, BaseException | None]]
+
+
+@pytest.fixture
+def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meet]:
+    """What comes of `first`, which stands still where it calls `name` until `second` waits or is done, and of that."""
+    with ThreadPoolExecutor(2) as pool:
+
+        def run(act: Callable[[], Any]) -> BaseException | None:
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001 - told to the test
+                return error
+            finally:
+                connections.close_all()
+            return None
+
+        def meet(
+            module: Any, name: str, first: Callable[[], Any], second: Callable[[], Any], *, after: bool = False
+        ) -> tuple[BaseException | None, BaseException | None]:
+            real, is_there, may_go = getattr(module, name), threading.Event(), threading.Event()
+
+            def held(*args: Any, **more: Any) -> Any:
+                if is_there.is_set():  # the other one, or a second time
+                    return real(*args, **more)
+                found = real(*args, **more) if after else None
+                is_there.set()
+                assert may_go.wait(PATIENCE)
+                return found if after else real(*args, **more)
+
+            monkeypatch.setattr(module, name, held)
+            one = pool.submit(run, first)
+            assert is_there.wait(PATIENCE)
+            other = pool.submit(run, second)
+            _until_waiting(other)
+            may_go.set()
+            return one.result(PATIENCE), other.result(PATIENCE)
+
+        yield meet
+
+
+def _until_waiting(other: Future[Any]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not other.done():
+        with connection.cursor() as cursor:
+            cursor.execute(_WAITING)
+            row = cursor.fetchone()
+        if row is not None and row[0]:
+            return
+        assert time.monotonic() < end, "it neither waits nor ends"
+        time.sleep(0.01)
+
+
+def test_a_grant_to_a_role_and_the_end_of_its_project(meet: Meet, project: Project, team: Role) -> None:
+    outcome = meet(
+        grants,
+        "_require_grantees",
+        lambda: change(writes=[GrantSpec("select", Grantee(role_id=team.pk))]),
+        lambda: delete_project(actor=INTERNAL, project_id="met"),
+    )
+    assert outcome == (None, None)
+    assert not Project.objects.filter(pk="met").exists()
+    assert not Grant.objects.filter(securable="project:met").exists()
+
+
+def test_a_grant_to_a_service_account_and_its_end(meet: Meet, project: Project) -> None:
+    robot = create_service_account(actor=INTERNAL, name="robot")
+    to = Grantee(user_id=robot.user_id)
+    change(writes=[GrantSpec("project_admin", to)])
+    outcome = meet(
+        grants,
+        "lock_row",
+        lambda: change(writes=[GrantSpec("select", to)]),
+        lambda: delete_service_account(actor=INTERNAL, account_id=robot.pk),
+    )
+    assert outcome == (None, None)
+    assert not Grant.objects.filter(user=robot.user_id).exists()
+    assert User.objects.get(pk=robot.user_id).deleted_at is not None
+
+
+def hand_over(role: Role) -> None:
+    """The role is to administrate the project instead of `ADMIN`."""
+    change(writes=[GrantSpec("project_admin", Grantee(role_id=role.pk))])
+    change(deletes=[GrantSpec("project_admin", ADMIN)])
+
+
+def test_a_role_that_is_deleted_is_not_made_administrator(meet: Meet, project: Project, team: Role) -> None:
+    first, second = meet(
+        roles,
+        "administrated_by",
+        lambda: delete_role(actor=INTERNAL, project=project, role_id=team.pk),
+        lambda: hand_over(team),
+        after=True,
+    )
+    assert first is None
+    assert isinstance(second, GrantRoleNotInProject)
+    assert administrated_among(["project:met"]) == {"project:met"}
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_role_that_is_emptied_is_no_administrator(meet: Meet, project: Project, team: Role, is_nested: bool) -> None:
+    outer = team
+    if is_nested:
+        outer = create_role(actor=INTERNAL, project=project, name="outer")
+        add_role_members(actor=INTERNAL, project=project, role_id=outer.pk, members=Members([], [team.pk]))
+    first, second = meet(
+        role_members,
+        "administrated_by",
+        lambda: remove_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members(["oidc~member"])),
+        lambda: hand_over(outer),
+        after=True,
+    )
+    assert first is None
+    assert isinstance(second, LastAdministrator)
+    assert administrated_among(["project:met"]) == {"project:met"}
