@@ -15,7 +15,7 @@ from uuid import UUID
 
 from catalog.selectors.object_names import NamedObject, name_objects
 from icekeeper.kernel.errors import CatalogError
-from tenancy.actor import INTERNAL, Actor
+from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.proof_records import Entry, GrantRow, Membership
 from tenancy.authz.explanation import Explanation, Step, explain
@@ -91,8 +91,8 @@ def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can,
     return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
 
 
-def explain_to_operator(*, grantee: Grantee, ref: Ref, action: Can) -> Explained:
-    """As `explain_for`, all of it, of somebody who comes in person; also while the backend cannot be asked.
+def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: Ref, action: Can) -> Explained:
+    """As `explain_for`, all of it for a command, of somebody who comes in person; also while the backend cannot be asked.
 
     Raises what `actor_of` raises.
     """
@@ -101,7 +101,7 @@ def explain_to_operator(*, grantee: Grantee, ref: Ref, action: Can) -> Explained
         decided = is_allowed(asked, action, *ref)
     except AuthorizationBackendError:
         decided = None
-    return _Teller(INTERNAL, asked).tell(explain(asked, action, ref), is_decided=decided)
+    return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
 
 
 class _Teller:

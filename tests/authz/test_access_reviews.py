@@ -133,7 +133,7 @@ def test_who_may_ask(refs: Refs, manage: Manage) -> None:
     assert manage("ann").get(on(refs[T.VIEW])).refused(404, "NoSuchViewException")
     assert manage("ann").get(on(refs[T.SERVER])).refused(403, "ServerActionForbidden")
     assert manage("ann").get(on(refs[T.PROJECT])).refused(403, "ProjectActionForbidden")
-    assert manage("stranger").get(on(refs[T.TABLE])).refused(404, "NoSuchTableException")
+    assert manage("stranger").get(on(refs[T.TABLE])).refused(404, "NoSuchWarehouseException")
     give("manage_grants", refs[T.TABLE], person("ann"))
     assert "oidc~root" in told(manage("ann").get(on(refs[T.TABLE])))
 

@@ -52,7 +52,7 @@ def test_a_refusal_for_want_of_rights_is_not_kept(
 
 def test_who_was_given_the_right_is_not_refused_again(client: Client, lake: dict[str, Ref], key: str) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
-    assert alice.post("/namespaces/closed/properties", UPDATE, **sent).refused(404, "NoSuchNamespaceException")
+    assert alice.post("/namespaces/closed/properties", UPDATE, **sent).refused(404, "NoSuchWarehouseException")
     give("ownership", lake["closed"], ALICE)
     good(alice.post("/namespaces/closed/properties", UPDATE, **sent))
 

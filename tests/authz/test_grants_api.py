@@ -100,7 +100,7 @@ def test_a_grant_may_end(refs: Refs, chief: CallerClient, manage: Callable[[str]
     assert chief.post(target, {"writes": [entry("select", **{"expires-at": LATER.isoformat()})]}).status == 204
     Grant.objects.filter(privilege="select").update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
     assert told(chief.get(target)) == []
-    assert manage("ann").get(f"{target}?principalUser=oidc~ann").refused(404, "NoSuchTableException")
+    assert manage("ann").get(f"{target}?principalUser=oidc~ann").refused(404, "NoSuchWarehouseException")
 
 
 def test_a_privilege_that_there_is_not_any_more_is_told_and_can_be_revoked(refs: Refs, chief: CallerClient) -> None:

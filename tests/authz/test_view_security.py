@@ -31,6 +31,9 @@ MISSING = "Table does not exist: closed.a"
 
 
 def looks_missing(answer: Answer) -> bool:
+    """To who sees nothing in the warehouse that is missing, too."""
+    if answer.error["type"] == "NoSuchWarehouseException":
+        return answer.refused(404, "NoSuchWarehouseException", "Warehouse does not exist")
     return answer.refused(404, "NoSuchTableException") and answer.error["message"] == MISSING
 
 

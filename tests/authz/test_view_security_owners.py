@@ -139,7 +139,7 @@ def test_who_may_not_commit_learns_nothing_of_owners(house: Lake, client: Callab
     view = house.view("d", "alice")
     nobody = client("nobody")
     refused = commit(nobody, *query("SELECT 2"))
-    assert refused.refused(404, "NoSuchViewException")
+    assert refused.refused(404, "NoSuchWarehouseException")
     house.give("select", view, "nobody")
     assert commit(nobody, *query("SELECT 2")).refused(403, "ViewActionForbidden")
 

@@ -18,6 +18,7 @@ from management.selectors.spoken_names import (
     find_spoken_object,
     find_spoken_project,
 )
+from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.proof_records import Entry
 from tenancy.authz.explanation import ALLOWALL
@@ -62,7 +63,7 @@ class Command(BaseCommand):
             project = find_spoken_project(options["project_id"])
             ref = find_spoken_object(project, kind, options["place"])
             grantee = find_spoken_grantee(project, options["who"])
-            explained = explain_to_operator(grantee=grantee, ref=ref, action=action)
+            explained = explain_to_operator(actor=INTERNAL, grantee=grantee, ref=ref, action=action)
         except CatalogError as error:
             raise CommandError(error.message) from None
         if options["json"]:
