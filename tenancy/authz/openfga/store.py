@@ -136,11 +136,15 @@ class OpenFgaStore:
 
     def model_id(self, store_id: str) -> str | None:
         """Of the newest model that has the type `model_name`."""
-        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE}"
-        for each in self._listed(path, "authorization_models"):
+        for each in self.models(store_id):
             if any(definition.get("type") == self.model_name for definition in each.get("type_definitions", ())):
                 return str(each["id"])
         return None
+
+    def models(self, store_id: str) -> list[dict[str, Any]]:
+        """All that it has, the newest first, as they were written."""
+        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE}"
+        return self._listed(path, "authorization_models")
 
     def make_model(self, store_id: str, model: Mapping[str, Any]) -> str:
         path = f"/stores/{store_id}/authorization-models"
