@@ -9,7 +9,7 @@ deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import ClassVar, NamedTuple
 from uuid import UUID
@@ -46,6 +46,10 @@ class Authorizer(ABC):
     @abstractmethod
     def decide(self, actor: Actor, questions: Sequence[Question]) -> list[bool]:
         """An answer for each question, in their order. Objects that there are not answer no."""
+
+    def decide_in_turn(self, actor: Actor, questions: Sequence[Question]) -> Iterator[bool]:
+        """As `decide`, for lists, which may end before the last answer: what costs much is asked as it is come to."""
+        yield from _decided(self, actor, questions)
 
     @abstractmethod
     def visible_ids(
@@ -94,10 +98,7 @@ def allowed_many(actor: Actor, questions: Sequence[Question]) -> list[bool]:
     open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer is None]
     if not open_questions:
         return [bool(answer) for answer in answers]
-    decided = authorizer().decide(actor, open_questions)
-    if len(decided) != len(open_questions):
-        raise RuntimeError("the authorizer did not answer each question")
-    rest = iter(decided)
+    rest = iter(_decided(authorizer(), actor, open_questions))
     return [next(rest) if answer is None else answer for answer in answers]
 
 
@@ -106,9 +107,15 @@ def is_allowed(actor: Actor, action: Can, securable_type: Securable.Type, object
     return allowed_many(actor, [(action, (securable_type, object_id))])[0]
 
 
-def are_allowed(actor: Actor, action: Can, objects: Sequence[Ref]) -> list[bool]:
-    """Whether `actor` may do `action` on each of the objects, in their order."""
-    return allowed_many(actor, [(action, ref) for ref in objects])
+def are_allowed(actor: Actor, action: Can, objects: Sequence[Ref]) -> Iterator[bool]:
+    """Whether `actor` may do `action` on each of the objects, in their order; for lists that may end before.
+
+    The backend is asked as answers are come to. Raises `AuthorizationBackendError` (503) then when it cannot be.
+    """
+    answers = [standing_right(actor, action, ref) for ref in objects]
+    open_questions = [(action, ref) for ref, answer in zip(objects, answers, strict=True) if answer is None]
+    decided = authorizer().decide_in_turn(actor, open_questions) if open_questions else iter(())
+    yield from (next(decided) if answer is None else answer for answer in answers)
 
 
 def require(
@@ -181,3 +188,10 @@ def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogEr
 def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int) -> list[UUID]:
     """As `Authorizer.visible_ids`, of the backend of this deployment."""
     return authorizer().visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=limit)
+
+
+def _decided(backend: Authorizer, actor: Actor, questions: Sequence[Question]) -> list[bool]:
+    decided = backend.decide(actor, questions)
+    if len(decided) != len(questions):
+        raise RuntimeError("the authorizer did not answer each question")
+    return decided

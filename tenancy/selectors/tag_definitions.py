@@ -70,7 +70,7 @@ def list_tag_definitions_for(
         one = _named(project, name)
         found = [] if one is None else [one]
         token = None
-        shown = found if sees_everything else _readable(actor, found)
+        shown = found if sees_everything else list(_readable(actor, found))
     else:
         batch = page.sql_limit if sees_everything else BATCH
         rows = (
@@ -97,9 +97,9 @@ def _named(project: Project, name: str) -> TagDefinition | None:
     return TagDefinition.objects.filter(project=project, name_key=name_key(name)).first()
 
 
-def _readable(actor: Actor, definitions: list[TagDefinition]) -> list[TagDefinition]:
+def _readable(actor: Actor, definitions: list[TagDefinition]) -> Iterator[TagDefinition]:
     answers = are_allowed(actor, Can.READ, [(Securable.Type.TAG, each.pk) for each in definitions])
-    return [each for each, answer in zip(definitions, answers, strict=True) if answer]
+    yield from (each for each, answer in zip(definitions, answers, strict=True) if answer)
 
 
 def _batches(project: Project, after: UUID, size: int) -> Iterator[list[TagDefinition]]:

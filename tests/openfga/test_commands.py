@@ -17,8 +17,10 @@ from tenancy.authz.actions import Can
 from tenancy.authz.model import VERSION
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.openfga.tuples import Condition, TupleKey, grant_key, member_key
+from tenancy.authz.openfga.translation import authorization_model
+from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_key, member_key
 from tenancy.authz.openfga.undelivered import require_reconciliation
+from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.port import authorizer, is_allowed
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.start import require_chosen_backend
@@ -72,7 +74,7 @@ def disturb(tree: dict[str, Ref]) -> tuple[TupleKey, list[TupleKey]]:
 
 def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, Ref]) -> None:
     assert run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run") == {
-        "objects": 12, "missing": 0, "differing": 0, "drifted": 0, "dry-run": True,
+        "objects": 12, "missing": 0, "differing": 0, "drifted": 0, "foreign": 0, "dry-run": True,
     }  # fmt: skip
     disturb(tree)
     before = all_tuples(openfga_store())
@@ -134,11 +136,72 @@ def test_copies_to_openfga(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
     right = sorted(all_tuples(openfga_store()))
     choose_openfga(monkeypatch, store_name="another store")
     require_reconciliation()
-    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": len(right), "deleted": 0}
+    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": len(right)}
+    assert sorted(all_tuples(openfga_store())) == right
+    assert UndeliveredTuple.objects.get().object == "*"
+    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])
+    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": 0}
+    run("openfga_reconcile", "--mode", "add-and-delete-drift")
     assert sorted(all_tuples(openfga_store())) == right
     assert not UndeliveredTuple.objects.exists()
-    assert is_allowed(ALICE, Can.READ_DATA, *tree["table"])
-    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": 0, "deleted": 0}
+
+
+def share_the_store() -> dict[str, list[TupleKey]]:
+    """Somebody else has a model and tuples in it: such as only that model has, and such as ours has, too."""
+    direct = {"relations": {"select": {"this": {}}, "owned": {"this": {}}}}
+    users = {"directly_related_user_types": [{"type": "user"}]}
+    metadata = {"metadata": {"relations": {"select": users, "owned": users}}}
+    types = [{"type": each, **direct, **metadata} for each in ("their_table", "table", "warehouse")]
+    model = {"schema_version": "1.1", "type_definitions": [{"type": "user"}, {"type": "collaboration-v4_9"}, *types]}
+    store = openfga_store()
+    place = store.find()
+    theirs = store.make_model(place.store_id, model)
+    own_id = "0198e0f4-3f6e-7c31-8c7d-000000000001"
+    warehouse = Securable.objects.filter(pk__startswith="warehouse:").values_list("pk", flat=True)[0]
+    foreign = [
+        TupleKey(f"their_table:wh/{own_id}", "owned", "user:oidc~zoe"),
+        TupleKey(f"their_table:wh/{own_id}", "select", "user:oidc~zoe"),
+        TupleKey(f"table:{own_id}", "owned", "user:oidc~zoe"),
+        TupleKey(warehouse, "owned", "user:oidc~zoe"),
+    ]
+    alike = [TupleKey(f"table:{own_id}", "select", "user:oidc~zoe")]
+    written = {"tuple_keys": [as_tuple(each) for each in foreign + alike]}
+    store._asked("POST", f"/stores/{place.store_id}/write", {"authorization_model_id": theirs, "writes": written})
+    return {"foreign": foreign, "alike": alike}
+
+
+def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, Ref]) -> None:
+    """But by who says that all of it is this server's, and then only what the model has."""
+    right = {key for key, _ in all_tuples(openfga_store())}
+    theirs = share_the_store()
+    everything = right | set(theirs["foreign"]) | set(theirs["alike"])
+    assert {key for key, _ in all_tuples(openfga_store())} == everything
+    assert run("copy_grants", "--from", "builtin", "--to", "openfga") == {"written": 0}
+    assert run("openfga_reconcile")["drifted"] == 0
+    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run")
+    assert (told["drifted"], told["foreign"]) == (1, 4)
+    lacking, _ = disturb(tree)
+    disturbed = {key for key, _ in all_tuples(openfga_store())}
+    require_reconciliation()
+    with pytest.raises(CommandError, match=r"may hold tuples of others, nothing was changed: .*--owns-store"):
+        run("openfga_reconcile", "--mode", "add-and-delete-drift")
+    assert {key for key, _ in all_tuples(openfga_store())} == disturbed
+    assert lacking not in disturbed
+    assert UndeliveredTuple.objects.get().object == "*"
+    told = run("openfga_reconcile", "--mode", "add-and-delete-drift", "--owns-store")
+    assert (told["missing"], told["drifted"], told["foreign"]) == (1, 3, 4)
+    assert {key for key, _ in all_tuples(openfga_store())} == right | set(theirs["foreign"])
+    assert not UndeliveredTuple.objects.exists()
+
+
+def test_models_of_other_releases_are_ours(tree: dict[str, Ref]) -> None:
+    store = openfga_store()
+    store.make_model(store.find().store_id, authorization_model(unfolded_model(), "collaboration-0.9"))
+    _, drifted = disturb(tree)
+    assert run("openfga_reconcile", "--mode", "add-and-delete-drift")["drifted"] == len(drifted)
+    store.make_model(store.find().store_id, authorization_model(unfolded_model(), "another-1"))
+    with pytest.raises(CommandError, match="models that are not of this server"):
+        run("openfga_reconcile", "--mode", "add-and-delete-drift")
 
 
 def test_copies_from_openfga(tree: dict[str, Ref]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.openfga import delivery
+from tenancy.authz.openfga import delivery, sending
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.recorded import recorded_on
@@ -218,12 +219,12 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
     original = OpenFgaStore.write
     writers: list[int] = []
 
-    def slow(self: OpenFgaStore, written: Any, deleted: Any) -> None:
+    def slow(self: OpenFgaStore, written: Any, deleted: Any) -> bool:
         writers.append(threading.get_ident())
         if len(writers) == 1:
             has_read.set()
             assert goes_on.wait(20)
-        original(self, written, deleted)
+        return original(self, written, deleted)
 
     monkeypatch.setattr(OpenFgaStore, "write", slow)
     User.objects.get_or_create(id=ALICE.user_id, defaults={"name": "n"})
@@ -240,6 +241,126 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
     require_delivered()
     assert len(writers) == 2
     assert not may_read(tree)
+
+
+@pytest.mark.parametrize("writes_before", [1, 2])
+def test_what_was_read_is_not_written_after_its_time(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, writes_before: int
+) -> None:
+    """A page takes several writes, between which so much time goes by that somebody else delivers a revocation."""
+    people = [person(f"p{number}") for number in range(6)]
+    soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
+    change(tree["table"], writes=[to(people[0], "select", soon)])
+    waits, goes_on = threading.Event(), threading.Event()
+    original = OpenFgaStore.write
+    slow_ones: list[int] = []
+    written: list[int] = []
+
+    def slow(self: OpenFgaStore, *args: Any) -> bool:
+        try:
+            return original(self, *args)
+        finally:
+            if threading.get_ident() in slow_ones:
+                written.append(1)
+                if len(written) == writes_before:
+                    waits.set()
+                    assert goes_on.wait(20)
+
+    def prolong() -> None:
+        slow_ones.append(threading.get_ident())
+        change(tree["table"], writes=[to(people[0], "select", late), *[to(each) for each in people[1:]]])
+
+    monkeypatch.setattr(OpenFgaStore, "write", slow)
+    first = in_thread(prolong)
+    assert waits.wait(20)
+    let_go()
+    change(tree["table"], deletes=[to(people[5])])
+    assert not may_read(tree, people[5])
+    goes_on.set()
+    first.join()
+    delivery.deliver_all_left()
+    require_delivered()
+    assert [may_read(tree, each) for each in people] == [True, True, True, True, True, False]
+
+
+def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the process stood still after it had read what is to be written."""
+    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    with monkeypatch.context() as slow:
+        slow.setattr(sending, "LONGEST_WRITE", -1.0)
+        change(tree["table"], writes=[to(ALICE)])
+    assert UndeliveredTuple.objects.get().held_until > now()
+    assert [key for key, _ in all_tuples(openfga_store()) if key.subject == "user:oidc~alice"] == []
+    let_go()
+    assert delivery.deliver_all_left() == 1
+    require_delivered()
+
+
+def test_prolonging_many_takes_few_requests(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+    people = [person(f"p{number}") for number in range(50)]
+    soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
+    change(tree["table"], writes=[to(each, "select", soon) for each in people])
+    requests_sent.clear()
+    change(tree["table"], writes=[to(each, "select", late) for each in people])
+    assert requests_sent == ["write", "read", "write", "write"]
+    require_delivered()
+
+
+def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
+    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+) -> None:
+    people = [person(f"p{number}") for number in range(5)]
+    soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
+    change(tree["table"], writes=[to(each, "select", soon) for each in people])
+    original = OpenFgaStore.write
+
+    def slow(self: OpenFgaStore, *args: Any) -> bool:
+        time.sleep(0.5)
+        return original(self, *args)
+
+    monkeypatch.setattr(delivery, "PATIENCE", 0.4)
+    requests_sent.clear()
+    with monkeypatch.context() as patience_ends:
+        patience_ends.setattr(OpenFgaStore, "write", slow)
+        change(tree["table"], writes=[to(each, "select", late) for each in people])
+    assert requests_sent == ["write"]
+    assert all(may_read(tree, each) for each in people)  # until the former end at least
+    assert delivery.deliver_all_left() == 5
+    require_delivered()
+
+
+def test_a_write_that_was_sent_twice_is_delivered_once_more(
+    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection ends unanswered, the second copy succeeds, and the first one comes about after a revocation."""
+    monkeypatch.setattr(delivery, "PATIENCE", 0.1)
+    with openfga.relay.late(b"/write ") as first_copy:
+        change(tree["table"], writes=[to(ALICE)])
+    assert b'"user:oidc~alice"' in first_copy.request
+    assert UndeliveredTuple.objects.get().held_until > now() + timedelta(seconds=delivery.HELD_SECONDS / 2)
+    assert may_read(tree)
+    assert delivery.deliver_all_left() == 0
+    change(tree["table"], deletes=[to(ALICE)])
+    assert not may_read(tree)
+    assert first_copy.send_on().startswith(b"HTTP/1.1 200 ")
+    assert not may_read(tree)
+    let_go()
+    assert delivery.deliver_all_left() == 1
+    require_delivered()
+    assert not may_read(tree)
+
+
+def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str, Ref]) -> None:
+    hostile = [TupleKey(f"table:with a space {number}", "select", "user:oidc~alice") for number in range(3)]
+    people = [person(f"p{number}") for number in range(20)]
+    change(tree["table"], writes=[to(people[7], "select", now() + timedelta(hours=1))])
+    with transaction.atomic():
+        note(hostile)
+        change(tree["table"], writes=[to(each) for each in people])
+    assert sorted(row.object for row in UndeliveredTuple.objects.all()) == [key.object for key in hostile]
+    assert all(may_read(tree, each) for each in people)
+    UndeliveredTuple.objects.all().delete()
+    require_delivered()
 
 
 def test_two_who_clear_up_share_the_work(tree: dict[str, Ref], openfga: OpenFga) -> None:

@@ -149,6 +149,7 @@ class Talker:
 
     def __init__(self, said: bytes, pause: float = 0.0) -> None:
         self._said, self._pause = said, pause
+        self.taken = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -162,6 +163,7 @@ class Talker:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.taken += 1
             threading.Thread(target=self._talk, args=(client,), daemon=True).start()
 
     def _talk(self, client: socket.socket) -> None:
@@ -199,6 +201,12 @@ def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
 def test_when_it_talks_nonsense(tree: dict[str, Ref], talking: Callable[..., Talker], said: bytes) -> None:
     talking(said)
     require_closed(lambda: may(tree))
+
+
+def test_on_a_new_connection_nothing_is_sent_twice(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+    talker = talking(b"")
+    require_closed(lambda: may(tree))
+    assert talker.taken == 1
 
 
 def test_when_it_drips(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,12 +12,41 @@ from typing import Self
 PIECE = 65_536
 
 
+class LateRequest:
+    """The first request with `text` in its first piece, on its way to `target`."""
+
+    def __init__(self, text: bytes, target: int) -> None:
+        self._text, self._target = text, target
+        self._lock = threading.Lock()
+        self.request = b""
+
+    def takes(self, piece: bytes, source: socket.socket) -> bool:
+        """Whether it is this one, which has been read to its end then."""
+        with self._lock:
+            if self.request or self._text not in piece:
+                return False
+            while b"\r\n\r\n" not in piece:
+                piece += source.recv(PIECE)
+            head, _, body = piece.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *([0-9]+)", head)
+            while length is not None and len(body) < int(length[1]):
+                body += source.recv(PIECE)
+            self.request = head + b"\r\n\r\n" + body
+            return True
+
+    def send_on(self) -> bytes:
+        """The beginning of the answer to it, which nobody gets."""
+        with socket.create_connection(("127.0.0.1", self._target)) as part:
+            part.sendall(self.request)
+            return part.recv(PIECE)
+
+
 class Relay:
     """Hands every connection to `port` on to `target` of 127.0.0.1. A context manager.
 
     Within `refusing()` nobody listens, and connections that stood are cut: as when the part's process is gone. Within
     `silent()` connections are taken and nothing ever comes back: as when its machine is gone. `withholding()` is that
-    for some requests.
+    for some requests, and with `late()` one of them arrives after all.
     """
 
     def __init__(self, target: int) -> None:
@@ -24,6 +54,7 @@ class Relay:
         self._listener: socket.socket | None = None
         self._is_silent = False
         self._withheld: tuple[bytes, threading.Event] | None = None
+        self._late: LateRequest | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.port = 0
@@ -63,6 +94,16 @@ class Relay:
         finally:
             self._withheld = None
             self._cut_connections()
+
+    @contextlib.contextmanager
+    def late(self, text: bytes) -> Iterator[LateRequest]:
+        """The first request with `text` is kept back, and its connection cut; it arrives when it is sent on."""
+        kept = LateRequest(text, self._target)
+        self._late = kept
+        try:
+            yield kept
+        finally:
+            self._late = None
 
     def _listen(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
@@ -112,6 +153,8 @@ class Relay:
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while piece := source.recv(PIECE):
+                if self._late is not None and self._late.takes(piece, source):
+                    break
                 if self._withheld is not None and self._withheld[0] in piece:
                     self._withheld[1].set()
                 elif not self._is_silent:

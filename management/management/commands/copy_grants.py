@@ -20,8 +20,9 @@ BUILTIN, OPENFGA = "builtin", "openfga"
 class Command(BaseCommand):
     help = (
         "Before another one decides about rights: `--from builtin --to openfga` makes the store and the model in "
-        "OpenFGA and gives it all that is on record; `--from openfga --to builtin` takes over onto the record what "
-        "OpenFGA has beyond it, and prints what it cannot take over. May be called again. docs/openfga.md"
+        "OpenFGA and gives it all that is on record, and deletes nothing there; `--from openfga --to builtin` takes "
+        "over onto the record what OpenFGA has beyond it, and prints what it cannot take over. May be called again. "
+        "docs/openfga.md"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -52,8 +53,8 @@ class Command(BaseCommand):
             self.stderr.write(f"{so_far.objects} objects, the last one {last}")
 
         install(store)
-        outcome = reconcile(store, mode="add-and-delete-drift", is_dry_run=False, progress=tell)
-        return {"written": outcome.missing + outcome.differing, "deleted": outcome.drifted}
+        outcome = reconcile(store, mode="add-missing", is_dry_run=False, progress=tell)
+        return {"written": outcome.missing + outcome.differing}
 
     def _to_record(self, store: OpenFgaStore) -> dict[str, int]:
         def tell(key: TupleKey, reason: str) -> None:

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from icekeeper.kernel.json_text import write_json
 from tenancy import maintenance
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
-from tenancy.authz.openfga.reconciliation import Outcome, reconcile
+from tenancy.authz.openfga.reconciliation import Outcome, StoreIsShared, reconcile
 from tenancy.authz.openfga.store import openfga_store
 
 
@@ -25,6 +25,11 @@ class Command(BaseCommand):
             choices=["add-missing", "add-and-delete-drift"],
             default="add-missing",
             help="leave alone what OpenFGA has and the record has not, or delete it, too",
+        )
+        parser.add_argument(
+            "--owns-store",
+            action="store_true",
+            help="the store is this server's alone: delete even though it has models that others wrote",
         )
         parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be")
         parser.add_argument("--after", default="", help="begin behind this object, such as table:0198e0f4-...")
@@ -46,16 +51,23 @@ class Command(BaseCommand):
                 openfga_store(),
                 mode=options["mode"],
                 is_dry_run=options["dry_run"],
+                owns_store=options["owns_store"],
                 after=options["after"],
                 progress=tell,
             )
         except OpenFgaUnavailable as failure:
             raise CommandError(f"OpenFGA: {failure.reason}") from None
+        except StoreIsShared as refusal:
+            raise CommandError(
+                f"The store may hold tuples of others, nothing was changed: {refusal}. Look with --dry-run; where the "
+                "store is this server's alone, say so with --owns-store"
+            ) from None
         counts = {
             "objects": outcome.objects,
             "missing": outcome.missing,
             "differing": outcome.differing,
             "drifted": outcome.drifted,
+            "foreign": outcome.foreign,
         }
         if options["json"]:
             self.stdout.write(write_json({**counts, "dry-run": options["dry_run"]}).decode())
@@ -65,5 +77,6 @@ class Command(BaseCommand):
         what = "would be delivered" if options["dry_run"] else "delivered"
         self.stdout.write(
             f"Objects: {outcome.objects}. Tuples {what}: {outcome.missing} that were missing, {outcome.differing} that "
-            f"end at another time, {outcome.drifted} that nothing on record says."
+            f"end at another time, {outcome.drifted} that nothing on record says. Left alone: {outcome.foreign} that "
+            "the model has no word for."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,13 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
 from icekeeper.kernel.json_text import JsonBound, read_json
 from icekeeper.kernel.thread_lending import waiting_for_others
-from icekeeper.kernel.timed_connections import POOLS, cut_off
+from icekeeper.kernel.timed_connections import (
+    TimedHTTPConnection,
+    TimedHTTPPool,
+    TimedHTTPSConnection,
+    TimedHTTPSPool,
+    cut_off,
+)
 from icekeeper.version import VERSION
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 
@@ -50,10 +56,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Of any status; `document` is None where the body is no JSON object."""
+    """Of any status; `document` is None where the body is no JSON object.
+
+    `was_resent` is whether it answers the second copy of the request: the other side may have taken the first one, too,
+    and may do what it says later.
+    """
 
     status: int
     document: dict[str, Any] | None
+    was_resent: bool = False
 
 
 class Connection:
@@ -72,10 +83,10 @@ class Connection:
             cert_reqs="CERT_REQUIRED",
             ca_certs=None if limits.ca_file is None else str(limits.ca_file),
         )
-        self._pools.pool_classes_by_scheme = POOLS
+        self._pools.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 
     def request(self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> Reply:
-        """Sent a second time when a kept connection turns out to be closed: every request here may be repeated.
+        """Sent a second time when a kept connection turns out to be closed; the answer says so.
 
         Raises `OpenFgaUnavailable`, `RequestTimeout` (408).
         """
@@ -87,12 +98,14 @@ class Connection:
                 return self._send(method, url, body, sent, until)
             except ProtocolError as error:
                 failure = error
-            if not _is_closed(failure):
+            if not _was_kept(failure):
                 raise OpenFgaUnavailable(_reason(failure), is_in_doubt=True) from None
             try:
-                return self._send(method, url, body, sent, until)
+                return replace(self._send(method, url, body, sent, until), was_resent=True)
             except ProtocolError as error:
                 raise OpenFgaUnavailable(_reason(error), is_in_doubt=True) from None
+            except OpenFgaUnavailable as unsent:  # that is so of the second copy alone
+                raise OpenFgaUnavailable(unsent.reason, is_in_doubt=True) from None
 
     def _send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], until: float) -> Reply:
         """Raises `ProtocolError` when the connection ended before an answer."""
@@ -141,10 +154,50 @@ def _document(body: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _is_closed(error: ProtocolError) -> bool:
-    """Whether the other side closed the connection, as it does with those that were idle for long."""
+class _KeptConnectionClosed(ConnectionError):
+    """The other side closed a connection, as it does with those that were idle for long, and answered nothing."""
+
+
+class _Kept:
+    """Of a connection: tells closed ones that had served before from new ones. Sending to them is no error by itself:
+    urllib3 reads the answer nevertheless."""
+
+    _has_answered = False
+
+    def connect(self) -> None:
+        self._has_answered = False
+        super().connect()  # type: ignore[misc]  # of the connection that this is mixed into
+
+    def getresponse(self) -> Any:
+        try:
+            response = super().getresponse()  # type: ignore[misc]
+        except ConnectionError as error:
+            if self._has_answered:
+                raise _KeptConnectionClosed(*error.args) from error
+            raise
+        self._has_answered = True
+        return response
+
+
+class _HTTPConnection(_Kept, TimedHTTPConnection):
+    pass
+
+
+class _HTTPSConnection(_Kept, TimedHTTPSConnection):
+    pass
+
+
+class _HTTPPool(TimedHTTPPool):
+    ConnectionCls = _HTTPConnection
+
+
+class _HTTPSPool(TimedHTTPSPool):
+    ConnectionCls = _HTTPSConnection
+
+
+def _was_kept(error: ProtocolError) -> bool:
     cause = error.args[-1] if error.args else None
-    return isinstance(cause, ConnectionError)
+    return isinstance(cause, _KeptConnectionClosed)
 
 
 def _reason(error: Exception) -> str:

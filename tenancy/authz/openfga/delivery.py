@@ -20,10 +20,10 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
-from tenancy.authz.openfga.failures import OpenFgaRefused, OpenFgaUnavailable
-from tenancy.authz.openfga.recorded import recorded_among
-from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
-from tenancy.authz.openfga.tuples import Condition, TupleKey
+from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.sending import LEAST_HELD, Sending
+from tenancy.authz.openfga.store import PAGE, openfga_store
+from tenancy.authz.openfga.tuples import TupleKey
 from tenancy.authz.tuple_changes import HELD_SECONDS, is_openfga
 from tenancy.models import UndeliveredTuple
 
@@ -35,9 +35,6 @@ PATIENCE: Final = 3.0
 GLANCE: Final = 0.05
 """Seconds between two looks at what somebody else delivers."""
 TAKEN_AT_ONCE: Final = 1000
-
-_CONFLICT: Final = 409
-_BAD_REQUEST: Final = 400
 
 logger = logging.getLogger("icekeeper.authz")
 
@@ -124,24 +121,40 @@ def _deliver(delivery: UUID, *, until: float | None) -> int:
         if until is not None and time.monotonic() > until:
             held.update(held_until=now())
             return delivered
-        soonest = now() + timedelta(seconds=HELD_SECONDS / 2)
-        if min(row.held_until for row in rows) < soonest:
+        if min(row.held_until for row in rows) < now() + timedelta(seconds=LEAST_HELD):
             held.update(held_until=now() + timedelta(seconds=HELD_SECONDS))
             continue  # of these some may be somebody else's by now
+        sending = Sending(openfga_store(), delivery, rows, until=until)
         try:
-            is_refused = _send(openfga_store(), [_key(row) for row in rows])
+            sending.run()
         except OpenFgaUnavailable as failure:
-            doubtful = [row.pk for row in rows] if failure.is_in_doubt else []
+            doubtful = [row.pk for row in rows] if failure.is_in_doubt or sending.is_in_doubt else []
             held.exclude(pk__in=doubtful).update(held_until=now())
             raise
-        settled = [row for row in rows if _key(row) not in is_refused]
-        delivered += _settle(delivery, settled)
-        if is_refused:
+        done = [row for row in rows if _key(row) in sending.delivered]
+        if sending.is_in_doubt:
+            _leave_in_doubt(delivery, rows, done)
+            continue
+        delivered += _settle(delivery, done)
+        if sending.refused:
             # Nothing is in doubt about them, and they would be refused again: they wait for their time.
-            refused = [row.pk for row in rows if _key(row) in is_refused]
+            refused = [row.pk for row in rows if _key(row) in sending.refused]
             nobody = new_id()
             held.filter(pk__in=refused).update(holder=nobody, changed_by=nobody)
     return delivered
+
+
+def _leave_in_doubt(delivery: UUID, rows: Sequence[UndeliveredTuple], done: Sequence[UndeliveredTuple]) -> None:
+    """OpenFGA has those of `done`, but a copy that was sent before may come about: all are delivered anew after that.
+
+    Nobody need wait for it: meanwhile our rows must say the same.
+    """
+    logger.warning("a write to OpenFGA had to be sent twice: its tuples are delivered once more later")
+    nobody = new_id()
+    held = UndeliveredTuple.objects.filter(pk__in=[row.pk for row in rows], holder=delivery)
+    delivered = held.filter(pk__in=[row.pk for row in done], changed_by__in={row.changed_by for row in done})
+    delivered.update(changed_by=nobody)
+    held.update(holder=nobody, held_until=now() + timedelta(seconds=HELD_SECONDS))
 
 
 def _settle(delivery: UUID, rows: Sequence[UndeliveredTuple]) -> int:
@@ -153,40 +166,6 @@ def _settle(delivery: UUID, rows: Sequence[UndeliveredTuple]) -> int:
         ).order_by("object", "relation", "subject")
         ids = list(same.select_for_update().values_list("pk", flat=True))
         return UndeliveredTuple.objects.filter(pk__in=ids).delete()[0]
-
-
-def _send(store: OpenFgaStore, keys: Sequence[TupleKey]) -> set[TupleKey]:
-    """Make OpenFGA have of these what our rows say now; those that it refuses. Raises `OpenFgaUnavailable`."""
-    wanted = recorded_among(keys)
-    try:
-        store.write(wanted, [key for key in keys if key not in wanted])
-    except OpenFgaRefused as refusal:
-        if refusal.answered not in {_CONFLICT, _BAD_REQUEST}:
-            raise
-    else:
-        return set()
-    return {key for key in keys if not _send_alone(store, key, wanted)}
-
-
-def _send_alone(store: OpenFgaStore, key: TupleKey, wanted: dict[TupleKey, Condition | None]) -> bool:
-    """Whether OpenFGA takes it; one that ends at another time there is taken away first."""
-    try:
-        if key not in wanted:
-            store.write({}, [key])
-            return True
-        try:
-            store.write({key: wanted[key]}, [])
-        except OpenFgaRefused as refusal:
-            if refusal.answered != _CONFLICT:
-                raise
-            store.write({}, [key])
-            store.write({key: wanted[key]}, [])
-    except OpenFgaRefused as refusal:
-        if refusal.answered != _BAD_REQUEST:
-            raise
-        logger.error("OpenFGA does not take a tuple, which stays undelivered: %s: %s", key, refusal.reason)  # noqa: TRY400
-        return False
-    return True
 
 
 def _key(row: UndeliveredTuple) -> TupleKey:

@@ -24,8 +24,11 @@ class OpenFgaUnavailable(AuthorizationBackendError):
 
 
 class OpenFgaRefused(OpenFgaUnavailable):
-    """OpenFGA understood, and does not do it: `answered` (its status) and `code` are its own."""
+    """OpenFGA understood, and does not do it: `answered` (its status) and `code` are its own.
 
-    def __init__(self, status: int, code: str, text: str) -> None:
-        super().__init__(f"OpenFGA answered {status} {code}: {text}")
+    In doubt is a copy that was sent before this one.
+    """
+
+    def __init__(self, status: int, code: str, text: str, *, is_in_doubt: bool = False) -> None:
+        super().__init__(f"OpenFGA answered {status} {code}: {text}", is_in_doubt=is_in_doubt)
         self.answered, self.code = status, code

@@ -3,6 +3,9 @@
 Nothing is written here by itself: what differs is noted as undelivered and delivered like every change, so that servers
 may go on meanwhile and a change of theirs is never undone. It may be stopped at any time and begun anew, from the start
 or behind the object that was told last.
+
+A store may also hold tuples of others. What our model has no word for is never deleted, and nothing at all is where
+models of others show that somebody else has the store, too.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Final, Literal
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.authz.model import Direct, parts_of
 from tenancy.authz.openfga.delivery import deliver_now
+from tenancy.authz.openfga.installation import foreign_models
 from tenancy.authz.openfga.recorded import Recorded, recorded_on
 from tenancy.authz.openfga.store import OpenFgaStore, StoredTuple
 from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey
 from tenancy.authz.openfga.undelivered import reconciled
+from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.tuple_changes import mark
 from tenancy.models import Securable
 
@@ -29,14 +36,21 @@ MOST_KEPT: Final = 10_000
 Mode = Literal["add-missing", "add-and-delete-drift"]
 
 
+class StoreIsShared(Exception):
+    """The store has models of others: nothing was changed."""
+
+
 @dataclass(slots=True)
 class Outcome:
-    """Objects that were looked at, and tuples: missing, ending at another time, and there without a row."""
+    """Objects that were looked at, and tuples: missing, ending at another time, there without a row, and `foreign`:
+    left alone since our model has no such type or relation.
+    """
 
     objects: int = 0
     missing: int = 0
     differing: int = 0
     drifted: int = 0
+    foreign: int = 0
     examples: list[str] = field(default_factory=list)
 
     def tell(self, what: str, key: TupleKey) -> None:
@@ -49,16 +63,22 @@ def reconcile(
     *,
     mode: Mode,
     is_dry_run: bool,
+    owns_store: bool = False,
     after: str = "",
     progress: Callable[[Outcome, str], None] = lambda _outcome, _last: None,
 ) -> Outcome:
     """Find what OpenFGA has otherwise than our rows, and unless `is_dry_run` deliver it.
 
     `add-missing` leaves alone what OpenFGA has and the rows have not. Objects are taken in the order of their ids,
-    those behind `after`; `progress` is called with the last of each batch. Raises `OpenFgaUnavailable`.
+    those behind `after`; `progress` is called with the last of each batch. `owns_store` is the word of the operator
+    that what is in the store is this server's, whatever models are there.
+
+    Raises `OpenFgaUnavailable`; `StoreIsShared` where something might be deleted that is somebody else's.
     """
     outcome = Outcome()
     deletes = mode == "add-and-delete-drift"
+    if deletes and not is_dry_run and not owns_store:
+        _require_no_others(store)
     for ids in _batches_of_objects(after):
         wanted = recorded_on(ids)
         wrong: list[TupleKey] = []
@@ -75,6 +95,12 @@ def reconcile(
     return outcome
 
 
+def _require_no_others(store: OpenFgaStore) -> None:
+    others = foreign_models(store)
+    if others:
+        raise StoreIsShared(f"it has models that are not of this server, such as {', '.join(others[:3])}")
+
+
 def _differences(
     outcome: Outcome, own_id: str, recorded: Recorded, stored: Sequence[StoredTuple], *, deletes: bool
 ) -> list[TupleKey]:
@@ -82,7 +108,7 @@ def _differences(
     there = {each.key: each.expires_at for each in stored}
     missing = [key for key in wanted if key not in there]
     differing = [key for key in wanted if key in there and not _is_same(wanted[key], there[key])]
-    drifted = [key for key in there if key not in wanted] if deletes else []
+    drifted = [key for key in there if key not in wanted and _is_known(key)] if deletes else []
     for what, keys in (("missing", missing), ("other end", differing), ("no row", drifted)):
         for key in keys:
             outcome.tell(what, key)
@@ -96,10 +122,12 @@ def _look_for_unknown_objects(store: OpenFgaStore, outcome: Outcome, *, is_dry_r
     """Tuples on objects that there are no more."""
     while True:
         drifted: list[TupleKey] = []
+        outcome.foreign = 0
         for page in pages_of(store):
+            outcome.foreign += sum(not _is_known(each.key) for each in page)
             ids = {each.key.object for each in page}
             known = set(Securable.objects.filter(pk__in=ids).values_list("pk", flat=True))
-            found = [each.key for each in page if each.key.object not in known]
+            found = [each.key for each in page if each.key.object not in known and _is_known(each.key)]
             outcome.drifted += len(found)
             for key in found:
                 outcome.tell("no object", key)
@@ -111,6 +139,17 @@ def _look_for_unknown_objects(store: OpenFgaStore, outcome: Outcome, *, is_dry_r
         _deliver(drifted)
         if len(drifted) < MOST_KEPT:
             return
+
+
+def _is_known(key: TupleKey) -> bool:
+    return _takes_tuples(key.object.partition(":")[0], key.relation)
+
+
+@cache
+def _takes_tuples(object_type: str, relation: str) -> bool:
+    """Whether our model has the relation, as one that tuples say; any other has no effect on what we ask."""
+    expression = unfolded_model().types.get(object_type, {}).get(relation)
+    return expression is not None and any(isinstance(part, Direct) for part in parts_of(expression))
 
 
 def pages_of(store: OpenFgaStore) -> Iterator[list[StoredTuple]]:

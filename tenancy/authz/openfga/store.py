@@ -83,10 +83,11 @@ class OpenFgaStore:
         found = document.get("result")
         return [_allowed(found.get(str(number)) if isinstance(found, dict) else None) for number in range(len(checks))]
 
-    def write(self, written: Mapping[TupleKey, Condition | None], deleted: Sequence[TupleKey]) -> None:
+    def write(self, written: Mapping[TupleKey, Condition | None], deleted: Sequence[TupleKey]) -> bool:
         """All or nothing, at most `PAGE`: what is there already or not there any more is as it should be.
 
-        Raises `OpenFgaRefused`, with 409 for a tuple that is there under another condition.
+        Whether it was sent twice, and the first copy may come about yet. Raises `OpenFgaRefused`, with 409 for a tuple
+        that is there under another condition.
         """
         body: dict[str, Any] = {}
         if written:
@@ -94,8 +95,7 @@ class OpenFgaStore:
             body["writes"] = {"tuple_keys": tuples, "on_duplicate": "ignore"}
         if deleted:
             body["deletes"] = {"tuple_keys": [as_tuple(key) for key in deleted], "on_missing": "ignore"}
-        if body:
-            self._at_place("write", body)
+        return bool(body) and self._replied_at_place("write", body).was_resent
 
     def read(self, *, on: str | None = None, after: str = "") -> tuple[list[StoredTuple], str]:
         """A page of all tuples, or of those on an object, and where the next page begins; empty behind the last one."""
@@ -136,11 +136,15 @@ class OpenFgaStore:
 
     def model_id(self, store_id: str) -> str | None:
         """Of the newest model that has the type `model_name`."""
-        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE}"
-        for each in self._listed(path, "authorization_models"):
+        for each in self.models(store_id):
             if any(definition.get("type") == self.model_name for definition in each.get("type_definitions", ())):
                 return str(each["id"])
         return None
+
+    def models(self, store_id: str) -> list[dict[str, Any]]:
+        """All that it has, the newest first, as they were written."""
+        path = f"/stores/{store_id}/authorization-models?page_size={MODELS_PAGE}"
+        return self._listed(path, "authorization_models")
 
     def make_model(self, store_id: str, model: Mapping[str, Any]) -> str:
         path = f"/stores/{store_id}/authorization-models"
@@ -160,15 +164,18 @@ class OpenFgaStore:
                 return found
 
     def _at_place(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._replied_at_place(what, body).document or {}
+
+    def _replied_at_place(self, what: str, body: Mapping[str, Any]) -> Reply:
         """Looks for store and model anew when they are gone, as when OpenFGA was set up again."""
         place = self._known_place()
         try:
-            return self._asked("POST", *_placed(place, what, body))
+            return self._accepted("POST", *_placed(place, what, body))
         except OpenFgaRefused as refusal:
             if refusal.code not in _GONE:
                 raise
         self._place = None
-        return self._asked("POST", *_placed(self._known_place(), what, body))
+        return self._accepted("POST", *_placed(self._known_place(), what, body))
 
     def _known_place(self) -> Place:
         if self._place is None:
@@ -176,13 +183,17 @@ class OpenFgaStore:
         return self._place
 
     def _asked(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        return self._accepted(method, path, body).document or {}
+
+    def _accepted(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
+        """Raises `OpenFgaRefused`."""
         reply = self._reply(method, path, body)
         if reply.status in _NOT_ACCEPTED and self._credential.forget():
             reply = self._reply(method, path, body)
         if reply.status in _OK and reply.document is not None:
-            return reply.document
+            return reply
         code, text = (str((reply.document or {}).get(each, ""))[:300] for each in ("code", "message"))
-        raise OpenFgaRefused(reply.status, code, text)
+        raise OpenFgaRefused(reply.status, code, text, is_in_doubt=reply.was_resent)
 
     def _reply(self, method: str, path: str, body: Mapping[str, Any] | None) -> Reply:
         self._breaker.enter()

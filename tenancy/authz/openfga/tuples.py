@@ -100,9 +100,15 @@ def as_tuple(key: TupleKey, condition: Condition | None = None) -> dict[str, Any
     """As OpenFGA's API has it."""
     written: dict[str, Any] = {"user": key.subject, "relation": key.relation, "object": key.object}
     if condition is not None:
-        expires_at = FOREVER if condition.expires_at is None else as_time(condition.expires_at)
-        written["condition"] = {"name": UNEXPIRED, "context": {EXPIRES_AT: expires_at}}
+        written["condition"] = {"name": UNEXPIRED, "context": {EXPIRES_AT: end_of(condition)}}
     return written
+
+
+def end_of(condition: Condition | None) -> str | None:
+    """When it ends, as OpenFGA is told and keeps it; None without a condition."""
+    if condition is None:
+        return None
+    return FOREVER if condition.expires_at is None else as_time(condition.expires_at)
 
 
 def as_time(at: datetime) -> str:

@@ -1,0 +1,143 @@
+"""Lists ask OpenFGA about what our rows show, no further than a page needs; what only one of both shows is hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from tenancy.actor import INTERNAL
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.openfga.tuples import Condition, grant_key
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Securable
+from tenancy.selectors.projects import get_project
+from tenancy.services.projects import create_project
+from tenancy.services.tag_definitions import create_tag_definition
+from tests.authz.conftest import person
+from tests.authz.parity.pairs import grant, somebody
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
+
+pytestmark = pytest.mark.django_db
+
+MANY = 20
+AT_ONCE = 3
+"""Questions in one request."""
+
+BOB = person("bob")
+
+
+@pytest.fixture
+def bob(by_openfga: object, callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, warehouse: Any) -> CallerClient:
+    choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
+    callers.person("bob")
+    somebody(BOB.user_id)
+    return CallerClient("/management/v1", "bob")
+
+
+def make_tags() -> tuple[list[Ref], str]:
+    made = [
+        create_tag_definition(
+            actor=INTERNAL, project=get_project(None), name=f"t{number}", scope=["table"], value_kind="marker"
+        )
+        for number in range(MANY)
+    ]
+    return [(Securable.Type.TAG, each.pk) for each in made], "apply"
+
+
+def make_projects() -> tuple[list[Ref], str]:
+    made = [create_project(actor=INTERNAL, name=f"p{number}") for number in range(MANY)]
+    return [(Securable.Type.PROJECT, each.pk) for each in made], "describe"
+
+
+def make_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[Ref], str]:
+    callers.person("maker")
+    grant((Securable.Type.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody("oidc~maker"))
+    deliver_as_recorded(openfga_store())
+    maker = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
+    assert maker.post("/namespaces", {"namespace": ["n"]}).status == 200
+    deliver_as_recorded(openfga_store())
+    for number in range(MANY):
+        assert maker.post("/namespaces/n/tables", {"name": f"orders{number:02}", "schema": SCHEMA}).status == 200
+    ids = Tabular.objects.order_by("pk").values_list("pk", flat=True)
+    return [(Securable.Type.TABLE, each) for each in ids], "describe"
+
+
+def show(refs: list[Ref], privilege: str) -> None:
+    for ref in refs:
+        grant(ref, privilege, user_id=BOB.user_id)
+    deliver_as_recorded(openfga_store())
+
+
+def checks_of(requests_sent: list[str], ask: Callable[[], Any]) -> int:
+    """How often OpenFGA is asked the second time, when store and model are known."""
+    ask()
+    requests_sent.clear()
+    ask()
+    assert set(requests_sent) == {"batch-check"}
+    return len(requests_sent)
+
+
+def require_costs(
+    ask: Callable[[], list[Any]], made: tuple[list[Ref], str], requests_sent: list[str], *, before: int, page: int
+) -> None:
+    """One that can be seen of many is one request, and a page of many as many as it needs, with one item behind it.
+
+    `before` is how many there are about listing itself.
+    """
+    refs, privilege = made
+    show(refs[-1:], privilege)
+    assert len(ask()) == 1
+    assert checks_of(requests_sent, ask) == before + 1
+    show(refs[:-1], privilege)
+    assert len(ask()) == page
+    assert checks_of(requests_sent, ask) == before + math.ceil((page + 1) / AT_ONCE)
+
+
+def test_tags(bob: CallerClient, requests_sent: list[str]) -> None:
+    def ask() -> list[Any]:
+        answer = bob.get(f"/tag-definition?pageSize={AT_ONCE}")
+        return answer.json()["tag-definitions"] if answer.status == 200 else []
+
+    require_costs(ask, make_tags(), requests_sent, before=1, page=AT_ONCE)
+
+
+def test_search(bob: CallerClient, callers: NamedCallers, warehouse: Any, requests_sent: list[str]) -> None:
+    def ask() -> list[Any]:
+        answer = bob.post(f"/warehouse/{warehouse.pk}/search-tabular", {"search": "orders"})
+        return answer.json()["tabulars"] if answer.status == 200 else []
+
+    require_costs(ask, make_tables(callers, warehouse), requests_sent, before=2, page=10)
+
+
+def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:
+    """There are no pages: what can be seen is asked about, and nothing else."""
+
+    def ask() -> list[Any]:
+        found: list[Any] = bob.get("/project-list").json()["projects"]
+        return found
+
+    refs, privilege = make_projects()
+    assert ask() == []
+    assert checks_of(requests_sent, ask) == 1
+    show(refs[-1:], privilege)
+    assert [each["project-id"] for each in ask()] == [refs[-1][1]]
+    assert checks_of(requests_sent, ask) == 2
+    show(refs[:-1], privilege)
+    assert len(ask()) == MANY
+    assert checks_of(requests_sent, ask) == 1 + math.ceil(MANY / AT_ONCE)
+
+
+def test_what_only_one_of_both_shows_is_hidden(bob: CallerClient) -> None:
+    refs, privilege = make_projects()
+    show(refs[:2], privilege)
+    only_there = grant_key(securable_id(*refs[2]), privilege, user_id=BOB.user_id, role_id=None)
+    only_in_rows = grant_key(securable_id(*refs[1]), privilege, user_id=BOB.user_id, role_id=None)
+    openfga_store().write({only_there: Condition(None)}, [only_in_rows])
+    assert Grant.objects.filter(user_id=BOB.user_id).count() == 2
+    assert [each["project-id"] for each in bob.get("/project-list").json()["projects"]] == [refs[0][1]]
