@@ -92,7 +92,7 @@ def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can,
 
 
 def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: Ref, action: Can) -> Explained:
-    """As `explain_for`, all of it for a command, of somebody who comes in person; also while the backend cannot be asked.
+    """As `explain_for`, of somebody who comes in person; also while the backend cannot be asked.
 
     Raises what `actor_of` raises.
     """

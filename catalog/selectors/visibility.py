@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -89,7 +90,8 @@ def seen_of(
             seen += batch
         else:
             answers = are_allowed(actor, Can.INCLUDE_IN_LIST, [ref(item) for item in batch])
-            seen += [item for item, is_shown in zip(batch, answers, strict=True) if is_shown]
+            shown = (item for item, is_shown in zip(batch, answers, strict=True) if is_shown)
+            seen += islice(shown, wanted - len(seen))  # who answers as they are asked is asked no more than that
             looked_at += len(batch)
         if len(seen) >= wanted:
             return Looked(seen[:wanted], None)
