@@ -74,6 +74,7 @@ class Event(StrEnum):
     AUDIT_LISTED = "audit.listed"
     AUDIT_EXPORTED = "audit.exported"
     AUDIT_RECORDS_LOST = "audit.records-lost"
+    AUDIT_RECORDS_DELETED = "audit.records-deleted"
 
 
 def record(

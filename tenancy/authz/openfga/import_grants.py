@@ -51,8 +51,9 @@ def import_grants(
 ) -> Imported:
     """Add to our rows what people and roles that we know were granted on objects that we know; nothing is taken away.
 
-    Each leaves its row in the audit trail. What lies where and what is managed is ours alone to say, and is passed over. `tell` is called for each tuple that
-    is not taken over, `progress` after each page. May be stopped and begun anew. Raises `OpenFgaUnavailable`.
+    Each leaves its row in the audit trail. What lies where and what is managed is ours alone to say, and is passed
+    over. `tell` is called for each tuple that is not taken over, `progress` after each page. May be stopped and begun
+    anew. Raises `OpenFgaUnavailable`.
     """
     outcome = Imported(tell=tell)
     for page in pages_of(store):
