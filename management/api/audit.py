@@ -204,7 +204,7 @@ class AuditExportView(AuditBaseView):
             {
                 400: BAD_PROJECT,
                 403: NOT_ALLOWED,
-                410: "`AuditRecordsDeleted`: rows behind `after` were deleted for their age; the message says where to go on",
+                410: "`AuditRecordsDeleted`: rows behind `after` are gone; the message says where to go on",
             },
         ),
     )
