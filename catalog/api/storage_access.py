@@ -30,6 +30,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
 from tenancy.authz.actions import Can
+from tenancy.models import Securable
 
 logger = logging.getLogger("icekeeper.storage")
 
@@ -79,8 +80,8 @@ def way_to(
             actor=reader.actor if reader is not None else request.META.get("icekeeper.actor", ANONYMOUS),
             event=Event.DATA_CREDENTIALS_LENT,
             action=Can.READ_DATA if access.rights is Rights.READ else Can.WRITE_DATA,
-            object_type=kind.value,
-            object_id=tabular_id or files.locations[0],
+            object_type=kind.value if tabular_id is not None else Securable.Type.WAREHOUSE.value,
+            object_id=tabular_id or warehouse_id,
         )
     signer = refresh_endpoint = None
     if access.delegation.signing and (tabular_id or staged_as):

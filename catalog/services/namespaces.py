@@ -34,6 +34,7 @@ from storage.models import Warehouse
 from storage.profiles.default_locations import namespace_location
 from storage.profiles.location import location_inside, new_location_inside, normalize
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import nothing_there, require
@@ -99,7 +100,12 @@ def create_namespace(
                 location=_location(warehouse, chosen, above_location, checked[-1], namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
-            grant_creator(actor, OWNERSHIP, (Securable.Type.NAMESPACE, namespace.pk))
+            granted = grant_creator(actor, OWNERSHIP, (Securable.Type.NAMESPACE, namespace.pk))
+            if granted:
+                record(
+                    Event.GRANT_CREATED, actor=actor, subject=namespace.pk, project=warehouse.project_id,
+                    object_type=Securable.Type.NAMESPACE.value, levels=namespace.levels, **granted,
+                )  # fmt: skip
             keep_outcome(once, namespace.as_json())
     except IntegrityError as error:
         if is_foreign_key_violation(error):

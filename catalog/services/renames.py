@@ -19,6 +19,7 @@ from icekeeper.kernel.names import require_name
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import allowed_many, require
@@ -72,6 +73,10 @@ def rename_tabular(
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type(kind.value), tabular.id, parent=parent)
+                record(
+                    Event(f"{kind.value}.moved"), actor=actor, subject=tabular.id, warehouse=warehouse_id,
+                    levels=[*destination.levels, destination.name], formerly=[*source.levels, source.name],
+                )  # fmt: skip
                 rights_changed()
     except IntegrityError as error:
         if is_foreign_key_violation(error):

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from icekeeper.kernel.errors import Forbidden
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
+from tenancy.authz.actions import Can
+from tenancy.models import Securable
 from tenancy.trusted_engines import owner_properties, owner_properties_of
 
 WHAT_IT_DOES: Final = ("schemas", "versions", "current-version-id")
@@ -53,9 +57,24 @@ def names_in(updates: Iterable[Any]) -> Iterator[object]:
             yield from named if isinstance(named, dict | list) else ()
 
 
-def require_may_change(actor: Actor, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Raises `ProtectedPropertyModification`, or `DefinerViewModification` when `after` does something else than
-    `before`, a view with an owner."""
+    `before`, a view with an owner. Who is refused is told of, with the view."""
+    try:
+        _require_may_change(actor, before, after)
+    except Forbidden as refusal:
+        record_denial(
+            actor=actor,
+            action=Can.COMMIT,
+            object_type=Securable.Type.VIEW.value,
+            object_id=view_id,
+            reason=refusal.wire_type,
+            details={"uuid": before.get("view-uuid")},
+        )
+        raise
+
+
+def _require_may_change(actor: Actor, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     was, is_now = before["properties"], after["properties"]
     require_may_name_owners(actor, [name for name in {*was, *is_now} if was.get(name) != is_now.get(name)])
     if actor.is_internal or all(before[member] == after[member] for member in WHAT_IT_DOES):

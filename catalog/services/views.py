@@ -94,7 +94,7 @@ def replace_view(
                 unchanged = Loaded(current.id, current.metadata_location, before)
                 keep_unchanged(once, unchanged)
                 return unchanged
-            require_may_change(actor, base, change.metadata)
+            require_may_change(actor, current.id, base, change.metadata)
             revision = revise(target, current, base, change.metadata)
             if write_revisions(target, [revision], once=once, result=revision.result):
                 return revision.result

@@ -37,10 +37,15 @@ admin_users := names("TRINO_ADMIN_USERS", "")
 virtual_schemas := names("TRINO_VIRTUAL_SCHEMAS", "information_schema")
 
 # The warehouse of each catalog of Trino that is managed here.
+# Trino knows catalogs in lower case alone: what is named otherwise here would be managed in name only.
 warehouses := object.union(slots, mapping) if {
 	is_object(mapping)
+	every name, _ in slots {
+		name == lower(name)
+	}
 	every catalog, warehouse in mapping {
 		not catalog in {"", "system"}
+		catalog == lower(catalog)
 		is_string(warehouse)
 		warehouse != ""
 	}
@@ -72,7 +77,12 @@ switch(name, otherwise) := {"true": true, "false": false}[lower(text(name, other
 
 names(name, otherwise) := {trim_space(each) | some each in split(text(name, otherwise), ",")} - {""}
 
-problems contains "TRINO_CATALOG_WAREHOUSES is not a JSON object of catalog names and warehouse names" if {
+problems contains sprintf("%s: Trino's catalogs are in lower case", [catalog]) if {
+	some catalog in object.keys(mapping) | object.keys(slots)
+	catalog != lower(catalog)
+}
+
+problems contains "TRINO_CATALOG_WAREHOUSES is not a JSON object of catalog names in lower case and warehouse names" if {
 	not warehouses
 }
 

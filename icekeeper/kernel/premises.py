@@ -40,7 +40,7 @@ def look_again() -> None:
 
 
 def settle() -> None:
-    """What rested on them is committed; what the request does after that belongs to it, whatever has changed since."""
+    """What rested on them is done; what the request does after that belongs to it, whatever has changed since."""
     current = _current.get()
     if current is not None:
         current.clear()

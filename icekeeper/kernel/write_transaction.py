@@ -26,10 +26,10 @@ def write_transaction() -> Iterator[None]:
         with transaction.atomic():
             premises.look_again()
             yield
+            premises.settle()  # before what is done once it is committed
             is_committing = True
     except (DatabaseError, InterfaceError) as error:
         if is_committing and is_outcome_unknown(error):
             raise CommitStateUnknown("The database was lost while it was asked to commit") from error
         raise
     deadline.end_write()
-    premises.settle()

@@ -201,7 +201,11 @@ class AuditExportView(AuditBaseView):
         ],
         responses=answers(
             {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
-            {400: BAD_PROJECT, 403: NOT_ALLOWED},
+            {
+                400: BAD_PROJECT,
+                403: NOT_ALLOWED,
+                410: "`AuditRecordsDeleted`: rows behind `after` are gone; the message says where to go on",
+            },
         ),
     )
     def get(self, request: Request) -> HttpResponseBase:

@@ -83,8 +83,8 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
     warehouse.save(force_insert=True)
     place = (Securable.Type.WAREHOUSE, warehouse.pk)
     add_securable(*place, parent=(Securable.Type.PROJECT, warehouse.project_id))
-    grant_creator(actor, OWNERSHIP, place)
+    granted = grant_creator(actor, OWNERSHIP, place)
     record(
         Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,
-        location=warehouse.location, credential_type=warehouse.credential_type,
+        location=warehouse.location, credential_type=warehouse.credential_type, **granted,
     )  # fmt: skip

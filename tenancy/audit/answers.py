@@ -11,10 +11,13 @@ from icekeeper.kernel.error_answers import ErrorAnswer
 from icekeeper.kernel.errors import Forbidden, Unauthorized
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
+from tenancy.audit.entries import bounded
 from tenancy.audit.occurrences import record_denial, record_sign_in
 
 ENDPOINT: Final = "endpoint"
 """Type of the object of a denial that nobody told more of."""
+
+LONGEST_ARGUMENT: Final = 255
 
 
 def tell_of_refusal(request: HttpRequest, response: HttpResponseBase) -> None:
@@ -30,7 +33,12 @@ def _tell_of(request: HttpRequest, answer: ErrorAnswer) -> None:
         record_sign_in(actor=actor, is_accepted=False, reason=error.wire_type)
     elif isinstance(error, Forbidden):
         record_denial(
-            actor=actor, action=_operation(request), object_type=ENDPOINT, object_id="", reason=error.wire_type
+            actor=actor,
+            action=_operation(request),
+            object_type=ENDPOINT,
+            object_id="",
+            reason=error.wire_type,
+            details=_arguments(request),
         )
 
 
@@ -38,3 +46,10 @@ def _operation(request: HttpRequest) -> str:
     """`GET catalog/v1/<segment:prefix>/namespaces`: the route, as paths have no bound and may hold secrets."""
     match = request.resolver_match
     return f"{request.method} {match.route if match is not None else ''}"
+
+
+def _arguments(request: HttpRequest) -> dict[str, str]:
+    """What stood in the path for the variables of the route, each cut off at a length."""
+    match = request.resolver_match
+    found = match.kwargs if match is not None else {}
+    return {name: bounded(str(value), LONGEST_ARGUMENT) for name, value in found.items()}

@@ -59,6 +59,13 @@ def seal_records(*, actor: Actor, batch: int = BATCH) -> int:
     return sealed
 
 
+def append(chain: AuditChain, row: AuditRecord) -> None:
+    """Make `row` the last of the chain, which the caller has locked; both are the caller's to save."""
+    chain.position += 1
+    row.position, row.previous_hash = chain.position, chain.hash
+    row.hash = chain.hash = hash_of(row, chain.hash)
+
+
 def _seal_some(batch: int) -> int:
     with write_transaction():
         chain = AuditChain.objects.select_for_update(skip_locked=True).first()
@@ -66,10 +73,8 @@ def _seal_some(batch: int) -> int:
             return 0
         rows = list(AuditRecord.objects.filter(position=None).order_by("at", "id")[:batch])
         for row in rows:
-            chain.position += 1
-            row.position = chain.position
-            previous, chain.hash = chain.hash, hash_of(row, chain.hash)
-            execute(_SEAL, [row.position, previous, chain.hash, row.id])
+            append(chain, row)
+            execute(_SEAL, [row.position, row.previous_hash, row.hash, row.id])
         if rows:
             chain.save(update_fields=["position", "hash"])
     if rows:

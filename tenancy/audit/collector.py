@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from enum import Enum, auto
 from threading import Lock
 from time import monotonic
 from typing import Final
@@ -38,7 +39,10 @@ INTERVAL: Final = 60.0
 MOST_AT_ONCE_OF_ONE: Final = 20
 MOST_AT_ONCE: Final = 120
 """Rows that requests of one caller, and of all callers, write by themselves in an interval, in one process. Further
-denials are summed up, without the objects that they are about."""
+ones are written by `write_down`, as they are. Who has not shown who they are takes nothing of what the others have."""
+
+MOST_TOLD_OF_ONE: Final = 100
+"""Different denials of one caller in an interval; further ones are summed up without what they are about."""
 
 MOST_DIFFERENT_DENIALS: Final = 500
 MOST_DIFFERENT_USES: Final = 10_000
@@ -57,13 +61,22 @@ _pending: ContextVar[list[AuditRecord] | None] = ContextVar("pending_audit_recor
 """Of the request at hand; None when nothing was told of it, empty when that is counted elsewhere."""
 
 
+class _Bound(Enum):
+    """How much of a denial there is room for."""
+
+    AT_ONCE = auto()
+    LATER = auto()
+    WITHOUT_OBJECT = auto()
+
+
 class Collector:
     def __init__(self) -> None:
-        self._denials = Tallies(most_keys=MOST_DIFFERENT_DENIALS)
+        self._denials = {is_known: Tallies(most_keys=MOST_DIFFERENT_DENIALS) for is_known in (True, False)}
         self._uses = Tallies(most_keys=MOST_DIFFERENT_USES)
         self._unwritten: list[AuditRecord] = []
         self._lost = 0
-        self._at_once: Counter[str] = Counter()
+        self._told: Counter[tuple[bool, str]] = Counter()
+        self._at_once: Counter[bool] = Counter()
         self._interval_ends = 0.0
         self._rests_until = 0.0
         self._lock = Lock()
@@ -74,12 +87,14 @@ class Collector:
         pending = _pending.get()
         if pending is None:
             _pending.set(pending := [])
-        if self._denials.count(key_of(record)):
+        denials = self._denials[_is_known(record)]
+        if denials.count(key_of(record)):
             return
-        if not self._may_write_at_once(record):
-            like = _without_object(record)
-            self._denials.add(key_of(like), lambda: like, interval=INTERVAL)
-        elif self._denials.add(key_of(record), lambda: record, interval=INTERVAL, is_told=True):
+        bound = self._bound_of(record)
+        if bound is _Bound.WITHOUT_OBJECT:
+            record = _without_object(record)
+        is_told = bound is _Bound.AT_ONCE
+        if denials.add(key_of(record), lambda: record, interval=INTERVAL, is_told=is_told) and is_told:
             pending.append(record)
             if current_request_id() is None and not connection.in_atomic_block:
                 self.write_pending()
@@ -120,7 +135,8 @@ class Collector:
         with self._lock:
             rows, self._unwritten = self._unwritten, []
             lost, self._lost = self._lost, 0
-        rows += self._denials.due(all_of_it=is_last) + self._uses.due(all_of_it=is_last)
+        for tallies in (*self._denials.values(), self._uses):
+            rows += tallies.due(all_of_it=is_last)
         if lost:
             rows.append(_of_lost(lost))
         for start in range(0, len(rows), BATCH):
@@ -158,16 +174,21 @@ class Collector:
         with self._lock:
             self._lost += count
 
-    def _may_write_at_once(self, record: AuditRecord) -> bool:
-        caller, at = f"{record.actor} {record.address}", monotonic()
+    def _bound_of(self, record: AuditRecord) -> _Bound:
+        is_known, at = _is_known(record), monotonic()
+        caller = (is_known, f"{record.actor} {record.address}")
         with self._lock:
             if at >= self._interval_ends:
+                self._told.clear()
                 self._at_once.clear()
                 self._interval_ends = at + INTERVAL
-            if self._at_once.total() >= MOST_AT_ONCE or self._at_once[caller] >= MOST_AT_ONCE_OF_ONE:
-                return False
-            self._at_once[caller] += 1
-            return True
+            if self._told[caller] >= MOST_TOLD_OF_ONE:
+                return _Bound.WITHOUT_OBJECT
+            self._told[caller] += 1
+            if self._told[caller] > MOST_AT_ONCE_OF_ONE or self._at_once[is_known] >= MOST_AT_ONCE:
+                return _Bound.LATER
+            self._at_once[is_known] += 1
+            return _Bound.AT_ONCE
 
 
 collector: Final = Collector()
@@ -189,6 +210,11 @@ def key_of(record: AuditRecord) -> Hashable:
         record.forwarded_for,
         record.details,
     )
+
+
+def _is_known(record: AuditRecord) -> bool:
+    """Whether it is of somebody who has shown who they are."""
+    return record.event != Event.SIGN_IN_REFUSED and record.actor != "anonymous"
 
 
 def _without_object(record: AuditRecord) -> AuditRecord:

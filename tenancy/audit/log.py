@@ -53,6 +53,9 @@ class Event(StrEnum):
     WAREHOUSE_UPDATED = "warehouse.updated"
     WAREHOUSE_DELETED = "warehouse.deleted"
     NAMESPACE_MOVED = "namespace.moved"
+    TABLE_MOVED = "table.moved"
+    VIEW_MOVED = "view.moved"
+    GENERIC_TABLE_MOVED = "generic-table.moved"
     WAREHOUSE_TABULARS_UNDROPPED = "warehouse.tabulars-undropped"
     PROTECTION_SET = "protection.set"
     SERVER_BOOTSTRAPPED = "server.bootstrapped"
@@ -72,6 +75,7 @@ class Event(StrEnum):
     AUDIT_EXPORTED = "audit.exported"
     ACCESS_REVIEWED = "access.reviewed"
     AUDIT_RECORDS_LOST = "audit.records-lost"
+    AUDIT_RECORDS_DELETED = "audit.records-deleted"
 
 
 def record(

@@ -30,6 +30,7 @@ def record_denial(
     reason: str = "ActionForbidden",
     privilege_source: str | None = None,
     project: str | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> None:
     """That `actor` may not do `action` on an object. Before or after the transaction at hand is rolled back.
 
@@ -51,6 +52,7 @@ def record_denial(
         reason=reason,
         privilege_source=privilege_source,
         project=project,
+        details=details,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from django.db.models import Max, Min
 
-from tenancy.audit.document import hash_of
+from tenancy.audit.document import content_of, hash_of
+from tenancy.audit.log import Event
 from tenancy.models import AuditChain, AuditRecord
 
 CHUNK: Final = 1000
@@ -24,7 +25,8 @@ class Head(NamedTuple):
 class Verified:
     """`count` rows from behind `anchor` to `head` are as they were sealed, `unsealed` ones are not covered yet.
 
-    `unknown_heads` were noted of rows that were deleted for their age since.
+    `unknown_heads` were noted of rows that are not there any more. `deleted_until` is when the newest row that was
+    deleted for its age was written, as the row about that says.
     """
 
     count: int
@@ -32,6 +34,7 @@ class Verified:
     head: Head
     unsealed: int
     unknown_heads: list[Head] = field(default_factory=list)
+    deleted_until: str | None = None
 
 
 class Broken(Exception):
@@ -42,7 +45,8 @@ class _Walk:
     """Along the rows, in their order."""
 
     def __init__(self, anchor: Head) -> None:
-        self.at, self.count = anchor, 0
+        self.anchor, self.at, self.count = anchor, anchor, 0
+        self.deleted_until: str | None = None
 
     def step(self, row: AuditRecord) -> None:
         expected = self.at.position + 1
@@ -53,6 +57,17 @@ class _Walk:
         if row.hash != hash_of(row, row.previous_hash):
             raise Broken(f"Row {expected} ({row.id}) is not what was sealed")
         self.at, self.count = Head(expected, row.hash), self.count + 1
+        if row.event == Event.AUDIT_RECORDS_DELETED:
+            told = content_of(row)["details"]
+            if isinstance(told, dict) and (told.get("position"), told.get("hash")) == self.anchor:
+                self.deleted_until = str(told.get("newest"))
+
+    def require_beginning(self) -> None:
+        """That retention has told of what is missing before the beginning, in a row that is still there."""
+        if self.anchor.position and self.deleted_until is None:
+            raise Broken(
+                f"Rows 1 to {self.anchor.position} are missing, and no row tells that they were deleted for their age"
+            )
 
 
 def verify_chain(*, heads: list[Head] | None = None) -> Verified:
@@ -81,13 +96,14 @@ def verify_chain(*, heads: list[Head] | None = None) -> Verified:
             _compare(noted, walk.at)
     if walk.at != (chain.position, chain.hash):
         raise Broken(f"The chain ends at row {chain.position} with another hash than was noted when that was sealed")
+    walk.require_beginning()
     _require_nothing_outside()
     beyond = [head for head in noted.values() if head.position > chain.position]
     if beyond:
         raise Broken(f"Row {beyond[0].position} was noted, and the chain ends at row {chain.position}")
     unsealed = AuditRecord.objects.filter(position=None).count()
     unknown = [head for head in noted.values() if head.position < anchor]
-    return Verified(walk.count, anchor, walk.at, unsealed, unknown)
+    return Verified(walk.count, anchor, walk.at, unsealed, unknown, walk.deleted_until)
 
 
 def _missing(first: int, last: int) -> Broken:

@@ -33,14 +33,15 @@ SELECT %s, %s, NULL, grantee.id, %s, %s, %s, NULL FROM tenancy_role AS grantee W
 """
 
 
-def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
+def grant_creator(actor: Actor, privilege: str, securable: Ref) -> dict[str, str]:
     """Give `privilege` on a securable that was just made to whoever acts: the assumed role if any, else the user.
 
-    One statement for who is registered. Nothing for anonymous callers and for the server's own commands. Raises
-    `UnknownAssumedRole` (400) for a role that was deleted since the request came, and what `register_principal` raises.
+    Returns what the audit trail tells of it: `privilege`, and `user` or `role`; nothing where nothing was granted, as
+    to anonymous callers and the server's own commands. One statement for who is registered. Raises `UnknownAssumedRole`
+    (400) for a role that was deleted since the request came, and what `register_principal` raises.
     """
     if actor.user_id is None:
-        return
+        return {}
     owned_role = securable[1] if securable[0] is Securable.Type.ROLE and privilege == OWNERSHIP else None
     at = now()
     on = securable_id(*securable)
@@ -49,14 +50,15 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_role(actor.assumed_role)
         creator_granted(on, privilege, user_id=None, role_id=actor.assumed_role)
-        return
+        return {"privilege": privilege, "role": str(actor.assumed_role)}
     token_id = None if actor.identity is None else actor.identity.access_token_id
     to_user = [*row, actor.user_id, token_id is None, token_id, at]
     if not execute(_TO_USER, to_user):
         register_principal(actor=actor)
         if not execute(_TO_USER, to_user):
-            return
+            return {}
     creator_granted(on, privilege, user_id=actor.user_id, role_id=None)
+    return {"privilege": privilege, "user": actor.user_id}
 
 
 __all__ = ["OWNERSHIP", "PROJECT_ADMIN", "grant_creator"]

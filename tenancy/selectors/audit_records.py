@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final
@@ -12,18 +12,25 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.errors import CatalogError, InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
-from tenancy.models import AuditRecord, Project, Securable
+from tenancy.authz.port import is_allowed, require
+from tenancy.authz.securables import Ref
+from tenancy.models import AuditChain, AuditRecord, Project, Securable
 from tenancy.selectors.server import get_server
 
 CHUNK: Final = 200
 """Rows of an export that are in memory at once."""
+
+
+class AuditRecordsDeleted(CatalogError):
+    """Retention has passed the position that an export was to go on from."""
+
+    status, wire_type = 410, "AuditRecordsDeleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +50,11 @@ class AuditFilters:
     request_id: UUID | None = None
     start: datetime | None = None
     end: datetime | None = None
+    made_at: datetime | None = None
+    """Of the project, for who may see its rows alone, which those of an older one with its id are not."""
 
     def given(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None and name != "made_at"}
 
     def found(self) -> QuerySet[AuditRecord]:
         wanted = self.given()
@@ -53,6 +62,8 @@ class AuditFilters:
         rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
         if project is not None:
             rows = rows.filter(project_id=project)
+        if self.made_at is not None:
+            rows = rows.filter(at__gte=self.made_at)
         if start is not None:
             rows = rows.filter(at__gte=start)
         if end is not None:
@@ -62,7 +73,7 @@ class AuditFilters:
 
 def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -> tuple[list[AuditRecord], str | None]:
     """The newest first, sealed or not, and the next page's token. Raises `Forbidden`, `InvalidPageToken`."""
-    _require(actor, filters, is_export=False, told={} if not page.token else {"page": "next"})
+    filters = _permitted(actor, filters, is_export=False, told={} if not page.token else {"page": "next"})
     rows = filters.found().order_by("-at", "-id")
     if page.token:
         at, record_id = _place(page.after_key())
@@ -75,12 +86,14 @@ def export_audit_records_for(
 ) -> Iterator[list[AuditRecord]]:
     """Sealed rows behind the position `after`, in the order of the chain, `limit` at most, in chunks.
 
-    It ends, too, at the first chunk for which the time of a request is over. Whoever goes on behind the last row that
-    came misses none. Raises `Forbidden`.
+    It ends, too, at the first chunk for which the time of a request is over, or which retention has overtaken. Whoever
+    goes on behind the last row that came misses none. Raises `Forbidden`, and `AuditRecordsDeleted` (410) when rows
+    behind `after` were deleted for their age before they were asked for; 0 begins with what there is.
     """
-    _require(actor, filters, is_export=True, told={"after": after, "limit": limit})
+    filters = _permitted(actor, filters, is_export=True, told={"after": after, "limit": limit})
     ends = monotonic() + settings.ICEKEEPER.max_request_time
     first = read_chunk(filters, after=after, limit=min(limit, CHUNK))
+    require_no_gap(after)
     return _chunks(first, filters, limit, ends)
 
 
@@ -95,15 +108,27 @@ def _chunks(rows: list[AuditRecord], filters: AuditFilters, limit: int, ends: fl
         left -= len(rows)
         if left <= 0 or len(rows) < CHUNK or monotonic() >= ends:
             return
-        rows = read_chunk(filters, after=rows[-1].position or 0, limit=min(left, CHUNK))
+        after = rows[-1].position or 0
+        rows = read_chunk(filters, after=after, limit=min(left, CHUNK))
+        if _gap_behind(after) is not None:
+            return
 
 
-def _require(actor: Actor, filters: AuditFilters, *, is_export: bool, told: dict[str, Any]) -> None:
-    """For one project its own right counts; for one that is not there, as it was deleted, that on the server."""
-    securable: tuple[Securable.Type, object] = (Securable.Type.SERVER, get_server().server_id)
-    if filters.project is not None and Project.objects.filter(pk=filters.project).exists():
-        securable = (Securable.Type.PROJECT, filters.project)
+def _permitted(actor: Actor, filters: AuditFilters, *, is_export: bool, told: dict[str, Any]) -> AuditFilters:
+    """`filters`, with what the actor's right leaves of them. Raises `Forbidden`.
+
+    For one project its own right counts, for what has happened since that was made: clients choose ids of projects, and
+    another one may have had the same. For one that is not there, as it was deleted, only that on the server counts.
+    """
+    server: Ref = (Securable.Type.SERVER, get_server().server_id)
+    securable, made_at = server, None
+    if filters.project is not None:
+        made_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()
+        if made_at is not None:
+            securable = (Securable.Type.PROJECT, filters.project)
     require(actor, Can.READ_AUDIT, *securable)
+    if made_at is not None and is_allowed(actor, Can.READ_AUDIT, *server):
+        made_at = None
     record_audit_read(
         actor=actor,
         is_export=is_export,
@@ -112,6 +137,22 @@ def _require(actor: Actor, filters: AuditFilters, *, is_export: bool, told: dict
         project=filters.project,
         filters=filters.given() | told,
     )
+    return replace(filters, made_at=made_at)
+
+
+def require_no_gap(after: int) -> None:
+    """To be asked when what comes behind `after` has been read. Raises `AuditRecordsDeleted`."""
+    end = _gap_behind(after)
+    if end is not None:
+        raise AuditRecordsDeleted(
+            f"Rows {after + 1} to {end} were deleted for their age: go on with {end}, which leaves them out"
+        )
+
+
+def _gap_behind(after: int) -> int | None:
+    """The last of the rows behind `after` that are not there any more; there is no gap before the first row of all."""
+    chain = AuditChain.objects.using(settings.READ_DATABASE).first() if after else None
+    return chain.anchor_position if chain is not None and after < chain.anchor_position else None
 
 
 def _place(key: str) -> tuple[datetime, UUID]:

@@ -64,8 +64,8 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
             project = Project(id=wanted, name=checked, name_key=name_key(checked))
             project.save(force_insert=True)
             add_securable(Securable.Type.PROJECT, wanted, parent=(Securable.Type.SERVER, server_id))
-            grant_creator(actor, PROJECT_ADMIN, (Securable.Type.PROJECT, wanted))
-            record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked)
+            granted = grant_creator(actor, PROJECT_ADMIN, (Securable.Type.PROJECT, wanted))
+            record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked, **granted)
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
             raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already") from None

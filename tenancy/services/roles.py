@@ -30,6 +30,7 @@ from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
+from tenancy.services.rights_that_end import rights_of_role
 from tenancy.services.role_locks import lock_memberships
 
 SYSTEM_PROVIDER: Final = "system"
@@ -100,8 +101,8 @@ def create_role(
         with write_transaction():
             role.save(force_insert=True)
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
-            grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
-            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role))
+            granted = grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
+            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role), **granted)
             if role.provider_id != OWN_PROVIDER:
                 rights_changed()  # whose token says its name has it from now on
     except Securable.DoesNotExist:
@@ -153,10 +154,11 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
+            gone = rights_of_role(role_id)
             roles_go([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
-        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role))
+        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role), **gone)
         rights_changed()
     known_roles.forget(role_id)
 

@@ -24,6 +24,7 @@ from tenancy.selectors.access_tokens import live_service_accounts, require_on_se
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.registration import lock_user
+from tenancy.services.rights_that_end import rights_of_user
 
 LONGEST_DESCRIPTION: Final = 1000
 
@@ -82,8 +83,9 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
         with keeping_administrators(administrated_by(user_id=user_id)):
             User.objects.filter(pk=user_id).update(deleted_at=now())
             ended = revoke_tokens_of(user_id=user_id)
+            gone = rights_of_user(user_id)
             user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             Grant.objects.filter(user_id=user_id).delete()
-        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
+        record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
         rights_changed()

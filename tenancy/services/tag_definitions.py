@@ -101,8 +101,8 @@ def create_tag_definition(
             definition.save(force_insert=True)
             ref = (Securable.Type.TAG, definition.pk)
             add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
-            grant_creator(actor, OWNERSHIP, ref)
-            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition))
+            granted = grant_creator(actor, OWNERSHIP, ref)
+            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition), **granted)
     except Securable.DoesNotExist:
         raise no_such_project(project.pk) from None
     except IntegrityError as error:

@@ -29,6 +29,7 @@ from tenancy.services.registration import (
     put_user,
     write_person,
 )
+from tenancy.services.rights_that_end import rights_of_user
 from tenancy.user_ids import InvalidUserId, require_new_user_id
 
 
@@ -88,13 +89,14 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
+            gone = rights_of_user(user_id)
             user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
             Grant.objects.filter(user_id=user_id).delete()
             ended = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))
-        record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended)
+        record(Event.USER_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
         rights_changed()
     registered_users.forget(user_id)
 

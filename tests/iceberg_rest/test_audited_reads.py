@@ -60,6 +60,13 @@ def test_signatures_that_are_refused(signing: Warehouse, told: Told, monkeypatch
     assert told() == []
 
 
+def test_credentials_of_a_staged_table_tell_no_place(lake: ApiClient, nothing_lent_before: None, told: Told) -> None:
+    make_table(lake, "s", **{"stage-create": True})
+    assert Tabular.objects.count() == 0
+    warehouse = Warehouse.objects.get()
+    assert told() == [("data.credentials-lent", "write_data", "warehouse", str(warehouse.pk), 1)]
+
+
 def test_credentials(lake: ApiClient, nothing_lent_before: None, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     make_table(lake)
     about = ("table", str(Tabular.objects.get().pk))

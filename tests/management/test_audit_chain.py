@@ -232,8 +232,15 @@ def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.Mon
         age(40 - number, object_id=str(number))
     rows = sealed_in_order()
     assert delete_old_records(actor=INTERNAL, batch=2) == 7
+    told = [row for row in AuditRecord.objects.order_by("position") if row.event == "audit.records-deleted"]
+    assert [(row.position, row.count, row.actor) for row in told] == [
+        (11, 2, "internal"), (12, 2, "internal"), (13, 2, "internal"), (14, 1, "internal")
+    ]  # fmt: skip
+    newest = rows[6].at.isoformat()
+    assert json.loads(told[-1].details) == {"position": 7, "hash": rows[6].hash, "newest": newest}
     found = verify_chain(heads=[Head(7, rows[6].hash), Head(9, rows[8].hash), Head(3, "f" * 64)])
-    assert (found.count, found.anchor, found.head) == (3, 7, Head(10, rows[9].hash))
+    assert (found.count, found.anchor, found.head) == (7, 7, Head(14, told[-1].hash))
+    assert found.deleted_until == newest
     assert found.unknown_heads == [Head(3, "f" * 64)]
     assert broken(heads=[Head(7, "f" * 64)]) == "Row 7 has another hash than was noted"
     assert delete_old_records(actor=INTERNAL) == 0
@@ -253,11 +260,11 @@ def test_a_chain_of_old_rows_alone_goes_on(db: None, monkeypatch: pytest.MonkeyP
     age(31)
     last = sealed_in_order()[-1]
     assert delete_old_records(actor=INTERNAL) == 3
-    assert verify_chain().head == Head(3, last.hash)
     tell("new")
-    [new] = sealed_in_order()
-    assert (new.position, new.previous_hash) == (4, last.hash)
-    assert verify_chain().count == 1
+    [told, new] = sealed_in_order()
+    assert (told.position, told.previous_hash, told.event) == (4, last.hash, "audit.records-deleted")
+    assert (new.position, new.previous_hash) == (5, told.hash)
+    assert verify_chain().count == 2
 
 
 def test_what_is_young_or_not_sealed_stays(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +287,66 @@ def test_a_row_from_the_future_holds_nothing_up(db: None, monkeypatch: pytest.Mo
         age(days)
         seal_records(actor=INTERNAL)
     assert delete_old_records(actor=INTERNAL) == 3
-    assert verify_chain().count == 2
+    assert verify_chain().count == 3
+
+
+def test_a_beginning_that_was_cut_off_is_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sealed(10)
+    cut = rows[7]
+    AuditRecord.objects.filter(position__lte=8).delete()
+    AuditChain.objects.update(anchor_position=8, anchor_hash=cut.hash)
+    assert broken() == "Rows 1 to 8 are missing, and no row tells that they were deleted for their age"
+    AuditRecord.objects.all().delete()
+    AuditChain.objects.update(anchor_position=10, anchor_hash=rows[9].hash)
+    assert broken() == "Rows 1 to 10 are missing, and no row tells that they were deleted for their age"
+
+
+def test_more_than_retention_has_told_of_is_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    for number in range(3):
+        tell(number)
+    age(31)
+    sealed_in_order()
+    assert delete_old_records(actor=INTERNAL) == 3
+    later = sealed(2)
+    assert verify_chain().anchor == 3
+    AuditRecord.objects.filter(position=4).delete()
+    assert broken() == "Row 4 is missing"
+    AuditChain.objects.update(anchor_position=4, anchor_hash=later[0].hash)
+    assert broken() == "Rows 1 to 4 are missing, and no row tells that they were deleted for their age"
+
+
+def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    for number in range(3):
+        tell(number)
+    age(31)
+    old = sealed_in_order()
+    assert delete_old_records(actor=INTERNAL) == 3
+    head = f"1:{old[0].hash}"
+    with pytest.raises(CommandError, match=r"^Rows of which heads were noted are not there any more"):
+        verify("--head", head)
+    told = verify("--head", head, "--allow-deleted")
+    assert "Row 1 was deleted: nothing is known of its hash." in told
+    assert f"Rows 1 to 3 were deleted for their age: the newest was of {old[-1].at.isoformat()}." in told
+    verify("--head", f"3:{old[2].hash}")
+    with pytest.raises(CommandError, match="Row 3 has another hash than was noted"):
+        verify("--head", f"3:{'f' * 64}", "--allow-deleted")
+
+
+def test_old_rows_wait_for_an_hour_and_go_together(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(monkeypatch, 30)
+    tell("old")
+    age(30 + 0.5 / 24)
+    seal_records(actor=INTERNAL)
+    tell("younger")
+    age(30 + 0.1 / 24)
+    seal_records(actor=INTERNAL)
+    assert delete_old_records(actor=INTERNAL) == 0
+    keep(monkeypatch, 30 - 0.6 / 24)
+    assert delete_old_records(actor=INTERNAL) == 2
+    assert delete_old_records(actor=INTERNAL) == 0
+    assert [row.event for row in AuditRecord.objects.all()] == ["audit.records-deleted"]
 
 
 def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +466,8 @@ def test_writers_sealers_and_deleters_at_once(monkeypatch: pytest.MonkeyPatch) -
     at_once(lambda: write(0), lambda: write(1), seal, seal_and_delete)
     seal_records(actor=INTERNAL)
     found = verify_chain()
-    assert found.head.position == 2 * each * 4 // 5
+    deletions = AuditRecord.objects.filter(event=AuditEvent.AUDIT_RECORDS_DELETED)
+    assert found.head.position - 2 * each * 4 // 5 == deletions.count()
     assert found.unsealed == 0
     assert found.count == AuditRecord.objects.count() == found.head.position - found.anchor
 

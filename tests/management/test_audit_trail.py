@@ -58,7 +58,7 @@ def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: Na
     assert (row.address, row.forwarded_for) == ("192.0.2.7", "203.0.113.9, 198.51.100.1")
     assert row.user_agent.startswith("Spark/4.1 ☃xxx")
     assert len(row.user_agent.encode()) <= 256
-    assert row.details == '{"named":"Other"}'
+    assert row.details == f'{{"named":"Other","privilege":"project_admin","role":"{role.pk}"}}'
     assert (row.position, row.hash, row.previous_hash) == (None, "", "")
 
 

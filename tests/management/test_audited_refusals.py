@@ -18,6 +18,7 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
 from tenancy.audit.collector import collector
+from tenancy.audit.entries import Outcome, make_entry
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authn.token_text import read_token
@@ -102,8 +103,39 @@ def test_who_asks_for_ever_new_objects_fills_no_disk(db: None) -> None:
     assert len(at_once) == collecting.MOST_AT_ONCE_OF_ONE + 1
     collector.write_down(is_last=True)
     [rest] = rows(object_id="")
-    assert (rest.actor, rest.count, rest.details) == ("oidc~bob", 5000 - 20, '{"several":true}')
-    assert len(rows()) == len(at_once) + 1
+    assert (rest.actor, rest.count, rest.details) == ("oidc~bob", 5000 - 100, '{"several":true}')
+    assert len(rows()) == collecting.MOST_TOLD_OF_ONE + 1 + 1
+
+
+def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
+    for number in range(100):
+        deny(object_id=UUID(int=number), project=f"p{number}")
+    collector.write_pending()
+    assert len(rows()) == 20
+    collector.write_down()
+    found = rows()
+    assert sorted((row.object_id, row.project_id) for row in found) == sorted(
+        (str(UUID(int=number)), f"p{number}") for number in range(100)
+    )
+    assert {row.count for row in found} == {1}
+
+
+def test_who_has_shown_nothing_takes_no_room_from_others(db: None) -> None:
+    for number in range(2000):
+        row = make_entry(
+            "sign-in.refused",
+            actor=ANONYMOUS,
+            object_type="",
+            object_id="",
+            outcome=Outcome.FAILED,
+            reason=f"r{number}",
+        )
+        row.address = f"2001:db8::{number:x}"
+        collector.tell(row)
+    deny()
+    collector.write_pending()
+    row = the_row(event="access.denied")
+    assert (row.object_id, row.details) == (NOWHERE_ID, "{}")
 
 
 def test_many_callers_fill_no_disk_either(db: None) -> None:

@@ -220,12 +220,29 @@ def test_settings_that_can_be_read_have_no_problems(opa: StartOpa, fake: FakeBat
     ]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"TRINO_CATALOG_WAREHOUSES": '{"Lake": "wh"}'},
+        {"TRINO_DEV_CATALOG_NAME": "Lake", "LAKEKEEPER_DEV_WAREHOUSE": "wh"},
+    ],
+    ids=["mapping", "slot"],
+)
+def test_a_catalog_with_a_capital_opens_nothing(opa: StartOpa, fake: FakeBatchCheck, names: dict[str, str]) -> None:
+    """Trino knows it in lower case: it would count as one that is not managed."""
+    settings = settings_for(fake) | {"TRINO_ALLOW_UNMANAGED_CATALOGS": "true"} | names
+    bridge = opa(POLICIES, settings)
+    assert ask(bridge) is False
+    assert ask(bridge, catalog_name="elsewhere") is False
+    assert "Lake: Trino's catalogs are in lower case" in bridge.decide("icekeeper/settings/problems", {})
+
+
 def test_problems_are_told_on_the_command_line_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRINO_CATALOG_WAREHOUSES", "{")
     monkeypatch.setenv("LAKEKEEPER_TOKEN", "canary")
     done = opa_part.run("eval", "--data", POLICIES, "--format", "raw", "data.icekeeper.settings.problems")
     assert json.loads(done.stdout) == [
-        "TRINO_CATALOG_WAREHOUSES is not a JSON object of catalog names and warehouse names"
+        "TRINO_CATALOG_WAREHOUSES is not a JSON object of catalog names in lower case and warehouse names"
     ]
 
 

@@ -24,7 +24,9 @@ from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.port import authorizer, is_allowed
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.start import require_chosen_backend
-from tenancy.models import Grant, RoleMember, Securable, Server, UndeliveredTuple
+from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
+from tenancy.selectors.projects import get_project
+from tests.audit_rows import rows
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import grant, member, somebody
 from tests.authz.trees import make_tree, role
@@ -226,6 +228,7 @@ def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
         member_key(tree["role"][1], user_id=None, member_role_id=group.pk): Condition(None),
     }
     openfga_store().write({**new, **ended, **refused}, [])
+    AuditRecord.objects.all().delete()
     granted, members = Grant.objects.count(), RoleMember.objects.count()
     err = StringIO()
     out = StringIO()
@@ -237,6 +240,18 @@ def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
     assert (Grant.objects.count() - granted, RoleMember.objects.count() - members) == (3, 2)
     assert Grant.objects.get(role_id=group.pk).expires_at == later
     assert Grant.objects.get(privilege="ownership").owned_role_id == group.pk
+    made, added = rows(event="grant.created", actor="internal"), rows(event="role.members-added", actor="internal")
+    assert {(row.object_type, row.project_id) for row in made} == {
+        ("table", get_project(None).pk), ("role", get_project(None).pk)
+    }  # fmt: skip
+    told = [orjson.loads(row.details) for row in made]
+    assert sorted((each["privilege"], each["user"], each["role"], each["until"]) for each in told if each["user"]) == [
+        ("ownership", ALICE.user_id, None, None), ("select", "oidc~bob", None, None),
+    ]  # fmt: skip
+    assert [(each["role"], each["until"]) for each in told if each["role"]] == [(str(group.pk), later.isoformat())]
+    assert {each["taken_over_from"] for each in told} == {"openfga"}
+    assert [row.object_id for row in added] == [str(group.pk)] * 2
+    assert sorted(map(str, (orjson.loads(row.details)["users"] for row in added))) == ["['oidc~bob']", "[]"]
     again = run("copy_grants", "--from", "openfga", "--to", "builtin")
     assert (again["added"], again["refused"]) == (0, len(refused))
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from catalog.models import Namespace, Tabular
 from catalog.selectors.explanations import explain_to_operator
 from storage.models import Warehouse
+from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.explanation import explain
 from tenancy.authz.openfga.store import openfga_store
@@ -74,7 +75,7 @@ def test_it_agrees_with_openfga(table: Ref) -> None:
         "By grants, any one of these would let them:",
         "  modify on table ns.t",
     ]
-    found = explain_to_operator(grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP)
+    found = explain_to_operator(actor=INTERNAL, grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP)
     cures = [each.privilege for each in found.cures if each.object.securable_type is T.TABLE]
     assert cures == ["modify", "ownership"]
     for privilege in cures:

@@ -12,7 +12,13 @@ from tenancy.audit.chain import seal_records
 from tenancy.audit.document import line_of
 from tenancy.audit.log import Event, record
 from tenancy.models import AuditRecord
-from tenancy.selectors.audit_records import CHUNK, AuditFilters, read_chunk
+from tenancy.selectors.audit_records import (
+    CHUNK,
+    AuditFilters,
+    AuditRecordsDeleted,
+    read_chunk,
+    require_no_gap,
+)
 from tenancy.selectors.server import get_server
 
 
@@ -71,6 +77,10 @@ def _rows(after: int, limit: int | None) -> Iterator[AuditRecord]:
     left = limit
     while left is None or left > 0:
         rows = read_chunk(AuditFilters(), after=after, limit=CHUNK if left is None else min(left, CHUNK))
+        try:
+            require_no_gap(after)
+        except AuditRecordsDeleted as gap:
+            raise CommandError(gap.message) from None
         yield from rows
         if len(rows) < CHUNK:
             return

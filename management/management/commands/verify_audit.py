@@ -27,6 +27,12 @@ class Command(BaseCommand):
             "times",
         )
 
+        parser.add_argument(
+            "--allow-deleted",
+            action="store_true",
+            help="do not fail when a row of which a --head was noted has been deleted for its age since",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             found = verify_chain(heads=[_head(text) for text in options["head"]])
@@ -36,9 +42,18 @@ class Command(BaseCommand):
         self.stdout.write(f"{found.count} rows are as they were sealed{where}.")
         if found.unsealed:
             self.stdout.write(f"{found.unsealed} newer rows are not sealed yet.")
+        if found.deleted_until is not None:
+            self.stdout.write(
+                f"Rows 1 to {found.anchor} were deleted for their age: the newest was of {found.deleted_until}."
+            )
         for head in found.unknown_heads:
-            self.stdout.write(f"Row {head.position} was deleted for its age: nothing is known of its hash.")
+            self.stdout.write(f"Row {head.position} was deleted: nothing is known of its hash.")
         self.stdout.write(f"Head: {found.head.position}:{found.head.hash}")
+        if found.unknown_heads and not options["allow_deleted"]:
+            raise CommandError(
+                "Rows of which heads were noted are not there any more. If they are older than the trail is kept, ask "
+                "with --allow-deleted"
+            )
 
 
 def _head(text: str) -> Head:

@@ -11,6 +11,8 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.write_transaction import write_transaction
+from tenancy.actor import INTERNAL
+from tenancy.audit.log import Event, record
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.model import MANAGED_ACCESS, OWNERSHIP, UP, rights_model
 from tenancy.authz.openfga.reconciliation import pages_of
@@ -49,8 +51,9 @@ def import_grants(
 ) -> Imported:
     """Add to our rows what people and roles that we know were granted on objects that we know; nothing is taken away.
 
-    What lies where and what is managed is ours alone to say, and is passed over. `tell` is called for each tuple that
-    is not taken over, `progress` after each page. May be stopped and begun anew. Raises `OpenFgaUnavailable`.
+    Each leaves its row in the audit trail. What lies where and what is managed is ours alone to say, and is passed
+    over. `tell` is called for each tuple that is not taken over, `progress` after each page. May be stopped and begun
+    anew. Raises `OpenFgaUnavailable`.
     """
     outcome = Imported(tell=tell)
     for page in pages_of(store):
@@ -139,6 +142,11 @@ class _Known:
                 lock_memberships(Role.objects.select_related("project").get(pk=on).project)
                 require_chain(on, [role_id])
             RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
+            record(
+                Event.ROLE_MEMBERS_ADDED, actor=INTERNAL, subject=on, project=self.project_of_object[key.object],
+                users=[] if user_id is None else [user_id], roles=[] if role_id is None else [role_id],
+                taken_over_from="openfga",
+            )  # fmt: skip
         else:
             Grant.objects.create(
                 securable_id=key.object,
@@ -148,7 +156,23 @@ class _Known:
                 owned_role_id=on if key.relation == OWNERSHIP else None,
                 expires_at=expires_at,
             )
+            self._record(key, user_id, role_id, expires_at)
         grant_changed(key.object, key.relation, user_id=user_id, role_id=role_id)
+
+    def _record(self, key: TupleKey, user_id: str | None, role_id: UUID | None, expires_at: datetime | None) -> None:
+        kind, _, object_id = key.object.partition(":")
+        record(
+            Event.GRANT_CREATED,
+            actor=INTERNAL,
+            subject=object_id,
+            object_type=kind,
+            project=self.project_of_object[key.object],
+            privilege=key.relation,
+            user=user_id,
+            role=None if role_id is None else str(role_id),
+            until=None if expires_at is None else expires_at.isoformat(),
+            taken_over_from="openfga",
+        )
 
 
 def _project_in(path: str) -> str | None:

@@ -1,0 +1,77 @@
+"""What readers of the audit trail are not shown, and not left to guess: an older project's rows, and a gap."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from icekeeper.kernel.clock import now
+from tenancy.actor import INTERNAL
+from tenancy.audit.chain import seal_records
+from tenancy.audit.log import Event, record
+from tenancy.audit.retention import delete_old_records
+from tenancy.models import AuditRecord, Securable
+from tenancy.selectors.server import get_server
+from tenancy.services.projects import create_project, delete_project
+from tests.audit_rows import BOB, audit_settings
+from tests.authz.conftest import person
+from tests.authz.trees import give
+from tests.management.asking import use_settings
+from tests.named_callers import CallerClient, NamedCallers
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+api = ApiClient("/management/v1/audit")
+
+
+def told(client: CallerClient, path: str) -> list[str]:
+    answer = client.get(path)
+    assert answer.status == 200, answer.body
+    return [row["object-id"] for row in answer.json()["records"] if row["event"] == "role.created"]
+
+
+def test_the_trail_of_an_older_project_with_the_same_id_is_the_servers(callers: NamedCallers, builtin: object) -> None:
+    for name in ("late", "root"):
+        callers.person(name)
+    create_project(actor=INTERNAL, name="Secret merger", project_id="sales")
+    record(Event.ROLE_CREATED, actor=BOB, subject="old", project="sales", named="merger-with-acme")
+    delete_project(actor=INTERNAL, project_id="sales")
+    create_project(actor=INTERNAL, name="New", project_id="sales")
+    record(Event.ROLE_CREATED, actor=BOB, subject="new", project="sales", named="staff")
+    seal_records(actor=INTERNAL)
+    give("project_admin", (Securable.Type.PROJECT, "sales"), person("late"))
+    give("admin", (Securable.Type.SERVER, get_server().server_id), person("root"))
+    late, root = CallerClient("/management/v1", "late"), CallerClient("/management/v1", "root")
+    assert told(late, "/audit?projectId=sales") == ["new"]
+    assert told(root, "/audit?projectId=sales") == ["new", "old"]
+    lines = [json.loads(line) for line in late.get("/audit/export?projectId=sales").body.splitlines()]
+    assert [line["event"] for line in lines] == ["project.created", "role.created"]
+    assert late.get("/audit").status == 403
+    delete_project(actor=INTERNAL, project_id="sales")
+    assert late.get("/audit?projectId=sales").status == 403
+
+
+def test_an_export_does_not_pass_over_a_gap(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    AuditRecord.objects.all().delete()
+    for number in range(4):
+        record(Event.ROLE_CREATED, actor=BOB, subject=number, project=None, named="r")
+    AuditRecord.objects.exclude(object_id="3").update(at=now() - timedelta(days=3))
+    seal_records(actor=INTERNAL)
+    use_settings(monkeypatch, audit=audit_settings(retention=86_400))
+    assert delete_old_records(actor=INTERNAL) == 3
+    before = AuditRecord.objects.filter(event="role.created").count()
+    for after in (1, 2):
+        answer = api.get(f"/export?after={after}")
+        assert (answer.status, answer.json()["error"]["type"]) == (410, "AuditRecordsDeleted")
+        assert f"Rows {after + 1} to 3 were deleted" in answer.json()["error"]["message"]
+        with pytest.raises(CommandError, match=f"Rows {after + 1} to 3 were deleted"):
+            call_command("export_audit", "--after", str(after), stdout=StringIO(), stderr=StringIO())
+    for after in (0, 3):
+        [first, *_] = api.get(f"/export?after={after}").body.splitlines()
+        assert json.loads(first)["position"] == 4
+    assert AuditRecord.objects.filter(event="role.created").count() == before == 1
