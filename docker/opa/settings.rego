@@ -78,7 +78,7 @@ switch(name, otherwise) := {"true": true, "false": false}[lower(text(name, other
 names(name, otherwise) := {trim_space(each) | some each in split(text(name, otherwise), ",")} - {""}
 
 problems contains sprintf("%s: Trino's catalogs are in lower case", [catalog]) if {
-	some catalog in object.keys(mapping) | object.keys(slots)
+	some catalog in (object.keys(mapping) | object.keys(slots))
 	catalog != lower(catalog)
 }
 

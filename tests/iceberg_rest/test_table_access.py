@@ -63,7 +63,7 @@ def test_who_may_not_read_gets_none(catalog: ApiClient, make_table: MakeTable, m
     make_table()
     forbid(monkeypatch)
     assert catalog.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
-    refuse(monkeypatch)
+    refuse(monkeypatch, Can.USE)
     hidden, missing = (catalog.get(f"/namespaces/ns/tables/{name}/credentials") for name in ("t", "none"))
     assert hidden.refused(404, "NoSuchTableException")
     assert told(hidden, "ns.t") == told(missing, "ns.none")

@@ -289,9 +289,10 @@ def test_a_warehouse_that_is_being_made_holds_its_project(bootstrapped: None, mo
     project = Project.objects.get()
     written, answered = threading.Event(), threading.Event()
 
-    def slow(*_: Any) -> None:
+    def slow(*_: Any) -> dict[str, str]:
         written.set()
         answered.wait(0.5)  # the delete waits for the row of the project, so this runs out
+        return {}
 
     monkeypatch.setattr("storage.services.warehouses.grant_creator", slow)
 

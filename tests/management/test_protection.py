@@ -170,7 +170,7 @@ def test_rights_are_asked_for(api: ApiClient, things: dict[str, str], monkeypatc
 
 
 def test_what_is_hidden_looks_missing(api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse(monkeypatch)
+    refuse(monkeypatch, Can.USE)
     for kind, thing in things.items():
         hidden, missing = (f"/{kind}/{each}/protection" for each in (thing, NOBODY))
         assert api.get(hidden).refused(404, KINDS[kind])

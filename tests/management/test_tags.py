@@ -304,8 +304,8 @@ def test_column_tags_are_asked_of_the_table(
     api: ApiClient, things: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusing = refuse(monkeypatch)
-    assert api.get(f"{things['table']}/column-tags").refused(404, "NoSuchTableException")
-    assert set(refusing.asked) == {(Can.GET_METADATA, "table")}
+    assert api.get(f"{things['table']}/column-tags").refused(404, "NoSuchWarehouseException")
+    assert set(refusing.asked) == {(Can.GET_METADATA, "table"), (Can.USE, "warehouse")}
     refusing = refuse(monkeypatch, Can.GET_METADATA)
     assert api.put(f"{things['table']}/column/no/tags/pii", {}).refused(403, "TableActionForbidden", "manage_tags")
     assert refusing.asked[0] == (Can.MANAGE_TAGS, "table")
