@@ -13,6 +13,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import bounded
 from tenancy.audit.occurrences import record_denial, record_sign_in
+from tenancy.authn.authenticator import GenuineTokenRefused
 
 ENDPOINT: Final = "endpoint"
 """Type of the object of a denial that nobody told more of."""
@@ -29,7 +30,9 @@ def tell_of_refusal(request: HttpRequest, response: HttpResponseBase) -> None:
 
 def _tell_of(request: HttpRequest, answer: ErrorAnswer) -> None:
     error, actor = answer.error, request.META.get("icekeeper.actor", ANONYMOUS)
-    if isinstance(error, Unauthorized):
+    if isinstance(error, GenuineTokenRefused):
+        record_sign_in(actor=error.claimant, is_accepted=False, reason=error.reason)
+    elif isinstance(error, Unauthorized):
         record_sign_in(actor=actor, is_accepted=False, reason=error.wire_type)
     elif isinstance(error, Forbidden):
         record_denial(

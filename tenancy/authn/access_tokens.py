@@ -13,7 +13,7 @@ from tenancy.authn.revocations import SECONDS_WITHOUT_A_LOOK, revocations
 from tenancy.authn.scopes import narrowed
 from tenancy.authn.session_tokens import PREFIX as SESSION_PREFIX
 from tenancy.authn.session_tokens import Session, read_session_token
-from tenancy.authn.stored_tokens import StoredToken, find_live_token
+from tenancy.authn.stored_tokens import StoredToken, find_live_token, find_token, require_live
 from tenancy.authn.token_text import Kind, digest_of, read_token
 from tenancy.authn.token_uses import token_uses
 from tenancy.identity import Identity
@@ -59,9 +59,10 @@ def accept_stored(token: str) -> Accepted:
     if text is None:
         raise AuthenticationFailed("a malformed access token")
     digest = digest_of(token)  # before the row is there or not: both take as long
-    stored = find_live_token(text.token_id)
+    stored = find_token(text.token_id)
     if not compare_digest(digest, stored.digest):
         raise AuthenticationFailed(f"a forged access token {text.token_id}")
+    require_live(stored)
     token_uses.note(stored.token_id)
     return Accepted(stored, stored.scopes, stored.expires_at)
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from icekeeper.kernel.errors import CatalogError, Unauthorized
+from tenancy.actor import Actor
 from tenancy.identity import Identity
 
 
@@ -14,6 +15,16 @@ class AuthenticationFailed(Unauthorized):
 
     wire_type = "AuthenticationFailed"
     challenge = 'Bearer error="invalid_token"'
+
+
+class GenuineTokenRefused(AuthenticationFailed):
+    """A token that is what it says, and is not good any more. The audit trail is told whose it is, and `reason`; the
+    caller is not."""
+
+    def __init__(self, message: str, claimant: Identity, reason: str) -> None:
+        super().__init__(message)
+        self.claimant = Actor(user_id=claimant.user_id, identity=claimant)
+        self.reason = reason
 
 
 class ProviderUnavailable(CatalogError):

@@ -18,7 +18,7 @@ from uuid import UUID
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.occurrences import record_sign_in
 from tenancy.authn.access_tokens import Accepted, AccessTokens, accept, accept_session, accept_stored
-from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.authenticator import AuthenticationFailed, GenuineTokenRefused
 from tenancy.authn.providers import authenticators
 from tenancy.authn.scopes import ALL, joined, narrowed
 from tenancy.authn.session_tokens import PREFIX as SESSION_PREFIX
@@ -79,7 +79,11 @@ def grant(form: Form, authorization: str | None) -> Granted:
     try:
         accepted, granted = _grant(form, authorization)
     except OAuthRefusal as refusal:
-        record_sign_in(actor=ANONYMOUS, is_accepted=False, reason=refusal.code)
+        ended = refusal.__cause__
+        if isinstance(ended, GenuineTokenRefused):
+            record_sign_in(actor=ended.claimant, is_accepted=False, reason=ended.reason)
+        else:
+            record_sign_in(actor=ANONYMOUS, is_accepted=False, reason=refusal.code)
         raise
     actor = Actor(user_id=granted.user_id, identity=accepted.identity())
     record_sign_in(actor=actor, is_accepted=True, details={"scopes": joined(granted.scopes)})
@@ -136,7 +140,7 @@ def _client(form: Form, authorization: str | None) -> Accepted | None:
         accepted = accept_stored(secret)
     except AuthenticationFailed as failure:
         logger.info("a client was refused: %s", failure.message)
-        raise InvalidClient from None
+        raise InvalidClient from failure
     if client_id and _names(accepted).isdisjoint({client_id, unquote_plus(client_id)}):
         logger.info("a client was refused: not the id of access token %s", accepted.stored.token_id)
         raise InvalidClient
@@ -176,7 +180,7 @@ def _subject(form: Form, client: Accepted | None) -> Accepted:
         accepted = accept_session(token, may_have_expired=client is not None) if is_session else accept_stored(token)
     except AuthenticationFailed as failure:
         logger.info("an exchange was refused: %s", failure.message)
-        raise OAuthRefusal("invalid_request", "subject_token was not accepted, or has ended") from None
+        raise OAuthRefusal("invalid_request", "subject_token was not accepted, or has ended") from failure
     if client is None:
         return accepted
     if not _is_behind(client.stored, accepted.stored):
@@ -201,7 +205,7 @@ def _require_good_actor(form: Form) -> None:
         accept(token)
     except AuthenticationFailed as failure:
         logger.info("an exchange was refused: %s", failure.message)
-        raise OAuthRefusal("invalid_request", "actor_token was not accepted, or has ended") from None
+        raise OAuthRefusal("invalid_request", "actor_token was not accepted, or has ended") from failure
 
 
 def _own_token(form: Form, role: str) -> str | None:

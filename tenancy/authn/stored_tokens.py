@@ -9,7 +9,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import fetch_one
-from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authn.authenticator import AuthenticationFailed, GenuineTokenRefused
 from tenancy.identity import Identity
 
 _FIND: Final = """
@@ -20,9 +20,12 @@ SELECT t.user_id, t.digest, t.scopes, t.expires_at, t.revoked_at, u.deleted_at, 
 """
 
 
+End = Literal["TokenRevoked", "TokenExpired", "UserBlocked"]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A token that has not ended, of a user who is there. `expires_at` is in seconds since the epoch."""
+    """A token and its user. `expires_at` is in seconds since the epoch; `ended_by` says why it is no longer good."""
 
     token_id: UUID
     user_id: str
@@ -32,6 +35,7 @@ class StoredToken:
     name: str
     email: str
     user_type: Literal["human", "application"]
+    ended_by: End | None = None
 
     def identity(self, scopes: frozenset[str], *, is_short_lived: bool) -> Identity:
         """Whom the token speaks for, bounded by `scopes`. Roles of the user's provider are not known here."""
@@ -48,18 +52,20 @@ class StoredToken:
 
 
 def find_live_token(token_id: UUID) -> StoredToken:
-    """The token `token_id`, read where it is written. Raises `AuthenticationFailed` when it has ended."""
+    """The token `token_id`, read where it is written. Raises `AuthenticationFailed`: `GenuineTokenRefused` for one that
+    has ended."""
+    stored = find_token(token_id)
+    require_live(stored)
+    return stored
+
+
+def find_token(token_id: UUID) -> StoredToken:
+    """As `find_live_token`, also one that has ended: of that nothing may be told before it is known to be genuine."""
     row = fetch_one("default", _FIND, [token_id])
     if row is None:
         raise AuthenticationFailed(f"access token {token_id} does not exist")
     user_id, digest, scopes, expires_at, revoked_at, deleted_at, is_active, name, email, user_type = row
     expiry = _utc(expires_at)
-    if revoked_at is not None:
-        raise AuthenticationFailed(f"access token {token_id} is revoked")
-    if expiry <= now():
-        raise AuthenticationFailed(f"access token {token_id} has expired")
-    if deleted_at is not None or not is_active:
-        raise AuthenticationFailed(f"the user of access token {token_id} is deleted or not active")
     return StoredToken(
         token_id=token_id,
         user_id=user_id,
@@ -69,7 +75,31 @@ def find_live_token(token_id: UUID) -> StoredToken:
         name=name,
         email=email,
         user_type=user_type,
+        ended_by=_end(revoked_at, expiry, is_user_there=deleted_at is None and bool(is_active)),
     )
+
+
+def _end(revoked_at: datetime | None, expiry: datetime, *, is_user_there: bool) -> End | None:
+    if revoked_at is not None:
+        return "TokenRevoked"
+    if expiry <= now():
+        return "TokenExpired"
+    return None if is_user_there else "UserBlocked"
+
+
+def require_live(stored: StoredToken) -> None:
+    """Raises `GenuineTokenRefused`."""
+    if stored.ended_by is None:
+        return
+    message = f"access token {stored.token_id} of {stored.user_id}: {_SAID[stored.ended_by]}"
+    raise GenuineTokenRefused(message, stored.identity(stored.scopes, is_short_lived=False), stored.ended_by)
+
+
+_SAID: Final = {
+    "TokenRevoked": "it is revoked",
+    "TokenExpired": "it has expired",
+    "UserBlocked": "its user is deleted or not active",
+}
 
 
 def _utc(at: datetime) -> datetime:

@@ -15,7 +15,13 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from icekeeper.kernel.sql import fetch_one
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
+from tenancy.authn.authenticator import (
+    AuthenticationFailed,
+    Authenticator,
+    GenuineTokenRefused,
+    ProviderUnavailable,
+    Verified,
+)
 from tenancy.authn.providers import authenticators
 from tenancy.authn.revocations import revocations
 from tenancy.authn.unverified import NoToken, read_token
@@ -81,14 +87,14 @@ def identify(token: str) -> Identity:
     if not _BEARER.fullmatch(token):
         raise _refusal("it holds characters that no token has; was the Authorization header sent twice?")
     unavailable: ProviderUnavailable | None = None
-    reasons = []
+    failures: list[AuthenticationFailed] = []
     for authenticator in _takers(token):
         try:
             verified = authenticator.verify(token)
             require_user_id(verified.identity.user_id)
             _require_active(verified.identity)
         except AuthenticationFailed as failure:
-            reasons.append(failure.message)
+            failures.append(failure)
         except ProviderUnavailable as failure:
             logger.info("a token could not be verified: %s", failure.reason)
             unavailable = failure
@@ -97,7 +103,9 @@ def identify(token: str) -> Identity:
             return verified.identity
     if unavailable is not None:
         raise unavailable
-    raise _refusal("; ".join(reasons) or f"no provider of this server takes it ({_described(token)})")
+    reasons = "; ".join(each.message for each in failures)
+    genuine = next((each for each in failures if isinstance(each, GenuineTokenRefused)), None)
+    raise _refusal(reasons or f"no provider of this server takes it ({_described(token)})", genuine)
 
 
 def _takers(token: str) -> Iterator[Authenticator]:
@@ -115,13 +123,16 @@ def _require_active(identity: Identity) -> None:
     if identity.access_token_id is None:
         row = fetch_one(settings.READ_DATABASE, _IS_ACTIVE, [identity.user_id])
         if row is not None and not row[0]:
-            raise AuthenticationFailed(f"{identity.user_id} is not active")
+            raise GenuineTokenRefused(f"{identity.user_id} is not active", identity, "UserBlocked")
 
 
-def _refusal(reason: str) -> AuthenticationFailed:
-    """The caller learns nothing that the log does not keep for itself."""
+def _refusal(reason: str, genuine: GenuineTokenRefused | None = None) -> AuthenticationFailed:
+    """The caller learns nothing that the log and the audit trail do not keep for themselves."""
     logger.info("a token was refused: %s", reason)
-    return AuthenticationFailed("The token was not accepted")
+    message = "The token was not accepted"
+    if genuine is None or genuine.claimant.identity is None:
+        return AuthenticationFailed(message)
+    return GenuineTokenRefused(message, genuine.claimant.identity, genuine.reason)
 
 
 def _described(token: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import pytest
 from django.db import DatabaseError, OperationalError, connection
 
 from catalog.models import Tabular
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import Forbidden
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
@@ -22,16 +24,24 @@ from tenancy.audit.entries import Outcome, make_entry
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authn.token_text import read_token
+from tenancy.authn.verification import verified_tokens
 from tenancy.maintenance import switch
-from tenancy.models import AuditRecord, ServiceAccount
+from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
 from tests.management.asking import refuse
-from tests.token_fixtures import TokenClient
-from tests.wsgi_client import ApiClient
+from tests.named_callers import CallerClient, NamedCallers
+from tests.token_fixtures import TokenClient, new_token
+from tests.wsgi_client import ApiClient, call
 
 pytestmark = pytest.mark.django_db
 
 api = ApiClient("/management/v1")
+
+
+def id_of(token: str) -> UUID:
+    text = read_token(token)
+    assert text is not None
+    return text.token_id
 
 
 def test_a_denial_is_written_before_the_answer(alice: TokenClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,3 +258,47 @@ def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
         other.execute("ROLLBACK")
     collector.write_down()
     assert the_row().object_id == NOWHERE_ID
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda: AccessToken.objects.update(revoked_at=now()), "TokenRevoked"),
+        (lambda: AccessToken.objects.update(expires_at=now() - timedelta(seconds=1)), "TokenExpired"),
+        (lambda: User.objects.update(is_active=False), "UserBlocked"),
+    ],
+)
+def test_whose_token_was_refused_is_told_of_genuine_ones_alone(
+    access_tokens: None, end: Callable[[], int], reason: str
+) -> None:
+    alice, bob = (new_token(f"local~{name}") for name in ("alice", "bob"))
+    end()
+    verified_tokens.clear()
+    AuditRecord.objects.all().delete()
+    forged = f"{alice[:-1]}{'x' if alice[-1] != 'x' else 'y'}"
+    for token in (alice, bob, forged, "ikp_forged", "rubbish"):
+        answer = TokenClient(token).get("/whoami")
+        assert answer.refused(401, "AuthenticationFailed")
+        assert "alice" not in answer.error["message"]
+    collector.write_down(is_last=True)
+    told = {(row.actor, row.access_token_id, row.reason, row.count) for row in rows(event="sign-in.refused")}
+    known = {(f"local~{name}", id_of(token), reason, 1) for name, token in (("alice", alice), ("bob", bob))}
+    assert known < told
+    assert {each[:3] for each in told - known} == {("anonymous", None, "AuthenticationFailed")}
+
+
+def test_who_is_locked_out_is_told_of_by_name_whatever_their_provider_says(callers: NamedCallers) -> None:
+    User.objects.create(id=callers.person("bob"), name="Bob", is_active=False)
+    assert CallerClient("/management/v1", "bob").get("/whoami").refused(401, "AuthenticationFailed")
+    row = the_row(event="sign-in.refused")
+    assert (row.actor, row.reason, row.outcome) == ("oidc~bob", "UserBlocked", "failed")
+
+
+def test_whose_secret_was_refused_in_a_trade(access_tokens: None) -> None:
+    made = new_token("local~alice")
+    AccessToken.objects.update(revoked_at=now())
+    form = f"grant_type=client_credentials&client_secret={made}".encode()
+    answer = call("POST", "/catalog/v1/oauth/tokens", body=form, content_type="application/x-www-form-urlencoded")
+    assert answer.status == 401
+    row = the_row(event="sign-in.refused")
+    assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(made), "TokenRevoked")

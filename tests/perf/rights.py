@@ -173,5 +173,10 @@ def reads(catalog: Contents, provider: IdentityProvider, loads: list[tuple[int, 
         ),
         Judged("rights-same", "loadTable, one table", [asked(1, "judged_1/tables/table_001")]),
         Judged("rights-list", f"list {TABLES_EACH} tables, all seen", [asked(0, "judged_0/tables")]),
+        Judged(
+            "rights-few",
+            f"list {TABLES_EACH} tables, those of {CALLERS} callers",
+            [asked(user, f"judged_{2 + user % 8}/tables") for user in range(2, CALLERS)],
+        ),
         Judged("rights-part", f"list {TABLES_EACH} tables, seen one by one", [asked(1, "judged_1/tables")]),
     ]
