@@ -121,7 +121,10 @@ class _Teller:
         grants = [step.grant for step in found.chain if step.grant is not None]
         roles = dict.fromkeys(each.role_id for grant in grants for each in grant.through)
         self._ask(list(ids), list(roles))
-        self._objects = name_objects(each for each in ids if self._is_known(each))
+        self._objects = {
+            own_id: named if self._is_seen(own_id) else named.without_names()
+            for own_id, named in name_objects(each for each in ids if self._is_known(each)).items()
+        }
         if roles:
             self._roles = dict(Role.objects.filter(pk__in=list(roles)).values_list("pk", "name"))
         steps: list[ToldStep | None] = []
@@ -148,6 +151,11 @@ class _Teller:
     def _is_known(self, own_id: str) -> bool:
         ways = _ways_to_know(_ref(own_id))
         return not ways or any(self._allowed[each] for each in ways)
+
+    def _is_seen(self, own_id: str) -> bool:
+        """Not only known, as by who may grant on it: its name, and those above it, are no secret."""
+        ways = _ways_to_know(_ref(own_id))
+        return not ways or self._allowed[ways[0]]
 
     def _is_readable(self, ref: Ref) -> bool:
         return self._is_own or self._allowed[_reading(ref)]

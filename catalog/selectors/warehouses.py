@@ -17,7 +17,9 @@ from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed, nothing_there, require
+from tenancy.authz.port import allowed_many, nothing_there, require
+from tenancy.authz.privileges import reads_grants
+from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 from tenancy.selectors.projects import is_project_id
 
@@ -58,14 +60,15 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
 def as_told_of(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
     """What `actor` is told when `error` came of a request about something in a warehouse.
 
-    What is missing in a warehouse that they may not see is answered as if there were no such warehouse, whatever it
-    is, and in as many statements. Nothing is asked but for an error that says that something is missing (404).
+    What is missing in a warehouse of which they may not know is answered as if there were no such warehouse, whatever
+    it is, and in as many statements. Nothing is asked but for an error that says that something is missing (404).
     """
     if error.status != NoSuchWarehouse.status:
         return error
     if not error.is_judged:
         error = nothing_there(actor, Securable.Type.WAREHOUSE, error)
-    if is_allowed(actor, Can.USE, Securable.Type.WAREHOUSE, warehouse_id):
+    place: Ref = (Securable.Type.WAREHOUSE, warehouse_id)
+    if any(allowed_many(actor, [(Can.USE, place), (reads_grants(place), place)])):  # or manages what they do not see
         return error
     told = no_such_warehouse(warehouse_id)
     told.is_judged = True

@@ -63,10 +63,9 @@ class Application:
         environ["icekeeper.request_id"] = request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
         set_request_id(request_id)
         set_request_origin(environ)
-        premises.begin()
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
-        with deadline(arrived + self._time_limit):
+        with deadline(arrived + self._time_limit), premises.resting():
             try:
                 is_api = set_path(environ, target, self._prefixes)
                 bound_body(environ, self._body_limit)

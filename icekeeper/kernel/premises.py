@@ -6,7 +6,8 @@ write looks again when it begins (`write_transaction`) and when it has got a row
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,9 +18,14 @@ _current: ContextVar[dict[Look, list[Any]] | None] = ContextVar("premises", defa
 """None outside requests: commands and workers rest on nothing."""
 
 
-def begin() -> None:
-    """A new request, which rests on nothing yet."""
-    _current.set({})
+@contextmanager
+def resting() -> Iterator[None]:
+    """A request, which rests on nothing yet."""
+    token = _current.set({})
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def rest_on(look: Look, premise: Any) -> None:

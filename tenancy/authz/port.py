@@ -23,7 +23,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refusals import action_forbidden, hidden
-from tenancy.authz.securables import Ref
+from tenancy.authz.securables import Ref, are_registered
 from tenancy.authz.standing_rights import standing_right
 from tenancy.models import Securable
 
@@ -164,13 +164,19 @@ def rights_rested_on(actor: Actor) -> list[Question]:
 
 
 def _ask_again(permits: list[_Permit]) -> None:
-    """Raises `Forbidden` (403) for what has been taken away. No question as long as no rights have changed."""
+    """Raises `Forbidden` (403) for what has been taken away. No question as long as no rights have changed.
+
+    What is gone is not judged: whoever wants it finds that out.
+    """
     stamp = rights_changes.stamp()
     old = [each for each in permits if each.stamp != stamp]
     for actor in {id(each.actor): each.actor for each in old}.values():
-        questions = [each.question for each in old if each.actor is actor]
-        for (action, ref), answer in zip(questions, allowed_many(actor, questions), strict=True):
-            if not answer:
+        questions = list(dict.fromkeys(each.question for each in old if each.actor is actor))
+        answers = zip(questions, allowed_many(actor, questions), strict=True)
+        refused = [question for question, answer in answers if not answer]
+        there = are_registered([ref for _, ref in refused]) if refused else []
+        for (action, ref), is_there in zip(refused, there, strict=True):
+            if is_there:
                 raise action_forbidden(actor, action, ref)
     permits[:] = [each._replace(stamp=stamp) for each in permits]
 

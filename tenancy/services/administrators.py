@@ -108,13 +108,16 @@ def administering_privileges(role_id: UUID) -> list[tuple[str, Ref]]:
     return [(privilege, (Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
 
 
-def lock_roles(*, role_ids: Sequence[UUID] = (), within: Sequence[UUID] = ()) -> dict[UUID, str]:
-    """Lock roles, and of those `within` also all that they are in, by their ids; the project of each that there is.
+def lock_roles(
+    *, role_ids: Sequence[UUID] = (), within: Sequence[UUID] = (), user_id: str | None = None
+) -> dict[UUID, str]:
+    """Lock roles, and of those `within`, and of `user_id`, also all that they are in, by their ids; the project of each
+    that there is.
 
     Nothing is granted to them from now on to the end of the caller's transaction. It holds the project's row already
-    where it names `within`, and no securable yet.
+    where it names `within`, the user's where it names one, and no securable yet.
     """
-    rows = fetch_all("default", _LOCK_ROLES, [list(within), None, None, list(role_ids)])
+    rows = fetch_all("default", _LOCK_ROLES, [list(within), user_id, user_id, list(role_ids)])
     return {as_uuid(own_id): project_id for own_id, project_id in rows}
 
 

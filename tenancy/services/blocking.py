@@ -14,8 +14,9 @@ from tenancy.user_ids import require_user_id
 def block_user(*, actor: Actor, user_id: str) -> bool:
     """No token speaks for the user from now on; whether any did until now. Rights and tokens are kept.
 
-    Who was deleted can be blocked, too, and then does not come back. Tokens of this server are refused at once in this
-    process and within 5 seconds elsewhere, those of providers within a minute, when they are verified anew.
+    The last administrator can be blocked, too: it must be possible at once. Who was deleted can be, and then does not
+    come back. Tokens of this server are refused at once in this process and within 5 seconds elsewhere, those of
+    providers within a minute, when they are verified anew.
     Raises `InvalidUserId` (400), `UserNotFound` (404).
     """
     return _set_active(actor, user_id, is_active=False)

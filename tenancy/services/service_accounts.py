@@ -22,7 +22,7 @@ from tenancy.models import Grant, RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
-from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.registration import lock_user
 from tenancy.services.rights_that_end import rights_of_user
 
@@ -80,6 +80,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
         lock_user(user_id)  # before any securable, as whoever grants to them
         if not live_service_accounts().filter(pk=account_id).exists():
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")
+        lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
             User.objects.filter(pk=user_id).update(deleted_at=now())
             ended = revoke_tokens_of(user_id=user_id)

@@ -17,7 +17,7 @@ from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
-from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.registered_users import registered_users
 from tenancy.services.registration import (
     CREATED,
@@ -88,6 +88,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
             raise user_not_found(user_id)
+        lock_roles(user_id=user_id)
         with keeping_administrators(administrated_by(user_id=user_id)):
             gone = rights_of_user(user_id)
             user_goes(user_id)

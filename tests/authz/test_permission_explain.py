@@ -234,6 +234,9 @@ def test_who_manages_grants_without_seeing_learns_no_names_above(things: Things)
     other = explained(blind, T.TABLE, "write_data", place, {"user": "oidc~viewer"})
     # Who is in a role is for those who see the project; to whom something is granted here is not.
     assert other["chain"][0]["grant"] == {"privilege": "modify", "principal": {"role": str(group.pk)}}
+    asked_about = {"type": "table", "id": things.public_id(T.TABLE), "warehouse-id": str(things.warehouse.pk)}
+    assert other["chain"][0]["object"] == asked_about
+    assert next(each["object"] for each in own["cures"] if each["object"]["type"] == "table") == asked_about
     RoleMember.objects.all().delete()
     Grant.objects.filter(role=group).delete()
     give("select", things.refs[T.NAMESPACE], Actor(user_id="oidc~viewer"))

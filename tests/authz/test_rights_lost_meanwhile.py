@@ -14,6 +14,8 @@ from unittest import mock
 import pytest
 from django.db import connection, connections
 
+from catalog.models import Tabular
+from catalog.services.retirement import retire
 from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.errors import NotFound
 from storage.models import Warehouse
@@ -22,7 +24,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.authz.securables import Ref
-from tenancy.models import Grant, Role, Securable, Server, User
+from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
@@ -133,6 +135,42 @@ def refused_without_a_trace(act: Callable[[], Answer], everything: Everything) -
     assert answer.status < 300, answer.body
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("post", "/namespaces/closed/tables/b", COMMIT),
+        ("delete", "/namespaces/closed/tables/b", None),
+        ("post", "/tables/rename", {**_RENAME, "source": {"namespace": ["closed"], "name": "b"}}),
+    ],
+)
+def test_what_others_drop_meanwhile_is_missing_and_not_denied(
+    client: Any, lake: dict[str, Ref], method: str, target: str, body: Any
+) -> None:
+    for place in ("closed", "open"):
+        give("ownership", lake[place], ALICE)
+    alice, begin_write, dropped = client("alice"), deadline.begin_write, Tabular.objects.filter(pk=lake["closed.b"][1])
+
+    def drop() -> None:
+        retire(list(dropped), purge=False)
+        rights_changes.renew()
+        begin_write()
+
+    with mock.patch.object(deadline, "begin_write", drop):
+        answer = getattr(alice, method)(target, *([] if body is None else [body]))
+    assert answer.refused(404, "NoSuchTableException", "closed.b")
+    assert not AuditRecord.objects.filter(event="access.denied").exists()
+
+
+@pytest.mark.django_db
+def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake: dict[str, Ref]) -> None:
+    give("describe", lake["closed.a"], ALICE)
+    assert client("alice").get("/namespaces/closed/tables/a").status == 200
+    Grant.objects.filter(user_id=ALICE.user_id).delete()
+    rights_changes.renew()
+    give("select", lake["open.a"], person("bob"))  # by the server, in the same thread
+
+
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_who_waits_for_a_revocation_does_nothing_any_more(
     bootstrapped: None, builtin: BuiltinAuthorizer, monkeypatch: pytest.MonkeyPatch
@@ -146,9 +184,9 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
     ada, friend = (Grantee(user_id=f"oidc~{name}") for name in ("ada", "friend"))
 
     def change(actor: Actor, difference: Difference) -> None:
-        premises.begin()
         try:
-            apply_grants(actor=actor, ref=place, difference=difference, missing=NotFound("no"))
+            with premises.resting():
+                apply_grants(actor=actor, ref=place, difference=difference, missing=NotFound("no"))
         finally:
             connections.close_all()
 

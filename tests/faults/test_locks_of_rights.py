@@ -15,13 +15,14 @@ from icekeeper.kernel.errors import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import Ref
 from tenancy.models import Grant, Project, Role, Securable, User
-from tenancy.services import grants, role_members, roles
+from tenancy.services import grants, role_members, roles, service_accounts, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
+from tenancy.services.users import delete_user
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
 
@@ -166,6 +167,28 @@ def test_a_role_that_is_emptied_is_no_administrator(meet: Meet, project: Project
         "administrated_by",
         lambda: remove_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members(["oidc~member"])),
         lambda: hand_over(outer),
+        after=True,
+    )
+    assert first is None
+    assert isinstance(second, LastAdministrator)
+    assert administrated_among(["project:met"]) == {"project:met"}
+
+
+@pytest.mark.parametrize("is_robot", [False, True])
+def test_what_a_user_is_in_who_is_deleted_is_no_administrator(
+    meet: Meet, project: Project, team: Role, is_robot: bool
+) -> None:
+    robot = create_service_account(actor=INTERNAL, name="robot")
+    if is_robot:
+        remove_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members(["oidc~member"]))
+        add_role_members(actor=INTERNAL, project=project, role_id=team.pk, members=Members([robot.user_id]))
+    first, second = meet(
+        service_accounts if is_robot else users,
+        "administrated_by",
+        (lambda: delete_service_account(actor=INTERNAL, account_id=robot.pk))
+        if is_robot
+        else (lambda: delete_user(actor=INTERNAL, user_id="oidc~member")),
+        lambda: hand_over(team),
         after=True,
     )
     assert first is None

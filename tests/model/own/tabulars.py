@@ -60,12 +60,15 @@ def register(owner: Owner) -> Step | None:
     held = owner.state.get(name)
     is_replaced = overwrite and isinstance(held, Seen) and held.kind == TABLE
     twins = [n for n, s in owner.state.items() if isinstance(s, Seen) and s.uuid == old.uuid]
+    is_elsewhere = bool(twins) and not (is_replaced and twins == [name])
     refusal = None
     if not owner.is_there(name.levels):
         refusal = NO_NAMESPACE
-    elif (held is not None and not is_replaced) or (twins and not (is_replaced and twins == [name])):
+    elif (held is not None and not is_replaced) or is_elsewhere:
         refusal = EXISTS
     others: frozenset[tuple[int, str]] = TAKEN if bodies.is_pooled(old.metadata["location"]) else frozenset()
+    if is_elsewhere:  # and nearly always holds the place of the file
+        others |= TAKEN
     if old.uuid in owner.purged or is_fleeting(old.metadata):  # its file may be gone
         others |= GONE
     body = {"name": respell(name.name, owner.rng), "metadata-location": old.location}
