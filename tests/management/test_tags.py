@@ -305,7 +305,11 @@ def test_column_tags_are_asked_of_the_table(
 ) -> None:
     refusing = refuse(monkeypatch)
     assert api.get(f"{things['table']}/column-tags").refused(404, "NoSuchWarehouseException")
-    assert set(refusing.asked) == {(Can.GET_METADATA, "table"), (Can.USE, "warehouse")}
+    assert set(refusing.asked) == {
+        (Can.GET_METADATA, "table"),
+        (Can.USE, "warehouse"),
+        (Can.READ_GRANTS, "warehouse"),
+    }
     refusing = refuse(monkeypatch, Can.GET_METADATA)
     assert api.put(f"{things['table']}/column/no/tags/pii", {}).refused(403, "TableActionForbidden", "manage_tags")
     assert refusing.asked[0] == (Can.MANAGE_TAGS, "table")
