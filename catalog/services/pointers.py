@@ -21,7 +21,7 @@ from icekeeper.kernel.sql import fetch_one
 _POINTER = """
 WITH moved AS (
   UPDATE catalog_tabular SET metadata_location = %s, location = %s, updated_at = %s
-   WHERE id = %s AND metadata_location = %s AND deleted_at IS NULL
+   WHERE id = %s AND namespace_id = %s AND metadata_location = %s AND deleted_at IS NULL
   RETURNING id
 ), stored AS (
   UPDATE catalog_tabularmetadata SET document = %s WHERE tabular_id IN (SELECT id FROM moved)
@@ -59,9 +59,13 @@ _STATEMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step of a pointer. `document` is None when it is too large to stand in the database."""
+    """One step of a pointer. `document` is None when it is too large to stand in the database.
+
+    `namespace_id` is where the tabular lies: what its writers may do there was asked, not what elsewhere.
+    """
 
     tabular_id: UUID
+    namespace_id: UUID
     seen: str
     metadata_location: str
     location: str
@@ -82,7 +86,7 @@ class KeptOutcome:
 
 
 def move_pointer(move: Move, outcome: KeptOutcome | None) -> bool:
-    """Whether the pointer still was at `seen` and now is at `metadata_location`; False changes nothing.
+    """Whether the pointer still was at `seen`, in its namespace, and has moved; False changes nothing.
 
     Raises `IntegrityError`, and changes nothing, when there is an outcome under the key of `outcome` already.
     """
@@ -109,7 +113,8 @@ def _printable(value: Any) -> Any:
 
 
 def _move_in_one_statement(move: Move, outcome: KeptOutcome | None) -> bool:
-    params: list[Any] = [move.metadata_location, move.location, move.at, move.tabular_id, move.seen, move.document]
+    params: list[Any] = [move.metadata_location, move.location, move.at]
+    params += [move.tabular_id, move.namespace_id, move.seen, move.document]
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
     if with_snapshots:
         rows = [snapshot_row(snapshot) for snapshot in move.added_snapshots]
@@ -126,7 +131,12 @@ def _move_in_one_statement(move: Move, outcome: KeptOutcome | None) -> bool:
 
 def _move_step_by_step(move: Move, outcome: KeptOutcome | None) -> bool:
     with transaction.atomic():
-        seen = Tabular.objects.filter(pk=move.tabular_id, metadata_location=move.seen, deleted_at__isnull=True)
+        seen = Tabular.objects.filter(
+            pk=move.tabular_id,
+            namespace_id=move.namespace_id,
+            metadata_location=move.seen,
+            deleted_at__isnull=True,
+        )
         moved = seen.update(metadata_location=move.metadata_location, location=move.location, updated_at=move.at)
         if not moved:
             return False

@@ -97,6 +97,7 @@ def revise(
     document = write_metadata(metadata)
     move = Move(
         tabular_id=current.id,
+        namespace_id=current.namespace_id,
         seen=current.metadata_location,
         metadata_location=metadata_location,
         location=location,

@@ -15,6 +15,7 @@ import pytest
 from django.db import connection, connections
 
 from catalog.models import Tabular
+from catalog.services import renames
 from catalog.services.retirement import retire
 from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.errors import NotFound
@@ -218,6 +219,54 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
         with pytest.raises(ProjectActionForbidden):
             granted.result(60)
     assert not Grant.objects.filter(user_id__in=["oidc~ada", "oidc~friend"]).exists()
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.parametrize("in_a_transaction", [False, True], ids=["commit", "transaction"])
+def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
+    in_a_transaction: bool, client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alice may write what lies in one namespace; the table goes into another one, where she may nothing."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+    give("modify", lake["open"], ALICE)
+    alice, root, table = client("alice"), client("root"), Tabular.objects.get(pk=lake["open.b"][1])
+    is_renamed, may_go, changed = threading.Event(), threading.Event(), renames.rights_changed
+
+    def hold() -> None:
+        changed()
+        is_renamed.set()
+        assert may_go.wait(30)
+
+    def done(act: Callable[[], Answer]) -> Answer:
+        try:
+            return act()
+        finally:
+            connections.close_all()
+
+    def commit() -> Answer:
+        if in_a_transaction:
+            other = {"identifier": {"namespace": ["open"], "name": "a"}, **COMMIT}
+            change = {"identifier": {"namespace": ["open"], "name": "b"}, **COMMIT}
+            return alice.post("/transactions/commit", {"table-changes": [change, other]})
+        return alice.post("/namespaces/open/tables/b", COMMIT)
+
+    monkeypatch.setattr(renames, "rights_changed", hold)
+    away = {
+        "source": {"namespace": ["open"], "name": "b"},
+        "destination": {"namespace": ["closed"], "name": "secret"},
+    }
+    with ThreadPoolExecutor(2) as pool:
+        renamed = pool.submit(done, lambda: root.post("/tables/rename", away))
+        assert is_renamed.wait(30)
+        committed = pool.submit(done, commit)
+        wait_until_somebody_waits()
+        may_go.set()
+        assert renamed.result(60).status == 204
+        assert committed.result(60).refused(404, "NoSuchTableException", "open.b")
+    there = Tabular.objects.get(pk=table.pk)
+    assert (there.namespace_id, there.name) == (lake["closed"][1], "secret")
+    assert there.metadata_location == table.metadata_location
 
 
 def wait_until_somebody_waits() -> None:
