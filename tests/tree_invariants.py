@@ -5,7 +5,7 @@ from __future__ import annotations
 from catalog.identifiers import path_key
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from tenancy.models import Securable
+from tenancy.models import Grant, Securable
 
 
 def check_trees() -> None:
@@ -29,3 +29,4 @@ def check_trees() -> None:
     for pk, row in securables.items():
         path = securables[row.parent_id].path if row.parent_id else ""
         assert row.path == f"{path}{pk}/"
+    assert all(path == securables[pk].path for pk, path in Grant.objects.values_list("securable_id", "path"))

@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.paging import EVERYTHING, Page, page_of
+from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, require_and_ask, visible_ids
@@ -53,7 +53,7 @@ def seen_page(
     kind = Securable.Type(child_type)
     after = page.after_id()
     if len(listed) < page.sql_limit:  # all that there is
-        seen = set(visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=EVERYTHING))
+        seen = set(visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=None))
         return page_of([each for each in listed if each[0] in seen], page)
     found: list[tuple[UUID, T]] = []
     wanted = page.sql_limit

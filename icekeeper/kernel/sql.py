@@ -154,10 +154,12 @@ def _locking(model: type[models.Model], where: str, mode: str) -> tuple[str, lis
 
 _SQLITE_WORDS = (
     (re.compile(r"= ANY\(%s\)"), "IN (SELECT value FROM json_each(%s))"),
-    (re.compile(r"~(>=|>|<)~"), r"\1"),  # in the order of bytes, which is SQLite's own
+    (re.compile(r" USING ~<~"), ""),  # in the order of bytes, which is SQLite's own
+    (re.compile(r"~(>=|>|<)~"), r"\1"),
     (re.compile(r" FOR ((NO KEY )?UPDATE|SHARE)\b"), ""),
     (re.compile(r"\bjson_agg\("), "json_group_array("),
     (re.compile(r"\bstrpos\("), "instr("),
+    (re.compile(r"::uuid\b"), ""),  # which is a text
     # Texts that need no quoting in JSON.
     (
         re.compile(r"= ANY\(string_to_array\((.+?), '(.)'\)\)"),

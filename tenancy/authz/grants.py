@@ -19,8 +19,8 @@ PROJECT_ADMIN: Final = "project_admin"
 
 # Nobody is deleted, with all that was granted to them, while something is granted to them: their row is locked.
 _TO_USER: Final = """
-INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
-SELECT %s, %s, grantee.id, NULL, %s, %s, %s, NULL
+INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
+SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), grantee.id, NULL, %s, %s, %s, NULL
   FROM tenancy_user AS grantee
  WHERE grantee.id = %s AND grantee.deleted_at IS NULL
    AND (%s OR EXISTS (SELECT 1 FROM tenancy_accesstoken AS token
@@ -28,8 +28,9 @@ SELECT %s, %s, grantee.id, NULL, %s, %s, %s, NULL
    FOR SHARE
 """
 _TO_ROLE: Final = """
-INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
-SELECT %s, %s, NULL, grantee.id, %s, %s, %s, NULL FROM tenancy_role AS grantee WHERE grantee.id = %s FOR SHARE
+INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at, owned_role_id, expires_at)
+SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee.id, %s, %s, %s, NULL
+  FROM tenancy_role AS grantee WHERE grantee.id = %s FOR SHARE
 """
 
 
@@ -45,7 +46,7 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> dict[str, str
     owned_role = securable[1] if securable[0] is Securable.Type.ROLE and privilege == OWNERSHIP else None
     at = now()
     on = securable_id(*securable)
-    row = [new_id(), on, privilege, at, owned_role]
+    row = [new_id(), on, on, privilege, at, owned_role]
     if actor.assumed_role is not None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
             raise unknown_role(actor.assumed_role)

@@ -53,10 +53,11 @@ class Authorizer(ABC):
 
     @abstractmethod
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
     ) -> list[UUID]:
         """The first `limit` ids behind `after` of what `actor` sees of the direct children of `parent`, in order.
 
+        Without a limit all of them, in whatever order.
         Asked only for who may not do `Can.LIST_EVERYTHING` on the parent.
         """
 
@@ -70,7 +71,7 @@ class AllowAll(Authorizer):
         return [True] * len(questions)
 
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
     ) -> list[UUID]:
         raise RuntimeError("nobody's view is asked for: everybody may list everything")
 
@@ -191,7 +192,7 @@ def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogEr
     return error
 
 
-def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int) -> list[UUID]:
+def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None) -> list[UUID]:
     """As `Authorizer.visible_ids`, of the backend of this deployment."""
     return authorizer().visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=limit)
 

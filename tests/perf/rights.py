@@ -82,10 +82,10 @@ def grant(database_url: str) -> list[tuple[int, str, str]]:
         for number in range(GRANTS // 2):
             role, table = number % ROLES, chance.choice(tables)
             of_role.setdefault(role, []).append(table)
-            grants.append((f"table:{table[0]}", None, role_ids[role]))
+            grants.append((None, role_ids[role], f"table:{table[0]}"))
         for user in range(USERS):
             own = chance.sample(tables, GRANTS // 2 // USERS)
-            grants += [(f"table:{table[0]}", f"oidc~user-{user}", None) for table in own]
+            grants += [(f"oidc~user-{user}", None, f"table:{table[0]}") for table in own]
             roles = chance.sample(range(ROLES), ROLES_EACH)
             members += [(role_ids[role], f"oidc~user-{user}", None) for role in roles]
             if user < CALLERS:
@@ -120,19 +120,21 @@ def _write(database: psycopg.Connection[Any], role_ids: list[Any], members: list
             members,
         )
         cursor.executemany(
-            "INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at)"
-            " VALUES (gen_random_uuid(), %s, %s, %s, 'select', now())",
+            "INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at)"
+            " SELECT gen_random_uuid(), id, path, %s, %s, 'select', now() FROM tenancy_securable WHERE id = %s",
             list(grants),
         )
         cursor.execute(
-            "INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at)"
-            " SELECT gen_random_uuid(), 'namespace:' || id, 'oidc~user-0', NULL, 'describe', now()"
-            "   FROM catalog_namespace WHERE path = 'judged_0'"
+            "INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at)"
+            " SELECT gen_random_uuid(), s.id, s.path, 'oidc~user-0', NULL, 'describe', now()"
+            "   FROM catalog_namespace n JOIN tenancy_securable s ON s.id = 'namespace:' || n.id"
+            "  WHERE n.path = 'judged_0'"
         )
         cursor.execute(
-            "INSERT INTO tenancy_grant (id, securable_id, user_id, role_id, privilege, created_at)"
-            " SELECT gen_random_uuid(), 'table:' || t.id, 'oidc~user-1', NULL, 'modify', now() FROM catalog_tabular t"
-            "   JOIN catalog_namespace n ON n.id = t.namespace_id WHERE n.path = 'judged_1'"
+            "INSERT INTO tenancy_grant (id, securable_id, path, user_id, role_id, privilege, created_at)"
+            " SELECT gen_random_uuid(), s.id, s.path, 'oidc~user-1', NULL, 'modify', now() FROM catalog_tabular t"
+            "   JOIN catalog_namespace n ON n.id = t.namespace_id JOIN tenancy_securable s ON s.id = 'table:' || t.id"
+            "  WHERE n.path = 'judged_1'"
         )
     database.execute("ANALYZE")
 

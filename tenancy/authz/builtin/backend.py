@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.sql import as_uuid
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.memory import FOR_EVER, Memory
@@ -71,13 +70,12 @@ class BuiltinAuthorizer(Authorizer):
         ]
 
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
         asker = Asker.of(actor)
         roles = self.roles_of(asker).ids
-        found = read_shown_children(asker, roles, parent, child_type.value, after=str(after), limit=limit)
-        return [as_uuid(each) for each in found]
+        return read_shown_children(asker, roles, parent, child_type.value, after=after, limit=limit)
 
     def forget(self) -> None:
         """Remember nothing any more."""

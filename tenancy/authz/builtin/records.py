@@ -13,12 +13,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.paging import EVERYTHING
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.builtin.statements import (
+    FIRST_SHOWN_LEAVES,
     HELD,
     HELD_ON_ONE,
+    HELD_ON_ONE_AND_BELOW,
     ROLES,
     SHOWN_BRANCHES,
     SHOWN_LEAVES,
@@ -86,10 +89,13 @@ def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below:
     not, the path is its own node alone, on which nothing is held.
     """
     mine = [asker.user_id, list(roles), now()]
-    if len(ids) == 1 and not below:
-        rows = fetch_all("default", HELD_ON_ONE, [*mine, ids[0]])
+    showing = [*mine, _PRIVILEGES, _TYPES]
+    if len(ids) > 1 or len(below) > 1:
+        rows = fetch_all("default", HELD, [list(ids), *mine, *showing, list(below)])
+    elif below:
+        rows = fetch_all("default", HELD_ON_ONE_AND_BELOW, [*mine, ids[0], *showing, below[0]])
     else:
-        rows = fetch_all("default", HELD, [list(ids), *mine, list(below), *mine, _PRIVILEGES, _TYPES])
+        rows = fetch_all("default", HELD_ON_ONE, [*mine, ids[0]])
     parents: dict[str, str | None] = {}
     held: dict[str, set[str]] = {}
     ends: list[datetime] = []
@@ -122,7 +128,7 @@ def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set
 
 def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
     """Of each of the securables `ids`: whether the asker has a grant on something below that makes it visible."""
-    params = [list(ids), asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES]
+    params = [asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES, list(ids)]
     shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
 
@@ -144,16 +150,26 @@ def read_token_roles(asker: Asker) -> list[UUID]:
 
 
 def read_shown_children(
-    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: str, limit: int
-) -> list[str]:
-    """The object ids of the children of one type that a grant on them or below makes visible, in their order."""
+    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID, limit: int | None
+) -> list[UUID]:
+    """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible.
+
+    Without a limit all of them, in whatever order.
+    """
     at, parent_id = now(), securable_id(*parent)
-    params: list[Any] = [parent_id, child_type, after]
+    begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
+    # What follows the parent's path: "0" and ";" are the characters after the slash and the colon.
+    between = [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]
     if rights_model().links(child_type, DOWN):
-        params += [parent_id, asker.user_id, list(roles), at, _PRIVILEGES, _TYPES, limit]
-        return [row[0] for row in fetch_all("default", SHOWN_BRANCHES, params)]
-    params += [asker.user_id, at, _PRIVILEGES, list(roles), at, _PRIVILEGES, limit]
-    return [row[0] for row in fetch_all("default", SHOWN_LEAVES, params)]
+        mine = [asker.user_id, list(roles), at, _PRIVILEGES, _TYPES]
+        most = EVERYTHING if limit is None else limit
+        rows = fetch_all("default", SHOWN_BRANCHES, [parent_id, begin, *mine, *between, most])
+    elif limit is None:
+        rows = fetch_all("default", SHOWN_LEAVES, [begin, asker.user_id, list(roles), at, _PRIVILEGES, *between])
+    else:
+        of_each = [at, _PRIVILEGES, *between, limit]
+        rows = fetch_all("default", FIRST_SHOWN_LEAVES, [begin, asker.user_id, *of_each, list(roles), *of_each, limit])
+    return [as_uuid(row[0]) for row in rows]
 
 
 _TYPES: Final = sorted(showing_privileges())

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
@@ -162,15 +161,14 @@ def read_granted_paths(asker: Asker, roles: Collection[UUID], top: str, *, after
     that lead to that."""
     leading = after.strip("/").split("/")
     params: list[Any] = [asker.user_id, list(roles), now(), top, end_of(top), max(after, top), leading]
-    order = " ORDER BY s.path USING ~<~ LIMIT %s" if _orders_by_bytes() else " ORDER BY s.path LIMIT %s"
-    rows = fetch_all("default", GRANTED_PATHS + order, [*params, limit + len(leading)])
+    rows = fetch_all("default", GRANTED_PATHS, [*params, limit + len(leading)])
     return [row[0] for row in rows]
 
 
 def walk(tops: Sequence[str], *, after: str, limit: int) -> list[str]:
     """The paths behind `after` in the subtrees of `tops`, these included: the first `limit` of each. One statement."""
     params = [each for top in tops for each in (top, end_of(top), after, limit)]
-    rows = fetch_all("default", walks(len(tops), orders_by_bytes=_orders_by_bytes()), params) if tops else []
+    rows = fetch_all("default", walks(len(tops)), params) if tops else []
     return sorted(row[0] for row in rows)
 
 
@@ -182,11 +180,6 @@ def end_of(path: str) -> str:
 def merged_shows(ways: Mapping[UUID, Way], by_role: Mapping[UUID, set[str]], own: Collection[str] = ()) -> set[str]:
     """What somebody sees something below of, by themselves or through the roles of `ways`."""
     return set(own).union(*(by_role.get(role_id, ()) for role_id in ways))
-
-
-def _orders_by_bytes() -> bool:
-    """Whether the database must be told to."""
-    return connection.vendor == "postgresql"
 
 
 def _end(value: Any) -> datetime | None:

@@ -38,10 +38,15 @@ SELECT NULL, MIN(expires_at) FROM tenancy_grant
 """
 """The roles of an asker, in whatever depth, in circles, too, and when the first of the ways into them ends."""
 
-_MINE: Final = "(g.user_id = %s OR g.role_id = ANY(%s)) AND (g.expires_at IS NULL OR g.expires_at > %s)"
+_LASTS: Final = "(g.expires_at IS NULL OR g.expires_at > %s)"
+
+_MINE: Final = f"(g.user_id = %s OR g.role_id = ANY(%s)) AND {_LASTS}"
 """The grants of the asker."""
 
-IS_BELOW: Final = "s.path ~>~ top.path AND s.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
+SHOWS: Final = "g.privilege = ANY(%s) AND substr(g.securable_id, 1, strpos(g.securable_id, ':') - 1) = ANY(%s)"
+"""Those that make visible what they are on, and whatever that lies in."""
+
+IS_BELOW: Final = "g.path ~>~ top.path AND g.path ~<~ (substr(top.path, 1, length(top.path) - 1) || '0')"
 
 HELD_ON_ONE: Final = f"""
 SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
@@ -50,13 +55,16 @@ SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
 """  # noqa: S608 - constants, as below
 """What is held on an object and above it."""
 
-SHOWS_BELOW: Final = f"""
+# No EXISTS, of which PostgreSQL would make a join: this looks into the index of each role, where the path begins.
+_SHOWS_BELOW: Final = f"""
 SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
- WHERE top.id = ANY(%s) AND EXISTS (
-    SELECT 1 FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW})
-"""  # noqa: S608
+ WHERE (SELECT true FROM tenancy_grant AS g WHERE {_MINE} AND {SHOWS} AND {IS_BELOW} LIMIT 1) AND top.id"""  # noqa: S608
+
+SHOWS_BELOW: Final = f"{_SHOWS_BELOW} = ANY(%s)"
 """Of objects: those below which something shows."""
+
+HELD_ON_ONE_AND_BELOW: Final = f"{HELD_ON_ONE} UNION ALL {_SHOWS_BELOW} = %s"
+"""`HELD_ON_ONE`, and whether something shows below an object."""
 
 HELD: Final = f"""
 WITH RECURSIVE up(id, parent_id, managed_access) AS (
@@ -72,9 +80,7 @@ UNION ALL {SHOWS_BELOW}
 """`HELD_ON_ONE` for many objects, and `SHOWS_BELOW` for some."""
 
 SHOWN_PATHS: Final = f"""
-SELECT asked.id, top.path, (
-    SELECT s.path FROM tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-     WHERE {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW} LIMIT 1)
+SELECT asked.id, top.path, (SELECT g.path FROM tenancy_grant AS g WHERE {_MINE} AND {SHOWS} AND {IS_BELOW} LIMIT 1)
   FROM tenancy_securable AS asked JOIN tenancy_securable AS top
     ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
  WHERE asked.id = ANY(%s)
@@ -83,26 +89,34 @@ SELECT asked.id, top.path, (
 
 TOKEN_ROLES: Final = "SELECT id FROM tenancy_role WHERE provider_id = %s AND source_id = ANY(%s) ORDER BY id"  # noqa: S105
 
-SHOWN_LEAVES: Final = """
-SELECT s.object_id FROM tenancy_securable AS s
- WHERE s.parent_id = %s AND s.type = %s AND s.object_id > %s
-   AND (EXISTS (SELECT 1 FROM tenancy_grant AS g
-                 WHERE g.securable_id = s.id AND g.user_id = %s AND (g.expires_at IS NULL OR g.expires_at > %s)
-                   AND g.privilege = ANY(%s))
-        OR EXISTS (SELECT 1 FROM tenancy_grant AS g
-                    WHERE g.securable_id = s.id AND g.role_id = ANY(%s) AND (g.expires_at IS NULL OR g.expires_at > %s)
-                      AND g.privilege = ANY(%s)))
- ORDER BY s.object_id LIMIT %s
-"""
-"""Children that have nothing below them, which a grant on them makes visible."""
+_PATH: Final = "(SELECT path FROM tenancy_securable WHERE id = %s)"
+
+_BETWEEN: Final = f"g.path ~>~ ({_PATH} || %s) AND g.path ~<~ ({_PATH} || %s)"
+
+SHOWN_LEAVES: Final = f"""
+SELECT DISTINCT substr(g.securable_id, %s)::uuid FROM tenancy_grant AS g
+ WHERE {_MINE} AND g.privilege = ANY(%s) AND {_BETWEEN}
+"""  # noqa: S608
+"""The ids, in whatever order, of children that have nothing below them, which a grant on them makes visible."""
+
+_LEAVES: Final = f"""
+SELECT DISTINCT g.path, g.securable_id FROM tenancy_grant AS g
+ WHERE {{whose}} AND {_LASTS} AND g.privilege = ANY(%s) AND {_BETWEEN}
+ ORDER BY g.path USING ~<~ LIMIT %s"""  # noqa: S608
+
+FIRST_SHOWN_LEAVES: Final = f"""
+SELECT substr(securable_id, %s)::uuid FROM (
+    SELECT * FROM ({_LEAVES.format(whose="g.user_id = %s")}) AS own
+    UNION
+    SELECT * FROM ({_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
+ ORDER BY path USING ~<~ LIMIT %s
+"""  # noqa: S608
+"""The first of them. Of ever so many of one's own no more are read than asked for."""
 
 SHOWN_BRANCHES: Final = f"""
-SELECT c.object_id FROM tenancy_securable AS c
- WHERE c.parent_id = %s AND c.type = %s AND c.object_id > %s
-   AND c.id IN (SELECT substr(rest, 1, strpos(rest, '/') - 1) FROM (
-        SELECT substr(s.path, length(top.path) + 1) AS rest
-          FROM tenancy_securable AS top, tenancy_grant AS g JOIN tenancy_securable AS s ON s.id = g.securable_id
-         WHERE top.id = %s AND {_MINE} AND g.privilege = ANY(%s) AND s.type = ANY(%s) AND {IS_BELOW}) AS below)
- ORDER BY c.object_id LIMIT %s
+SELECT DISTINCT substr(rest, 1, strpos(rest, '/') - 1)::uuid FROM (
+    SELECT substr(g.path, length({_PATH}) + %s) AS rest FROM tenancy_grant AS g
+     WHERE {_MINE} AND {SHOWS} AND {_BETWEEN}) AS below
+ ORDER BY 1 LIMIT %s
 """  # noqa: S608
 """Children that a grant on them or on something below makes visible."""
