@@ -17,9 +17,14 @@ from django.db import close_old_connections, connection, connections
 from catalog.models import Namespace, Tabular
 from catalog.services import expiration, namespace_moves, namespaces, renames, retirement, undrops
 from catalog.services.expiration import expire_tabular
+from icekeeper.kernel.errors import NotFound
 from storage.models import Warehouse
 from tasks.queue.leases import Lease, LeaseLost, take_task
 from tasks.queue.models import Task
+from tenancy.actor import INTERNAL
+from tenancy.models import Grant, Securable, User
+from tenancy.services import grants
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import Answer, ApiClient
@@ -333,6 +338,40 @@ def test_what_was_dropped_first(
         assert going.result(PATIENCE).refused(404, "NoSuchNamespaceException", missing)
     check_trees()
     assert Namespace.objects.count() == 3
+
+
+def granting(path: str) -> None:
+    """Bob may read the table `t` in the namespace."""
+    User.objects.get_or_create(pk="oidc~bob", defaults={"name": "Bob"})
+    table = Tabular.objects.get(namespace__path=path.replace("/", "\x1f"))
+    ref = (Securable.Type.TABLE, table.pk)
+    difference = Difference(writes=[GrantSpec("select", Grantee(user_id="oidc~bob"))])
+    apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("gone"))
+
+
+def test_who_grants_while_a_namespace_moves_grants_where_the_table_went(
+    tree: ApiClient, moving: Any, beside: Any
+) -> None:
+    held, going = moving
+    with standing(held, lambda: beside(granting, "a/b")) as [granted]:
+        pass
+    assert going.result(PATIENCE).status == 200
+    granted.result(PATIENCE)
+    assert Grant.objects.get(user_id="oidc~bob").path.count("namespace:") == 3
+    check_trees()
+
+
+def test_what_was_granted_before_a_namespace_moves_goes_with_it(
+    api: ApiClient, tree: ApiClient, hold: Any, beside: Any
+) -> None:
+    held = hold(grants, "rights_changed")
+    granted = beside(granting, "a/b")
+    with standing(held, lambda: beside(move, api, "a", "z", "a")) as [moved]:
+        pass
+    granted.result(PATIENCE)
+    assert moved.result(PATIENCE).status == 200
+    assert Grant.objects.get(user_id="oidc~bob").path.count("namespace:") == 3
+    check_trees()
 
 
 def test_what_moves_was_dropped_first(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
