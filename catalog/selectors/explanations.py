@@ -17,11 +17,12 @@ from catalog.selectors.object_names import NamedObject, name_objects
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
-from tenancy.authz.builtin.proof_records import Entry, GrantRow, Membership
+from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.explanation import Explanation, Step, explain
 from tenancy.authz.port import Question, allowed_many, is_allowed
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.authz.role_ways import Entry, Membership
 from tenancy.authz.securables import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable

@@ -20,8 +20,8 @@ from management.api.permission_check import (
     WarehouseCheck,
 )
 from management.api.principals import UserOrRole
-from tenancy.authz.builtin.proof_records import Entry
 from tenancy.authz.explanation import ALLOWALL
+from tenancy.authz.role_ways import Entry
 from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable

@@ -2,56 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from heapq import heappop, heappush
+from itertools import count
 from typing import NamedTuple
 from uuid import UUID
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-class Edge(NamedTuple):
-    """The role `inner` is in `outer`; None: without an end."""
+class Entry(StrEnum):
+    """How somebody, or a role, came into a role."""
 
-    inner: UUID
-    outer: UUID
-    expires_at: datetime | None
+    MEMBER = "member"
+    OWNER = "owner"
+    TOKEN = "token"  # noqa: S105 - a way in
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """That somebody, or the role of the membership before, is in a role; `expires_at` None: it does not end."""
+
+    role_id: UUID
+    entry: Entry
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Roles each of which is in the next, and when the first of the memberships on it ends."""
+    """Memberships each of which leads to the next, and when the first of them ends."""
 
-    through: tuple[UUID, ...]
-    expires_at: datetime | None
+    memberships: tuple[Membership, ...] = ()
+    expires_at: datetime | None = None
+
+    @property
+    def through(self) -> tuple[UUID, ...]:
+        """The roles, each of which is in the next."""
+        return tuple(each.role_id for each in self.memberships)
+
+    def with_next(self, membership: Membership) -> Way:
+        return Way((*self.memberships, membership), earliest(self.expires_at, membership.expires_at))
+
+
+class Edge(NamedTuple):
+    """What the role `inner` is in."""
+
+    inner: UUID
+    membership: Membership
+
+
+Order = Callable[[Way], tuple[float, float]]
+"""Of ways into one role the least is told. No way may become less by going on: it would be found too late."""
 
 
 class RoleGraph:
-    """Some roles and which are in which. Circles do no harm."""
+    """Some roles and which are in which. Circles do no harm.
+
+    It knows of what lasts alone: whoever reads the edges leaves out what has ended.
+    """
 
     def __init__(self, edges: Iterable[Edge]) -> None:
-        self._outwards: dict[UUID, list[Edge]] = {}
-        for edge in sorted(edges, key=lambda each: (each.inner, each.outer)):
-            self._outwards.setdefault(edge.inner, []).append(edge)
+        self._outwards: dict[UUID, list[Membership]] = {}
+        for inner, membership in sorted(edges, key=lambda each: (each.inner, *_place(each.membership))):
+            self._outwards.setdefault(inner, []).append(membership)
 
-    def ways(self, first: Mapping[UUID, datetime | None]) -> dict[UUID, Way]:
-        """Into each role that can be come to from the roles of `first`, with the end of being in those: the way that
-        lasts longest, of such the shortest."""
-        waiting: list[tuple[float, int, tuple[UUID, ...], datetime | None]] = []
-        for role_id, end in first.items():
-            heappush(waiting, (-_moment(end), 1, (role_id,), end))
+    @property
+    def inner_roles(self) -> frozenset[UUID]:
+        """Those that are in another."""
+        return frozenset(self._outwards)
+
+    def shortest_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
+        """Into each role that can be come to through one of `first`: the way of the fewest memberships, of several the
+        one that lasts longest."""
+        return self._ways(first, lambda way: (len(way.memberships), -_moment(way.expires_at)))
+
+    def longest_lasting_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
+        """Into each role that can be come to through one of `first`: the way that lasts longest. Of such the shortest
+        of those that go on from what is told of the roles before."""
+        return self._ways(first, lambda way: (-_moment(way.expires_at), len(way.memberships)))
+
+    def _ways(self, first: Iterable[Membership], order: Order) -> dict[UUID, Way]:
+        """The least ways first, so that the first into a role is its least."""
+        number = count()  # equal ones in the order in which they were come to
+        waiting: list[tuple[tuple[float, float], int, Way]] = []
+
+        def wait(way: Way) -> None:
+            heappush(waiting, (order(way), next(number), way))
+
+        for membership in sorted(first, key=_place):
+            wait(Way().with_next(membership))
         found: dict[UUID, Way] = {}
         while waiting:
-            _, length, through, end = heappop(waiting)
-            if through[-1] in found:
+            _, _, way = heappop(waiting)
+            role_id = way.memberships[-1].role_id
+            if role_id in found:
                 continue
-            found[through[-1]] = Way(through, end)
-            for edge in self._outwards.get(through[-1], ()):
-                if edge.outer not in found:
-                    ends = earliest(end, edge.expires_at)
-                    heappush(waiting, (-_moment(ends), length + 1, (*through, edge.outer), ends))
+            found[role_id] = way
+            for membership in self._outwards.get(role_id, ()):
+                if membership.role_id not in found:
+                    wait(way.with_next(membership))
         return found
 
 
@@ -60,10 +113,10 @@ def earliest(*ends: datetime | None) -> datetime | None:
     return min((each for each in ends if each is not None), default=None)
 
 
-def latest(one: datetime | None, other: datetime | None) -> datetime | None:
-    """The last of two ends; None where one never comes."""
-    return None if one is None or other is None else max(one, other)
-
-
 def _moment(end: datetime | None) -> float:
     return (NEVER if end is None else end).timestamp()
+
+
+def _place(membership: Membership) -> tuple[UUID, str]:
+    """In no order of meaning, but the same each time."""
+    return membership.role_id, membership.entry.value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 from uuid import UUID
 
 from django.db.models import Q
@@ -12,24 +11,22 @@ from django.db.models import Q
 from tenancy.authz.builtin.review_records import (
     GrantedRow,
     merged_shows,
-    read_edges_into,
-    read_first_roles,
     read_granted,
     read_path,
     read_roles_seeing,
     read_users,
     read_users_seeing,
 )
+from tenancy.authz.builtin.role_records import read_graph_into, read_memberships_in
 from tenancy.authz.effective_rights import counts_for, effective, looked_below
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.reviews import Rights, Source
-from tenancy.authz.role_ways import RoleGraph, Way, earliest
+from tenancy.authz.role_ways import Entry, Membership, Way, earliest
 from tenancy.authz.securables import Ref, securable_id
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
 
 _ROLE, _USER = "role:", "user:"
-_NOBODY: Final[Mapping[UUID, Way]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +59,14 @@ class ObjectReview:
                 self._granted.setdefault(row.holder, []).append(row)
         self._seeing = read_roles_seeing(self._below)
         seeds = {*self._granted, *self._seeing, *([] if self._role_id is None else [self._role_id])}
-        edges = read_edges_into(seeds)
-        self._graph = RoleGraph(edges)
-        self._roles = sorted(seeds | {edge.inner for edge in edges}, key=str)
+        self._graph = read_graph_into(seeds)
+        self._roles = sorted(seeds | self._graph.inner_roles, key=str)
 
     def page(self, *, after: str, limit: int) -> tuple[list[tuple[Principal, Rights]], str | None]:
         """Roles, then users, by their ids; and what the next page starts behind, None at the end.
 
         `after` is what an earlier page ended with, or empty. A page may hold fewer than `limit` though there are more.
-        At most seven statements.
+        At most six statements.
         """
         found: list[tuple[Principal, Rights]] = []
         if not after.startswith(_USER):
@@ -94,7 +90,8 @@ class ObjectReview:
         found = []
         for role_id in role_ids:
             row = known.get(role_id)
-            rights = self._rights(self._graph.ways({role_id: None}), (), ())
+            ways = self._graph.longest_lasting_ways([Membership(role_id, Entry.ASSUMED)])
+            rights = self._rights(ways, (), ())
             if row is not None and rights.effective:
                 from_tokens = row.provider_id != OWN_PROVIDER
                 found.append((Principal(row.name, role_id=row.pk, has_members_of_tokens=from_tokens), rights))
@@ -104,7 +101,7 @@ class ObjectReview:
         if not user_ids:
             return []
         known = {row.pk: row for row in User.objects.filter(pk__in=user_ids, deleted_at__isnull=True)}
-        first = read_first_roles(user_ids, self._roles)
+        first = read_memberships_in(user_ids, self._roles)
         granted: dict[str, list[GrantedRow]] = {}
         for row in read_granted(self._places, Q(user_id__in=user_ids)):
             if isinstance(row.holder, str) and self._counts(row):
@@ -113,7 +110,7 @@ class ObjectReview:
         found = []
         for user_id in user_ids:
             user = known.get(user_id)
-            ways = self._graph.ways(first[user_id]) if user_id in first else _NOBODY
+            ways = self._graph.longest_lasting_ways(first.get(user_id, ()))
             rights = self._rights(ways, granted.get(user_id, ()), seeing.get(user_id, ()))
             if user is not None and rights.effective:
                 found.append((Principal(user.name, user_id=user.pk, is_blocked=not user.is_active), rights))

@@ -10,18 +10,18 @@ from uuid import UUID
 from django.db.models import Q
 from django.db.models.functions import Substr
 
+from icekeeper.kernel.clock import now
 from tenancy.authz.builtin.evaluation import Node
+from tenancy.authz.builtin.grant_filters import is_holders, lasting
 from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.review_records import (
-    is_holders,
-    lasting,
     read_granted,
     read_granted_paths,
     read_nodes,
     read_path,
-    read_ways_of,
     walk,
 )
+from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
 from tenancy.authz.effective_rights import Effective, counts_for, effective, looked_below, reached_below, reaches_below
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.privileges import ASSIGNEE
@@ -49,9 +49,10 @@ class PrincipalReview:
     """Of one principal, as their roles are at the moment at which this is made."""
 
     def __init__(self, asker: Asker) -> None:
-        """At most four statements."""
+        """At most three statements."""
         self._asker = asker
-        self._ways: dict[UUID, Way] = read_ways_of(asker)
+        first = read_memberships_of(asker)
+        self._ways = read_graph_out_of([each.role_id for each in first]).longest_lasting_ways(first)
 
     def places(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, HeldPlace]]:
         """The grants and memberships behind the row `after`, in the order in which they were made: those in a project,
@@ -72,7 +73,7 @@ class PrincipalReview:
         """With the path of each object."""
         top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
         grants = (
-            Grant.objects.filter(lasting(), is_holders(self._asker, self._ways), pk__gt=after)
+            Grant.objects.filter(lasting(now()), is_holders(self._asker, self._ways), pk__gt=after)
             # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
             .annotate(root=Substr("securable__path", 1, len(top)))
             .filter(Q(root=top) | Q(securable__type=Securable.Type.SERVER))
@@ -86,7 +87,7 @@ class PrincipalReview:
         mine = Q(member_role_id__in=list(self._ways))
         if self._asker.user_id is not None:
             mine |= Q(user_id=self._asker.user_id)
-        members = RoleMember.objects.filter(lasting(), mine, pk__gt=after, role__project=project).order_by("pk")
+        members = RoleMember.objects.filter(lasting(now()), mine, pk__gt=after, role__project=project).order_by("pk")
         for member in members[:limit]:
             own_id = securable_id(Securable.Type.ROLE, member.role_id)
             source = self._source(ASSIGNEE, own_id, member.member_role_id, member.expires_at)
@@ -94,7 +95,7 @@ class PrincipalReview:
         return sorted(found, key=lambda each: each[0])[:limit]
 
     def _source(self, privilege: str, own_id: str, role_id: UUID | None, ends_at: object) -> Source:
-        way = Way((), None) if role_id is None else self._ways[role_id]
+        way = Way() if role_id is None else self._ways[role_id]
         return Source(privilege, own_id, way.through, earliest(way.expires_at, ends_at))  # type: ignore[arg-type]
 
     def objects(self, warehouse: Ref, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:

@@ -15,11 +15,15 @@ from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.builtin.proof_records import Entry, Membership
+from tenancy.authz.builtin.records import Asker
 from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
+from tenancy.authz.reviews import Source
+from tenancy.authz.role_ways import Entry, Membership
 from tenancy.authz.securables import Ref, add_securable, securable_id
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
+from tenancy.selectors.object_reviews import ObjectReview
+from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import grant, member, questions_about, somebody
 from tests.authz.parity.test_random import make_world, plans
@@ -110,6 +114,43 @@ def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, Ref]) -> Non
     assert first.grant is not None
     assert first.grant.through == (Membership(lasting.pk, Entry.MEMBER),)
     assert first.grant.expires_at is None
+
+
+def test_the_shortest_way_that_has_not_ended(tree: dict[str, Ref]) -> None:
+    """Reviews of the same tell the one that lasts longest."""
+    inner, middle, outer = role("inner"), role("middle"), role("outer")
+    soon, past = now() + timedelta(days=1), now() - timedelta(seconds=1)
+    member(inner.pk, user_id=somebody("oidc~alice"))
+    member(middle.pk, role=inner.pk)
+    grant((Securable.Type.ROLE, outer.pk), "ownership", role_id=middle.pk)
+    member(outer.pk, role=inner.pk, expires_at=soon)
+    grant(tree["table"], "select", role_id=outer.pk)
+
+    def explained() -> tuple[Membership, ...]:
+        (first, _) = explain(ALICE, Can.READ_DATA, tree["table"]).chain
+        assert first.grant is not None
+        return first.grant.through
+
+    def reviewed() -> Source:
+        ((_, rights),) = PrincipalReview(Asker.of(ALICE)).objects(tree["wh"], after="", limit=9)[0][-1:]
+        of_object = dict(ObjectReview(tree["table"]).page(after="user:", limit=9)[0])
+        (source,) = rights.sources
+        assert [each.sources for who, each in of_object.items() if who.user_id == ALICE.user_id] == [(source,)]
+        return source
+
+    whole = (
+        Membership(inner.pk, Entry.MEMBER),
+        Membership(middle.pk, Entry.MEMBER),
+        Membership(outer.pk, Entry.OWNER),
+    )
+    assert explained() == (whole[0], Membership(outer.pk, Entry.MEMBER, soon))
+    assert (reviewed().through, reviewed().expires_at) == ((inner.pk, middle.pk, outer.pk), None)
+    RoleMember.objects.filter(role=outer).update(expires_at=past)
+    assert explained() == whole
+    Grant.objects.filter(owned_role=outer).update(expires_at=past)
+    found = explain(ALICE, Can.READ_DATA, tree["table"])
+    assert (found.is_allowed, found.chain) == (False, ())
+    assert PrincipalReview(Asker.of(ALICE)).objects(tree["wh"], after="", limit=9)[0] == []
 
 
 def test_what_has_ended_explains_nothing(tree: dict[str, Ref]) -> None:

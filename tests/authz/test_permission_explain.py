@@ -39,7 +39,7 @@ from tests.statement_counts import counting
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
-COST = 16
+COST = 15
 """Statements of an explanation through roles: what it is about, the rows, the ways, what the caller may know, names."""
 TABLE_NAME = {"namespace": ["closed", "deep"], "name": "a"}
 

@@ -20,9 +20,9 @@ from management.selectors.spoken_names import (
 )
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tenancy.authz.builtin.proof_records import Entry
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
+from tenancy.authz.role_ways import Entry
 from tenancy.authz.securables import securable_id
 from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS

@@ -13,10 +13,9 @@ from django.db.models import Q
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.records import Asker, as_datetime
+from tenancy.authz.builtin.grant_filters import lasting
+from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_statements import (
-    EDGES_INTO,
-    EDGES_OUT,
     GRANTED_PATHS,
     ROLES_SEEING_BELOW,
     USERS,
@@ -24,8 +23,8 @@ from tenancy.authz.builtin.review_statements import (
     walks,
 )
 from tenancy.authz.model import MANAGED_ACCESS
-from tenancy.authz.role_ways import Edge, RoleGraph, Way, latest
-from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.authz.role_ways import Way
+from tenancy.models import Grant, Securable
 
 _TYPES: Final = sorted(showing_privileges())
 _PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
@@ -39,11 +38,6 @@ class GrantedRow:
     securable_id: str
     privilege: str
     expires_at: datetime | None
-
-
-def lasting() -> Q:
-    """What has not ended."""
-    return Q(expires_at=None) | Q(expires_at__gt=now())
 
 
 def read_path(securable_id: str) -> tuple[Node, ...]:
@@ -65,28 +59,13 @@ def read_nodes(paths: Collection[str]) -> dict[str, tuple[Node, ...]]:
 
 def read_granted(ids: Collection[str], holders: Q) -> list[GrantedRow]:
     """What `holders` have on some securables, in the order in which it was granted."""
-    rows = Grant.objects.filter(lasting(), holders, securable_id__in=ids).order_by("pk")
+    rows = Grant.objects.filter(lasting(now()), holders, securable_id__in=ids).order_by("pk")
     return [
         GrantedRow(role_id if user_id is None else user_id, own_id, privilege, end)
         for user_id, role_id, own_id, privilege, end in rows.values_list(
             "user_id", "role_id", "securable_id", "privilege", "expires_at"
         )
     ]
-
-
-def read_edges_into(roles: Collection[UUID]) -> list[Edge]:
-    return _edges(EDGES_INTO, roles)
-
-
-def read_edges_out_of(roles: Collection[UUID]) -> list[Edge]:
-    return _edges(EDGES_OUT, roles)
-
-
-def _edges(statement: str, roles: Collection[UUID]) -> list[Edge]:
-    if not roles:
-        return []
-    rows = fetch_all("default", statement, [now(), now(), list(roles)])
-    return [Edge(as_uuid(inner), as_uuid(outer), _end(end)) for inner, outer, end in rows]
 
 
 def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], *, after: str, limit: int) -> list[str]:
@@ -96,19 +75,6 @@ def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], 
     params: list[Any] = [list(ids), after, at, limit, list(roles), after, at, limit, list(roles), after, at, limit]
     params += [list(below), after, at, _PRIVILEGES, _TYPES, limit, limit]
     return [row[0] for row in fetch_all("default", USERS, params)]
-
-
-def read_first_roles(user_ids: Sequence[str], roles: Sequence[UUID]) -> dict[str, dict[UUID, datetime | None]]:
-    """Of users: those of `roles` that they are in themselves, as members or owners, and until when. Two statements."""
-    found: dict[str, dict[UUID, datetime | None]] = {}
-    members = RoleMember.objects.filter(lasting(), user_id__in=user_ids, role_id__in=roles)
-    owners = Grant.objects.filter(lasting(), user_id__in=user_ids, owned_role_id__in=roles)
-    rows: list[Any] = [*members.values_list("user_id", "role_id", "expires_at")]
-    rows += owners.values_list("user_id", "owned_role_id", "expires_at")
-    for user_id, role_id, end in rows:
-        mine = found.setdefault(user_id, {})
-        mine[role_id] = latest(mine[role_id], end) if role_id in mine else end
-    return found
 
 
 def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
@@ -128,32 +94,6 @@ def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str
         for user_id, top in fetch_all("default", USERS_SEEING_BELOW, params):
             found.setdefault(user_id, set()).add(top)
     return found
-
-
-def read_ways_of(asker: Asker) -> dict[UUID, Way]:
-    """The ways of somebody into all their roles. At most four statements."""
-    first: dict[UUID, datetime | None] = {}
-    if asker.assumed_role is not None:
-        first[asker.assumed_role] = None
-    elif asker.user_id is not None:
-        rows: list[Any] = [
-            *RoleMember.objects.filter(lasting(), user_id=asker.user_id).values_list("role_id", "expires_at"),
-            *Grant.objects.filter(lasting(), user_id=asker.user_id, owned_role__isnull=False).values_list(
-                "owned_role_id", "expires_at"
-            ),
-        ]
-        for role_id, end in rows:
-            first[role_id] = latest(first[role_id], end) if role_id in first else end
-    if asker.token_roles:
-        brought = Role.objects.filter(provider_id=asker.provider_id, source_id__in=asker.token_roles)
-        first |= dict.fromkeys(brought.values_list("pk", flat=True))
-    return RoleGraph(read_edges_out_of(first.keys())).ways(first)
-
-
-def is_holders(asker: Asker, roles: Collection[UUID]) -> Q:
-    """What is granted to an asker whose roles are known."""
-    mine = Q(role_id__in=list(roles))
-    return mine if asker.user_id is None else mine | Q(user_id=asker.user_id)
 
 
 def read_granted_paths(asker: Asker, roles: Collection[UUID], top: str, *, after: str, limit: int) -> list[str]:
@@ -180,7 +120,3 @@ def end_of(path: str) -> str:
 def merged_shows(ways: Mapping[UUID, Way], by_role: Mapping[UUID, set[str]], own: Collection[str] = ()) -> set[str]:
     """What somebody sees something below of, by themselves or through the roles of `ways`."""
     return set(own).union(*(by_role.get(role_id, ()) for role_id in ways))
-
-
-def _end(value: Any) -> datetime | None:
-    return None if value is None else as_datetime(value)

@@ -7,36 +7,6 @@ from typing import Final
 
 from tenancy.authz.builtin.statements import IS_BELOW, SHOWS
 
-_EDGES: Final = """
-WITH RECURSIVE edge(member_role_id, role_id, expires_at) AS (
-    SELECT member_role_id, role_id, expires_at FROM tenancy_rolemember
-     WHERE member_role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-    UNION ALL
-    SELECT role_id, owned_role_id, expires_at FROM tenancy_grant
-     WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL AND (expires_at IS NULL OR expires_at > %s)
-)"""
-"""Which roles are in which: as members, or as owners."""
-
-EDGES_INTO: Final = f"""{_EDGES}, reached(role_id) AS (
-    SELECT id FROM tenancy_role WHERE id = ANY(%s)
-    UNION
-    SELECT edge.member_role_id FROM reached JOIN edge ON edge.role_id = reached.role_id
-)
-SELECT edge.member_role_id, edge.role_id, edge.expires_at
-  FROM edge JOIN reached ON reached.role_id = edge.role_id
-"""  # noqa: S608 - constants, as below
-"""The edges over which one gets into the given roles, in whatever depth."""
-
-EDGES_OUT: Final = f"""{_EDGES}, reached(role_id) AS (
-    SELECT id FROM tenancy_role WHERE id = ANY(%s)
-    UNION
-    SELECT edge.role_id FROM reached JOIN edge ON edge.member_role_id = reached.role_id
-)
-SELECT edge.member_role_id, edge.role_id, edge.expires_at
-  FROM edge JOIN reached ON reached.role_id = edge.member_role_id
-"""  # noqa: S608
-"""The edges over which the given roles get into others."""
-
 _LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
 
 USERS: Final = f"""
@@ -59,7 +29,7 @@ SELECT user_id FROM (
            AND {SHOWS} AND {IS_BELOW}
          ORDER BY g.user_id LIMIT %s) AS below
 ) AS found ORDER BY user_id LIMIT %s
-"""  # noqa: S608
+"""  # noqa: S608 - constants, as below
 """The users behind an id who have a grant on one of some objects, are in one of some roles, or see something below."""
 
 ROLES_SEEING_BELOW: Final = f"""
