@@ -2,7 +2,7 @@
 
 The right to ask about others is the right to read grants on the one object that is asked about. What explains the
 answer may be granted elsewhere: each grant is told to who may read grants there, each membership to who may read who is
-in the role, and nothing names an object that the caller may not know of.
+in the role, and nothing names an object that the caller may not know of. Whoever asks about others is recorded.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 from catalog.selectors.object_names import NamedObject, name_objects
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.explanation import Explanation, Step, explain
@@ -88,6 +89,8 @@ def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can,
     Raises what `asked_about` raises.
     """
     asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing)
+    if grantee is not None and asked is not actor:
+        _record(actor, grantee, ref, action)
     decided = is_allowed(asked, action, *ref)
     return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
 
@@ -98,11 +101,17 @@ def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: Ref, action: Can
     Raises what `actor_of` raises.
     """
     asked = replace(actor_of(grantee), is_asked_about=False)
+    _record(actor, grantee, ref, action)
     try:
         decided = is_allowed(asked, action, *ref)
     except AuthorizationBackendError:
         decided = None
     return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
+
+
+def _record(actor: Actor, grantee: Grantee, ref: Ref, action: Can) -> None:
+    told = {"principal": str(grantee), "explained": action.value}
+    record_access_review(actor=actor, ref=(ref[0].value, ref[1]), project=None, told=told)
 
 
 class _Teller:

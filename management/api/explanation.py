@@ -27,7 +27,8 @@ class ExplainView(ManagementView):
         summary="Why somebody may do something, or what would let them",
         description="Takes what `permissions/check` takes: to ask about oneself to see the object, to ask about "
         "somebody else the right to read the grants there. What stands on other objects is told to who may read the "
-        "grants on them, and who is in a role to who may read that. Roles of tokens count for who shows the token.",
+        "grants on them, and who is in a role to who may read that. Roles of tokens count for who shows the token. "
+        "Who asks about somebody else is recorded.",
         parameters=[PROJECT_HEADER],
         request=ExplainRequest,
         responses=answers(

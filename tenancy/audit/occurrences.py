@@ -124,7 +124,7 @@ def record_audit_read(
 def record_access_review(
     *, actor: Actor, ref: tuple[str, object], project: str | None, told: Mapping[str, Any]
 ) -> None:
-    """Who asked who has which rights: on the object `ref`, or of the principal that `told` names."""
+    """Who asked who has which rights, or why: on the object `ref`, where `told` names a principal of them alone."""
     _tell(Event.ACCESS_REVIEWED, actor, *ref, action="read_grants", project=project, details=told)
 
 
