@@ -23,6 +23,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
+from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import Question, allowed_many
 from tenancy.authz.privileges import Privilege, grant_action, privileges_on
 from tenancy.authz.refusals import hidden
@@ -70,10 +71,9 @@ def list_grants_of_for(
     """
     require_to_read(actor, target_project(project), grantee)
     top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
-    at = now()
     rows = (
         Grant.objects.filter(Q(user_id=grantee.user_id) if grantee.role_id is None else Q(role_id=grantee.role_id))
-        .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=at), pk__gt=page.after_id())
+        .filter(lasting(now()), pk__gt=page.after_id())
         # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
         .annotate(root=Substr("securable__path", 1, len(top)))
         .annotate(step=Substr("securable__path", len(top) + 1, _WAREHOUSE_STEP))

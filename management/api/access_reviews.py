@@ -47,10 +47,16 @@ from management.api.base import (
     ManagementView,
 )
 from management.api.csv_answers import CSV, csv_answer, wants_csv
-from management.api.grants import AmbiguousGrantPrincipal, GrantedView, MissingGrantPrincipal
-from management.api.principals import PRINCIPAL, InvalidGetAccessQuery, asked_principal
+from management.api.grant_queries import (
+    BAD_PRINCIPAL,
+    PAGE_NAMES,
+    PRINCIPAL_NAMES,
+    require_parameters,
+    required_principal,
+)
+from management.api.grants import GrantedView
+from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
-from management.api.users import BAD_USER_ID
 from tenancy.authz.securables import securable_id
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
@@ -67,32 +73,17 @@ FORMAT: Final = OpenApiParameter(
 REVIEWED_ON: Final = (
     T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.ROLE, T.TAG,
 )  # fmt: skip
-_PAGE: Final = ("pageToken", "pageSize")
-_PRINCIPAL: Final = ("principalUser", "principalRole")
-_BAD_PRINCIPAL: Final = f"`MissingGrantPrincipal`, `AmbiguousGrantPrincipal`, {BAD_USER_ID}"
+_BAD_PRINCIPAL: Final = f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}"
 _NOBODY: Final = "`UserNotFound`, `RoleIdNotFound`"
 
 
-def _require_parameters(request: Request, known: Collection[str]) -> bool:
-    """Whether CSV is asked for. Raises `BadRequest` for parameters that are not known, and for pages of CSV."""
-    for name in request.GET:
-        if name not in known:
-            raise BadRequest(f"{name[:100]!r} is no parameter here")
+def _asks_for_csv(request: Request, known: Collection[str]) -> bool:
+    """Raises `BadRequest` for parameters that are not known, and for pages of CSV."""
+    require_parameters(request, (*known, *PAGE_NAMES, "format"))
     is_csv = wants_csv(request)
-    if is_csv and any(name in request.GET for name in _PAGE):
+    if is_csv and any(name in request.GET for name in PAGE_NAMES):
         raise BadRequest("CSV is sent whole: no pageToken and no pageSize")
     return is_csv
-
-
-def _principal(request: Request) -> Grantee:
-    """Raises `AmbiguousGrantPrincipal`, `MissingGrantPrincipal`, and what `asked_principal` raises."""
-    try:
-        grantee = asked_principal(request.GET)
-    except InvalidGetAccessQuery as error:
-        raise AmbiguousGrantPrincipal(error.message) from error
-    if grantee is None:
-        raise MissingGrantPrincipal("Whose access? One of principalUser and principalRole must be there")
-    return grantee
 
 
 def _either(shape: type[KebabSerializer], rows: str, header: Sequence[str]) -> dict[Any, Any]:
@@ -112,7 +103,7 @@ class ObjectReviewView(GrantedView):
         return find_role_target(actor=self.actor, project=project, role_id=role_id)
 
     def get(self, request: Request, **names: str) -> HttpResponseBase:
-        is_csv = _require_parameters(request, (*_PAGE, "format"))
+        is_csv = _asks_for_csv(request, ())
         project = None if self.kind is T.SERVER else self.project()
         target = self.reviewed(project)
         own_id = securable_id(*target.ref)
@@ -145,8 +136,8 @@ class PrincipalReviewView(ManagementView):
         ),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        is_csv = _require_parameters(request, (*_PRINCIPAL, *_PAGE, "format"))
-        grantee, project = _principal(request), self.project()
+        is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
+        grantee, project = required_principal(request, "Whose access?"), self.project()
         page = self.page(listing_of("access-review-of", project.pk, grantee))
         after = page.after_id()
         chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
@@ -177,8 +168,8 @@ class ReachedObjectsView(RightsView):
         ),
     )
     def get(self, request: Request, **names: Any) -> HttpResponseBase:
-        is_csv = _require_parameters(request, (*_PRINCIPAL, *_PAGE, "format"))
-        grantee, project = _principal(request), self.project()
+        is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
+        grantee, project = required_principal(request, "Whose access?"), self.project()
         target = find_target(actor=self.actor, address=self.address(), project=project)
         page = self.page(listing_of("reached-objects", securable_id(*target.ref), grantee))
         after = page.after_key()

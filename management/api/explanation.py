@@ -8,13 +8,10 @@ from rest_framework.response import Response
 
 from catalog.selectors.explanations import explain_for
 from icekeeper.kernel.api_shapes import answers
-from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
-from management.api.permission_check import find_place, only_operation
 from management.api.permission_places import TAGS
-from management.api.principals import read_grantee
-from management.api.protection import MISSING
-from management.api.users import BAD_USER_ID
+from management.api.permission_questions import QUESTION_REFUSALS, read_question
 from tenancy.authz.vocabulary import ALL_WORDS
 
 
@@ -31,26 +28,15 @@ class ExplainView(ManagementView):
         "Who asks about somebody else is recorded.",
         parameters=[PROJECT_HEADER],
         request=ExplainRequest,
-        responses=answers(
-            {200: ExplainResponse},
-            {
-                400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
-                404: f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}; "
-                "`UserNotFound`, `RoleIdNotFound`: nobody is whom `identity` names",
-            },
-        ),
+        responses=answers({200: ExplainResponse}, QUESTION_REFUSALS),
     )
     def post(self, request: Request) -> Response:
-        body = self.body(ExplainRequest)
-        identity = body.get("identity")
-        grantee = None if identity is None else read_grantee(identity, "identity")
-        kind, asked = only_operation(body["operation"])
-        target = find_place(self, kind, asked)
+        asked = read_question(self, ExplainRequest, ALL_WORDS)
         explained = explain_for(
             actor=self.actor,
-            grantee=grantee,
-            ref=target.ref,
-            action=ALL_WORDS[kind][asked["action"]],
-            missing=target.missing,
+            grantee=asked.grantee,
+            ref=asked.target.ref,
+            action=asked.action,
+            missing=asked.target.missing,
         )
         return Response(explanation_json(explained))

@@ -10,16 +10,7 @@ from catalog.selectors.explanations import Explained, ToldGrant, ToldStep
 from catalog.selectors.object_names import NamedObject
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 from management.api.grant_shapes import GrantPrincipal, resource_type
-from management.api.permission_check import (
-    GenericTableCheck,
-    NamespaceCheck,
-    ProjectCheck,
-    ServerCheck,
-    TableCheck,
-    ViewCheck,
-    WarehouseCheck,
-)
-from management.api.principals import UserOrRole
+from management.api.permission_questions import PermissionQuestion, operation_shape
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.role_ways import Entry
 from tenancy.authz.standing_rights import Standing
@@ -30,51 +21,13 @@ T = Securable.Type
 STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.INSTANCE_ADMIN.value]
 
 
-def _action(kind: Securable.Type) -> serializers.ChoiceField:
-    return serializers.ChoiceField(list(ALL_WORDS[kind]), help_text="In the words of permissions/check or batch-check")
-
-
-class ServerExplain(ServerCheck):
-    action = _action(T.SERVER)
-
-
-class ProjectExplain(ProjectCheck):
-    action = _action(T.PROJECT)
-
-
-class WarehouseExplain(WarehouseCheck):
-    action = _action(T.WAREHOUSE)
-
-
-class NamespaceExplain(NamespaceCheck):
-    action = _action(T.NAMESPACE)
-
-
-class TableExplain(TableCheck):
-    action = _action(T.TABLE)
-
-
-class ViewExplain(ViewCheck):
-    action = _action(T.VIEW)
-
-
-class GenericTableExplain(GenericTableCheck):
-    action = _action(T.GENERIC_TABLE)
-
-
-class ExplainOperation(KebabSerializer):
-    server = ServerExplain(required=False)
-    project = ProjectExplain(required=False)
-    warehouse = WarehouseExplain(required=False)
-    namespace = NamespaceExplain(required=False)
-    table = TableExplain(required=False)
-    view = ViewExplain(required=False)
-    generic_table = GenericTableExplain(required=False)
-
-
-class ExplainRequest(KebabSerializer):
-    identity = UserOrRole(required=False, allow_null=True, help_text="Either a user or a role; default: who asks")
-    operation = ExplainOperation(help_text="Exactly one of its members")
+class ExplainRequest(PermissionQuestion):
+    operation = operation_shape(
+        ALL_WORDS,
+        name="ExplainOperation",
+        of_type="Explain",
+        told="In the words of permissions/check or batch-check",
+    )
 
 
 class ExplainedObject(KebabSerializer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -12,9 +11,16 @@ from rest_framework.response import Response
 from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
 from icekeeper.kernel.api_shapes import answers, done
-from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.paging import listing_of
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.grant_queries import (
+    BAD_PRINCIPAL,
+    PAGE_NAMES,
+    PRINCIPAL_NAMES,
+    given_principal,
+    require_parameters,
+    required_principal,
+)
 from management.api.grant_shapes import (
     GRANTED_ON,
     ApplyGrantsRequest,
@@ -27,48 +33,21 @@ from management.api.grant_shapes import (
     require_few,
     resource_type,
 )
-from management.api.principals import PRINCIPAL, InvalidGetAccessQuery, asked_principal
+from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
 from management.api.users import BAD_USER_ID, paged
 from tenancy.authz.privileges import privileges_on
-from tenancy.grantee import Grantee
 from tenancy.models import Securable
 from tenancy.selectors.tag_definitions import tag_id_not_found
 from tenancy.services.grants import apply_grants
 
 T = Securable.Type
 TAGS = ["grant"]
-_PRINCIPAL: Final = ("principalUser", "principalRole")
-_PAGE: Final = ("pageToken", "pageSize")
 _MAY_NOT: Final = "`GrantActionForbidden`"
-_BAD_PRINCIPAL: Final = f"`AmbiguousGrantPrincipal`, {BAD_USER_ID}"
 _BAD_CHANGE: Final = (
     "`EmptyGrantDiff`, `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `ContradictoryGrantDiff`, "
     "`DuplicateGrantEntry`, `InvalidGrantPrivilege`, `GrantExpired`, `GrantUserNotFound`, `GrantRoleNotInProject`"
 )
-
-
-class MissingGrantPrincipal(BadRequest):
-    wire_type = "MissingGrantPrincipal"
-
-
-class AmbiguousGrantPrincipal(BadRequest):
-    wire_type = "AmbiguousGrantPrincipal"
-
-
-def _require_parameters(request: Request, known: Collection[str] = ()) -> None:
-    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
-    for name in request.GET:
-        if name not in known:
-            raise BadRequest(f"{name[:100]!r} is no parameter here")
-
-
-def _principal(request: Request) -> Grantee | None:
-    """Raises `AmbiguousGrantPrincipal` for more than one."""
-    try:
-        return asked_principal(request.GET)
-    except InvalidGetAccessQuery as error:
-        raise AmbiguousGrantPrincipal(error.message) from error
 
 
 class GrantedView(RightsView):
@@ -94,15 +73,15 @@ class GrantedView(RightsView):
 
 class ResourceGrantsView(GrantedView):
     def get(self, request: Request, **names: str) -> Response:
-        _require_parameters(request, (*_PRINCIPAL, *_PAGE))
-        grantee, target = _principal(request), self.target()
+        require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
+        grantee, target = given_principal(request), self.target()
         page = self.page(listing_of("grants", self.kind.value, str(target.ref[1]), grantee))
         found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
         place = self.grant_place(target)
         return Response(paged("grants", [grant_json(each, place) for each in found], token))
 
     def post(self, request: Request, **names: str) -> Response:
-        _require_parameters(request)
+        require_parameters(request)
         require_few(request.data)
         difference = read_difference(self.body(ApplyGrantsRequest))
         target = self.target()
@@ -112,8 +91,8 @@ class ResourceGrantsView(GrantedView):
 
 class ResourceGrantablePrivilegesView(GrantedView):
     def get(self, request: Request, **names: str) -> Response:
-        _require_parameters(request, _PRINCIPAL)
-        grantee, target = _principal(request), self.target()
+        require_parameters(request, PRINCIPAL_NAMES)
+        grantee, target = given_principal(request), self.target()
         found = list_grantable_for(actor=self.actor, target=target, grantee=grantee)
         return Response(
             {"privileges": [{"privilege": privilege_json(each), "allowed": allowed} for each, allowed in found]}
@@ -132,17 +111,15 @@ class GrantsView(ManagementView):
         responses=answers(
             {200: ListGrantsResponse},
             {
-                400: f"`MissingGrantPrincipal`, {_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
+                400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
                 403: _MAY_NOT,
                 404: PROJECT_REFUSALS[404],
             },
         ),
     )
     def get(self, request: Request) -> Response:
-        _require_parameters(request, (*_PRINCIPAL, *_PAGE))
-        grantee = _principal(request)
-        if grantee is None:
-            raise MissingGrantPrincipal("Whose grants? One of principalUser and principalRole must be there")
+        require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
+        grantee = required_principal(request, "Whose grants?")
         project = self.project()
         page = self.page(listing_of("grants-of", project.pk, grantee))
         found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
@@ -157,7 +134,7 @@ class GrantablePrivilegesView(ManagementView):
         responses=answers({200: GrantablePrivilegesResponse}),
     )
     def get(self, request: Request) -> Response:
-        _require_parameters(request)
+        require_parameters(request)
         by_type = {resource_type(kind): [privilege_json(each) for each in privileges_on(kind)] for kind in GRANTED_ON}
         return Response({"privileges": by_type})
 
@@ -175,7 +152,7 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
             "those of others take the right to read grants. Unknown parameters are refused.",
             parameters=[*place["parameters"], *PRINCIPAL, *PAGE],
             responses=answers(
-                {200: ListGrantsResponse}, {400: f"{bad}{_BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
+                {200: ListGrantsResponse}, {400: f"{bad}{BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
             ),
         ),
         post=extend_schema(
@@ -213,7 +190,7 @@ def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesVie
             parameters=[*place["parameters"], *PRINCIPAL],
             responses=answers(
                 {200: ResourceGrantablePrivilegesResponse},
-                {400: f"{place['refusals'][400]}{_BAD_PRINCIPAL}", 403: _MAY_NOT, 404: gone},
+                {400: f"{place['refusals'][400]}{BAD_PRINCIPAL}", 403: _MAY_NOT, 404: gone},
             ),
         )
     )

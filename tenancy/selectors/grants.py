@@ -15,6 +15,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
+from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import require
 from tenancy.authz.privileges import ASSIGNEE, reads_grants
 from tenancy.authz.securables import Ref, securable_id
@@ -78,8 +79,7 @@ def list_grants_on(*, ref: Ref, wanted: GrantFilter, page: Page) -> tuple[list[H
 
 
 def _behind(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:
-    lasting = Q(expires_at__isnull=True) | Q(expires_at__gt=at)
-    return rows.filter(lasting, pk__gt=after).order_by("pk")
+    return rows.filter(lasting(at), pk__gt=after).order_by("pk")
 
 
 def _is_to(grantee: Grantee, role_field: str) -> Q:

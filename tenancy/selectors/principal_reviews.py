@@ -12,7 +12,6 @@ from django.db.models.functions import Substr
 
 from icekeeper.kernel.clock import now
 from tenancy.authz.builtin.evaluation import Node
-from tenancy.authz.builtin.grant_filters import is_holders, lasting
 from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.review_records import (
     read_granted,
@@ -23,6 +22,7 @@ from tenancy.authz.builtin.review_records import (
 )
 from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
 from tenancy.authz.effective_rights import Effective, counts_for, effective, looked_below, reached_below, reaches_below
+from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.reviews import Rights, Source

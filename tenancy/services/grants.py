@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, NotFound
@@ -18,6 +18,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.changes import rights_changed, rights_changes
+from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
@@ -281,7 +282,7 @@ def _revoke(on: Securable, change: GrantSpec) -> bool:
 
 
 def _is_lasting(on: Securable, change: GrantSpec) -> bool:
-    return _rows(on, change).filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now())).exists()
+    return _rows(on, change).filter(lasting(now())).exists()
 
 
 def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMember]:

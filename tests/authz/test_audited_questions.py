@@ -14,9 +14,9 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import AuditRecord, Securable
 from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.parity.pairs import grant, member
+from tests.authz.permission_questions import asked, by_id
 from tests.authz.permissions import FORBIDDEN, NOBODY, Things
 from tests.authz.places import path_of
-from tests.authz.test_permission_check import asked, by_id
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
 

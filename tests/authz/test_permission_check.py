@@ -11,61 +11,13 @@ from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.authz.vocabulary import OLD_WORDS
 from tenancy.models import Securable
-from tests.authz.permissions import (
-    FORBIDDEN,
-    MANAGES,
-    MISSING,
-    NOBODY,
-    SHOWS,
-    Everything,
-    Things,
-    make_role,
-    other_project,
-)
+from tests.authz.permission_questions import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
+from tests.authz.permissions import MISSING, SHOWS, Things, other_project
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db
 
 T = Securable.Type
-KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE]
-IN_WAREHOUSES = KINDS[2:]
-TABULARS = KINDS[4:]
-NAMES = {T.TABLE: "a", T.VIEW: "v", T.GENERIC_TABLE: "g"}
-A_WORD = {
-    T.SERVER: "create_project",
-    T.PROJECT: "create_warehouse",
-    T.WAREHOUSE: "modify_storage",
-    T.NAMESPACE: "create_table",
-    T.TABLE: "write_data",
-    T.VIEW: "commit",
-    T.GENERIC_TABLE: "write_data",
-}
-
-
-def by_id(things: Things, kind: Securable.Type, object_id: str | None = None) -> dict[str, Any]:
-    if kind is T.SERVER:
-        return {}
-    if kind is T.PROJECT:
-        return {} if object_id is None else {"project-id": object_id}
-    warehouse_id = str(things.warehouse.pk)
-    named = object_id or things.public_id(kind)
-    if kind is T.WAREHOUSE:
-        return {"warehouse-id": named}
-    return {"warehouse-id": warehouse_id, "namespace-id" if kind is T.NAMESPACE else "table-id": named}
-
-
-def by_name(things: Things, kind: Securable.Type, name: str = "") -> dict[str, Any]:
-    place: dict[str, Any] = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"]}
-    if kind is T.NAMESPACE:
-        return place | ({"namespace": [name]} if name else {})
-    return place | {"table": name or NAMES[kind]}
-
-
-def asked(
-    kind: Securable.Type, word: str, place: dict[str, Any], identity: dict[str, str] | None = None
-) -> dict[str, Any]:
-    whose = {} if identity is None else {"identity": identity}
-    return {"operation": {kind.value: {"action": word, **place}}, **whose}
 
 
 def check(client: CallerClient, *question: Any, **headers: str) -> bool:
@@ -121,38 +73,6 @@ def test_the_names_of_members_that_other_clients_use(things: Things, kind: Secur
     assert check(client, kind, "get_metadata", with_name)  # the id counts
 
 
-@pytest.mark.parametrize("kind", IN_WAREHOUSES)
-def test_what_is_hidden_is_as_what_is_missing(things: Things, kind: Securable.Type, everything: Everything) -> None:
-    stranger = things.client("stranger")
-    before = everything()
-    pairs = [((by_id(things, kind), things.public_id(kind)), (by_id(things, kind, NOBODY), NOBODY))]
-    if kind is not T.WAREHOUSE:
-        name = "closed.deep" if kind is T.NAMESPACE else f"closed.deep.{NAMES[kind]}"
-        missing = "nothing" if kind is T.NAMESPACE else "closed.deep.nothing"
-        pairs.append(((by_name(things, kind), name), (by_name(things, kind, "nothing"), missing)))
-    for pair in pairs:
-        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}):
-            messages = []
-            for place, named in pair:
-                answer = stranger.post("/check", asked(kind, "get_metadata", place, identity))
-                assert answer.refused(404, MISSING[kind])
-                messages.append(answer.error["message"].replace(named, "IT"))
-            assert messages[0] == messages[1]
-    assert everything() == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_others_are_a_matter_of_who_reads_the_grants(things: Things, kind: Securable.Type) -> None:
-    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
-    place = by_id(things, kind)
-    for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}, {"role": str(things.role.pk)}):
-        assert viewer.post("/check", asked(kind, A_WORD[kind], place, identity)).refused(403, FORBIDDEN[kind])
-    manager = things.with_right("manager", MANAGES[kind])
-    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NOBODY}, "RoleIdNotFound")):
-        assert manager.post("/check", asked(kind, A_WORD[kind], place, identity)).refused(404, wire_type)
-    assert not check(manager, kind, A_WORD[kind], place, {"role": str(make_role("empty").pk)})
-
-
 def test_who_manages_grants_without_seeing_the_object_may_ask(things: Things) -> None:
     blind = things.with_right("blind", ("manage_grants", T.TABLE))
     place = by_id(things, T.TABLE)
@@ -182,80 +102,3 @@ def test_what_was_dropped_and_what_is_inactive_is_found_by_id(things: Things) ->
     assert check(client, T.TABLE, "read_data", by_id(things, T.TABLE))
     answer = client.post("/check", asked(T.TABLE, "read_data", by_name(things, T.TABLE)))
     assert answer.refused(404, "NoSuchTableException", "closed.deep.a")
-
-
-def test_a_table_is_no_view_and_is_in_its_own_warehouse_alone(things: Things) -> None:
-    client = things.with_right("viewer", SHOWS[T.TABLE])
-    as_view = asked(T.VIEW, "select", by_id(things, T.TABLE))
-    assert client.post("/check", as_view).refused(404, "NoSuchViewException")
-    for elsewhere in (NOBODY, str(things.refs[T.NAMESPACE][1])):
-        place = by_id(things, T.TABLE) | {"warehouse-id": elsewhere}
-        assert client.post("/check", asked(T.TABLE, "read_data", place)).refused(404, "NoSuchTableException")
-
-
-TABLE: dict[str, Any] = {"action": "read_data", "warehouse-id": NOBODY, "table-id": NOBODY}
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (None, ""), ([], ""), ({}, "operation"), ({"operation": None}, "operation"), ({"operation": []}, "operation"),
-        ({"operation": {}}, "exactly one"),
-        ({"operation": {"table": TABLE, "view": TABLE | {"action": "select"}}}, "exactly one"),
-        ({"operation": {"role": {"action": "assume"}}}, "exactly one"),
-        ({"operation": {"table": None}}, "table"),
-        ({"operation": {"table": TABLE | {"action": "select"}}}, "action"),
-        ({"operation": {"table": TABLE | {"action": {"action": "read_data"}}}}, "action"),
-        ({"operation": {"table": TABLE | {"action": None}}}, "action"),
-        ({"operation": {"table": TABLE | {"warehouse-id": "wh"}}}, "warehouse-id"),
-        ({"operation": {"table": TABLE | {"warehouse-id": "{" + NOBODY + "}"}}}, "warehouse-id"),
-        ({"operation": {"table": TABLE | {"table-id": "t"}}}, "table-id"),
-        ({"operation": {"table": TABLE | {"table-id": None}}}, "table-id"),
-        ({"operation": {"table": {"action": "read_data", "table-id": NOBODY}}}, "warehouse-id"),
-        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY}}}, "table-id"),
-        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY, "table": "t"}}}, "table-id"),
-        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY, "namespace": ["a"]}}}, "table-id"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY}}}, "namespace-id"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": []}}}, "namespace"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": "a"}}}, "namespace"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": [7]}}}, "namespace"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": [""]}}}, "namespace"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": ["a\u0000"]}}}, ""),
-        ({"operation": {"server": {"action": "grant_operator"}}}, "action"),
-        ({"operation": {"table": TABLE}, "identity": {}}, "identity"),
-        ({"operation": {"table": TABLE}, "identity": {"user": "oidc~a", "role": NOBODY}}, "identity"),
-        ({"operation": {"table": TABLE}, "identity": {"role": "team"}}, "identity.role"),
-        ({"operation": {"table": TABLE}, "identity": "oidc~a"}, "identity"),
-    ],
-)  # fmt: skip
-def test_questions_that_are_none(things: Things, body: Any, text: str, everything: Everything) -> None:
-    client = things.client("viewer")
-    before = everything()
-    assert client.post("/check", body).refused(400, "BadRequestException", text)
-    assert everything() == before
-
-
-@pytest.mark.parametrize(
-    ("user", "wire_type"),
-    [("dana", "InvalidUserIdError"), ("oidc~", "EmptyUserIdError"), ("oidc~\u202e", "InvalidUserIdError")],
-)
-def test_identities_that_cannot_be(things: Things, user: str, wire_type: str) -> None:
-    client = things.client("viewer")
-    assert client.post("/check", asked(T.SERVER, "create_project", {}, {"user": user})).refused(400, wire_type)
-
-
-def test_hostile_names_are_of_nothing(things: Things) -> None:
-    client = things.manager(T.TABLE)
-    for name in (
-        "' OR 1=1 --",
-        "a%00",
-        "../a",
-        "\u202ea",
-        "\u0430",
-        "a" * 5000,
-        "a.b",
-        "\ud7ff",
-        "a\x1fb",
-    ):  # \u0430 looks like an a
-        answer = client.post("/check", asked(T.TABLE, "read_data", by_name(things, T.TABLE, name)))
-        assert answer.refused(404, "NoSuchTableException"), name

@@ -19,18 +19,14 @@ from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tests.authz.parity.pairs import grant, member, somebody
-from tests.authz.permissions import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, make_role, other_project
-from tests.authz.test_permission_check import (
-    A_WORD,
-    IN_WAREHOUSES,
+from tests.authz.permission_questions import (
     KINDS,
     NAMES,
-    TABLE,
-    TABULARS,
     asked,
     by_id,
     by_name,
 )
+from tests.authz.permissions import SHOWS, Things, make_role, other_project
 from tests.authz.trees import give
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
@@ -274,37 +270,6 @@ def test_a_backend_of_another_making_is_told_beside_the_grants(things: Things, m
     assert steps(told) == [("table", "select"), ("table", "can_read_data")]
 
 
-@pytest.mark.parametrize("kind", IN_WAREHOUSES)
-def test_what_is_hidden_is_as_what_is_missing(things: Things, kind: Securable.Type, everything: Everything) -> None:
-    stranger = things.client("stranger")
-    before = everything()
-    pairs = [((by_id(things, kind), things.public_id(kind)), (by_id(things, kind, NOBODY), NOBODY))]
-    if kind is not T.WAREHOUSE:
-        name = "closed.deep" if kind is T.NAMESPACE else f"closed.deep.{NAMES[kind]}"
-        missing = "nothing" if kind is T.NAMESPACE else "closed.deep.nothing"
-        pairs.append(((by_name(things, kind), name), (by_name(things, kind, "nothing"), missing)))
-    for pair in pairs:
-        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}):
-            messages = []
-            for place, named in pair:
-                answer = stranger.post("/explain", asked(kind, "get_metadata", place, identity))
-                assert answer.refused(404, MISSING[kind])
-                messages.append(answer.error["message"].replace(named, "IT"))
-            assert messages[0] == messages[1]
-    assert everything() == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_others_are_a_matter_of_who_reads_the_grants(things: Things, kind: Securable.Type) -> None:
-    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
-    place = by_id(things, kind)
-    for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}, {"role": str(things.role.pk)}):
-        assert viewer.post("/explain", asked(kind, A_WORD[kind], place, identity)).refused(403, FORBIDDEN[kind])
-    manager = things.manager(kind)
-    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NOBODY}, "RoleIdNotFound")):
-        assert manager.post("/explain", asked(kind, A_WORD[kind], place, identity)).refused(404, wire_type)
-
-
 def test_a_project_must_be_seen_and_is_named_by_header_or_id(things: Things) -> None:
     project = other_project()
     creator = things.with_right("creator", ("create", T.PROJECT))
@@ -323,56 +288,6 @@ def test_what_was_dropped_is_found_by_its_id(things: Things) -> None:
     assert told["cures"][0]["object"]["name"] == "a"
     answer = client.post("/explain", asked(T.TABLE, "undrop", by_name(things, T.TABLE)))
     assert answer.refused(404, "NoSuchTableException")
-
-
-@pytest.mark.parametrize("kind", TABULARS)
-def test_ids_of_elsewhere_and_of_other_types_are_of_nothing(things: Things, kind: Securable.Type) -> None:
-    client = things.manager(kind)
-    for other in set(TABULARS) - {kind}:
-        answer = client.post("/explain", asked(kind, "get_metadata", by_id(things, other)))
-        assert answer.refused(404, MISSING[kind])
-    elsewhere = by_id(things, kind) | {"warehouse-id": NOBODY}
-    assert client.post("/explain", asked(kind, "get_metadata", elsewhere)).refused(404, MISSING[kind])
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (None, ""), ([], ""), ({}, "operation"), ({"operation": None}, "operation"),
-        ({"operation": {}}, "exactly one"),
-        ({"operation": {"table": TABLE, "view": TABLE | {"action": "select"}}}, "exactly one"),
-        ({"operation": {"role": {"action": "assume"}}}, "exactly one"),
-        ({"operation": {"table": TABLE | {"action": "select"}}}, "action"),
-        ({"operation": {"table": TABLE | {"action": ["read_data"]}}}, "action"),
-        ({"operation": {"table": TABLE | {"action": "can_read_data"}}}, "action"),
-        ({"operation": {"table": TABLE | {"action": "read_data\u0000"}}}, "action"),
-        ({"operation": {"table": TABLE | {"warehouse-id": "wh"}}}, "warehouse-id"),
-        ({"operation": {"table": TABLE | {"table-id": "{" + NOBODY + "}"}}}, "table-id"),
-        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": ["a\u0000"]}}}, ""),
-        ({"operation": {"table": TABLE}, "identity": {}}, "identity"),
-        ({"operation": {"table": TABLE}, "identity": {"user": "oidc~a", "role": NOBODY}}, "identity"),
-        ({"operation": {"table": TABLE}, "identity": {"role": "team"}}, "identity.role"),
-        ({"operation": {"table": TABLE}, "identity": [["user", "oidc~a"]]}, "identity"),
-    ],
-)  # fmt: skip
-def test_questions_that_are_none(things: Things, body: Any, text: str, everything: Everything) -> None:
-    client = things.client("viewer")
-    before = everything()
-    assert client.post("/explain", body).refused(400, "BadRequestException", text)
-    assert everything() == before
-
-
-def test_hostile_names_and_people(things: Things, everything: Everything) -> None:
-    client = things.manager(T.TABLE)
-    before = everything()
-    for name in ("' OR 1=1 --", "a%00", "../a", "\u202ea", "\u0430", "a" * 5000, "a.b", "a%2Fb", "a\x1fb"):
-        answer = client.post("/explain", asked(T.TABLE, "read_data", by_name(things, T.TABLE, name)))
-        assert answer.refused(404, "NoSuchTableException"), name
-    for user, wire_type in (("dana", "InvalidUserIdError"), ("oidc~", "EmptyUserIdError"), ("oidc~\u202e", "Invalid")):
-        answer = client.post("/explain", asked(T.SERVER, "create_project", {}, {"user": user}))
-        assert answer.status == 400
-        assert answer.error["type"].startswith(wire_type)
-    assert everything() == before
 
 
 def test_a_grant_in_another_project_explains_nothing_here(things: Things) -> None:

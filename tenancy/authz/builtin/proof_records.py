@@ -13,9 +13,9 @@ from django.db.models.functions import Substr
 
 from icekeeper.kernel.clock import now
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.grant_filters import is_holders, lasting
 from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
+from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.role_ways import Membership, Way
 from tenancy.authz.securables import securable_id

@@ -13,7 +13,6 @@ from django.db.models import Q
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.grant_filters import lasting
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_statements import (
     GRANTED_PATHS,
@@ -22,6 +21,7 @@ from tenancy.authz.builtin.review_statements import (
     USERS_SEEING_BELOW,
     walks,
 )
+from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.role_ways import Way
 from tenancy.models import Grant, Securable

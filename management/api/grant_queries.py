@@ -1,0 +1,48 @@
+"""What stands in the queries of grants and access reviews: whose they are, and nothing that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from rest_framework.request import Request
+
+from icekeeper.kernel.errors import BadRequest
+from management.api.principals import InvalidGetAccessQuery, asked_principal
+from management.api.users import BAD_USER_ID
+from tenancy.grantee import Grantee
+
+PRINCIPAL_NAMES: Final = ("principalUser", "principalRole")
+PAGE_NAMES: Final = ("pageToken", "pageSize")
+BAD_PRINCIPAL: Final = f"`AmbiguousGrantPrincipal`, {BAD_USER_ID}"
+
+
+class MissingGrantPrincipal(BadRequest):
+    wire_type = "MissingGrantPrincipal"
+
+
+class AmbiguousGrantPrincipal(BadRequest):
+    wire_type = "AmbiguousGrantPrincipal"
+
+
+def require_parameters(request: Request, known: Collection[str] = ()) -> None:
+    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
+    for name in request.GET:
+        if name not in known:
+            raise BadRequest(f"{name[:100]!r} is no parameter here")
+
+
+def given_principal(request: Request) -> Grantee | None:
+    """Raises `AmbiguousGrantPrincipal` for more than one, and what `asked_principal` raises."""
+    try:
+        return asked_principal(request.GET)
+    except InvalidGetAccessQuery as error:
+        raise AmbiguousGrantPrincipal(error.message) from error
+
+
+def required_principal(request: Request, question: str) -> Grantee:
+    """Raises `MissingGrantPrincipal`, with the question, and what `given_principal` raises."""
+    grantee = given_principal(request)
+    if grantee is None:
+        raise MissingGrantPrincipal(f"{question} One of principalUser and principalRole must be there")
+    return grantee

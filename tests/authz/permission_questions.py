@@ -1,0 +1,49 @@
+"""What `permissions/check` and `permissions/explain` are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenancy.models import Securable
+from tests.authz.permissions import Things
+
+T = Securable.Type
+KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE]
+IN_WAREHOUSES = KINDS[2:]
+TABULARS = KINDS[4:]
+NAMES = {T.TABLE: "a", T.VIEW: "v", T.GENERIC_TABLE: "g"}
+A_WORD = {
+    T.SERVER: "create_project",
+    T.PROJECT: "create_warehouse",
+    T.WAREHOUSE: "modify_storage",
+    T.NAMESPACE: "create_table",
+    T.TABLE: "write_data",
+    T.VIEW: "commit",
+    T.GENERIC_TABLE: "write_data",
+}
+
+
+def by_id(things: Things, kind: Securable.Type, object_id: str | None = None) -> dict[str, Any]:
+    if kind is T.SERVER:
+        return {}
+    if kind is T.PROJECT:
+        return {} if object_id is None else {"project-id": object_id}
+    warehouse_id = str(things.warehouse.pk)
+    named = object_id or things.public_id(kind)
+    if kind is T.WAREHOUSE:
+        return {"warehouse-id": named}
+    return {"warehouse-id": warehouse_id, "namespace-id" if kind is T.NAMESPACE else "table-id": named}
+
+
+def by_name(things: Things, kind: Securable.Type, name: str = "") -> dict[str, Any]:
+    place: dict[str, Any] = {"warehouse-id": str(things.warehouse.pk), "namespace": ["closed", "deep"]}
+    if kind is T.NAMESPACE:
+        return place | ({"namespace": [name]} if name else {})
+    return place | {"table": name or NAMES[kind]}
+
+
+def asked(
+    kind: Securable.Type, word: str, place: dict[str, Any], identity: dict[str, str] | None = None
+) -> dict[str, Any]:
+    whose = {} if identity is None else {"identity": identity}
+    return {"operation": {kind.value: {"action": word, **place}}, **whose}

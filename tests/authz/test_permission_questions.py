@@ -1,0 +1,132 @@
+"""Whether and why somebody may: who may ask, about what, and which questions are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenancy.models import Securable
+from tests.authz.permission_questions import A_WORD, IN_WAREHOUSES, KINDS, NAMES, TABULARS, asked, by_id, by_name
+from tests.authz.permissions import FORBIDDEN, MANAGES, MISSING, NOBODY, SHOWS, Everything, Things, make_role
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+ROUTES = ["/check", "/explain"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("kind", IN_WAREHOUSES)
+def test_what_is_hidden_is_as_what_is_missing(
+    things: Things, route: str, kind: Securable.Type, everything: Everything
+) -> None:
+    stranger = things.client("stranger")
+    before = everything()
+    pairs = [((by_id(things, kind), things.public_id(kind)), (by_id(things, kind, NOBODY), NOBODY))]
+    if kind is not T.WAREHOUSE:
+        name = "closed.deep" if kind is T.NAMESPACE else f"closed.deep.{NAMES[kind]}"
+        missing = "nothing" if kind is T.NAMESPACE else "closed.deep.nothing"
+        pairs.append(((by_name(things, kind), name), (by_name(things, kind, "nothing"), missing)))
+    for pair in pairs:
+        for identity in (None, {"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}):
+            messages = []
+            for place, named in pair:
+                answer = stranger.post(route, asked(kind, "get_metadata", place, identity))
+                assert answer.refused(404, MISSING[kind])
+                messages.append(answer.error["message"].replace(named, "IT"))
+            assert messages[0] == messages[1]
+    assert everything() == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_are_a_matter_of_who_reads_the_grants(things: Things, route: str, kind: Securable.Type) -> None:
+    viewer = things.with_right("viewer", SHOWS[kind]) if kind in SHOWS else things.client("viewer")
+    place = by_id(things, kind)
+    for identity in ({"user": "oidc~root"}, {"user": "oidc~nobody"}, {"role": NOBODY}, {"role": str(things.role.pk)}):
+        assert viewer.post(route, asked(kind, A_WORD[kind], place, identity)).refused(403, FORBIDDEN[kind])
+    manager = things.with_right("manager", MANAGES[kind])
+    for identity, wire_type in (({"user": "oidc~nobody"}, "UserNotFound"), ({"role": NOBODY}, "RoleIdNotFound")):
+        assert manager.post(route, asked(kind, A_WORD[kind], place, identity)).refused(404, wire_type)
+    about_empty = asked(kind, A_WORD[kind], place, {"role": str(make_role("empty").pk)})
+    assert manager.post(route, about_empty).json()["allowed"] is False
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("kind", TABULARS)
+def test_ids_of_elsewhere_and_of_other_types_are_of_nothing(things: Things, route: str, kind: Securable.Type) -> None:
+    client = things.manager(kind)
+    for other in set(TABULARS) - {kind}:
+        answer = client.post(route, asked(kind, "get_metadata", by_id(things, other)))
+        assert answer.refused(404, MISSING[kind])
+    for elsewhere in (NOBODY, str(things.refs[T.NAMESPACE][1])):
+        place = by_id(things, kind) | {"warehouse-id": elsewhere}
+        assert client.post(route, asked(kind, "get_metadata", place)).refused(404, MISSING[kind])
+
+
+TABLE: dict[str, Any] = {"action": "read_data", "warehouse-id": NOBODY, "table-id": NOBODY}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (None, ""), ([], ""), ({}, "operation"), ({"operation": None}, "operation"), ({"operation": []}, "operation"),
+        ({"operation": {}}, "exactly one"),
+        ({"operation": {"table": TABLE, "view": TABLE | {"action": "select"}}}, "exactly one"),
+        ({"operation": {"role": {"action": "assume"}}}, "exactly one"),
+        ({"operation": {"table": None}}, "table"),
+        ({"operation": {"table": TABLE | {"action": "select"}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": {"action": "read_data"}}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": None}}}, "action"),
+        ({"operation": {"table": TABLE | {"warehouse-id": "wh"}}}, "warehouse-id"),
+        ({"operation": {"table": TABLE | {"warehouse-id": "{" + NOBODY + "}"}}}, "warehouse-id"),
+        ({"operation": {"table": TABLE | {"table-id": "t"}}}, "table-id"),
+        ({"operation": {"table": TABLE | {"table-id": None}}}, "table-id"),
+        ({"operation": {"table": {"action": "read_data", "table-id": NOBODY}}}, "warehouse-id"),
+        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY}}}, "table-id"),
+        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY, "table": "t"}}}, "table-id"),
+        ({"operation": {"table": {"action": "read_data", "warehouse-id": NOBODY, "namespace": ["a"]}}}, "table-id"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY}}}, "namespace-id"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": []}}}, "namespace"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": "a"}}}, "namespace"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": [7]}}}, "namespace"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": [""]}}}, "namespace"),
+        ({"operation": {"namespace": {"action": "delete", "warehouse-id": NOBODY, "namespace": ["a\u0000"]}}}, ""),
+        ({"operation": {"server": {"action": "grant_operator"}}}, "action"),
+        ({"operation": {"table": TABLE}, "identity": {}}, "identity"),
+        ({"operation": {"table": TABLE}, "identity": {"user": "oidc~a", "role": NOBODY}}, "identity"),
+        ({"operation": {"table": TABLE}, "identity": {"role": "team"}}, "identity.role"),
+        ({"operation": {"table": TABLE}, "identity": "oidc~a"}, "identity"),
+        ({"operation": {"table": TABLE | {"action": ["read_data"]}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": "can_read_data"}}}, "action"),
+        ({"operation": {"table": TABLE | {"action": "read_data\u0000"}}}, "action"),
+        ({"operation": {"table": TABLE | {"table-id": "{" + NOBODY + "}"}}}, "table-id"),
+        ({"operation": {"table": TABLE}, "identity": [["user", "oidc~a"]]}, "identity"),
+    ],
+)  # fmt: skip
+def test_questions_that_are_none(things: Things, route: str, body: Any, text: str, everything: Everything) -> None:
+    client = things.client("viewer")
+    before = everything()
+    assert client.post(route, body).refused(400, "BadRequestException", text)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("user", "wire_type"),
+    [("dana", "InvalidUserIdError"), ("oidc~", "EmptyUserIdError"), ("oidc~\u202e", "InvalidUserIdError")],
+)
+def test_identities_that_cannot_be(things: Things, route: str, user: str, wire_type: str) -> None:
+    client = things.client("viewer")
+    assert client.post(route, asked(T.SERVER, "create_project", {}, {"user": user})).refused(400, wire_type)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_hostile_names_are_of_nothing(things: Things, route: str) -> None:
+    client = things.manager(T.TABLE)
+    names = ["' OR 1=1 --", "a%00", "../a", "\u202ea", "a" * 5000, "a.b", "a%2Fb", "\ud7ff", "a\x1fb"]
+    for name in [*names, "\u0430"]:  # which looks like an a
+        answer = client.post(route, asked(T.TABLE, "read_data", by_name(things, T.TABLE, name)))
+        assert answer.refused(404, "NoSuchTableException"), name
