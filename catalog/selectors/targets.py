@@ -22,7 +22,7 @@ from tenancy.models import Securable
 
 _TARGET = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
-       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location
+       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -31,7 +31,7 @@ SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowe
 
 _TARGET_WITH_DOCUMENT = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
-       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location,
+       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
        CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
@@ -57,6 +57,7 @@ class Target:
     """Where a write is aimed: the warehouse with its rules, the namespace, and what has the name there now."""
 
     warehouse_id: UUID
+    project_id: str
     warehouse_location: str
     storage: Storage
     allowed_format_versions: list[int]
@@ -105,7 +106,7 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage, version, row[13])
+    return target, read_document(target.storage, version, row[14])
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
@@ -122,6 +123,7 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Targ
         )
     return Target(
         warehouse_id=warehouse_id,
+        project_id=row[13],
         warehouse_location=row[1],
         storage=Storage(warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4])),
         allowed_format_versions=_json(row[5]),

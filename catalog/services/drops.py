@@ -12,7 +12,7 @@ from catalog.selectors.targets import CurrentTabular, find_target, find_target_o
 from catalog.services.contention import attempts
 from catalog.services.locations import lock_warehouse
 from catalog.services.outcomes import RequestKey, keep_outcome
-from catalog.services.retirement import hide, retire
+from catalog.services.retirement import hide, retire, tell_of_dropped
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
@@ -37,7 +37,9 @@ def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, onc
             if row.protected:
                 raise Protected(f"Table is protected: {table}")
             if row.metadata_location == last.metadata_location:
-                retire([row], purge=False)
+                ended = retire([row], purge=False)
+                named = [*table.levels, table.name]
+                tell_of_dropped(ended, row, actor=actor, project=target.project_id, levels=named)
                 keep_outcome(once, last)
                 return last
     raise AssertionError("attempts() ends with an error")
@@ -72,7 +74,9 @@ def drop_tabular(
         if warehouse.has_soft_delete and not force:
             hide(row, warehouse=warehouse, purge=purge)
         else:
-            retire([row], purge=purge)
+            ended = retire([row], purge=purge)
+            named = [*identifier.levels, identifier.name]
+            tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, levels=named)
         keep_outcome(once)
 
 

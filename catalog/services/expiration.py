@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from catalog.models import Tabular
 from catalog.services.locations import lock_warehouse
-from catalog.services.retirement import PURGE, retire
+from catalog.services.retirement import PURGE, retire, tell_of_dropped
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tasks.queue.leases import Lease
+from tenancy.actor import INTERNAL
 
 
 def expire_tabular(lease: Lease) -> None:
@@ -17,10 +18,11 @@ def expire_tabular(lease: Lease) -> None:
     when somebody else has it: then nothing is changed.
     """
     with write_transaction():
-        lock_warehouse(lease.warehouse_id)
+        warehouse = lock_warehouse(lease.warehouse_id)
         expired = [lease.entity_id, lease.warehouse_id]
         where = "id = %s AND warehouse_id = %s AND deleted_at IS NOT NULL"
         row = lock_row(Tabular, where, expired, mode="UPDATE")
-        if row is not None:
-            retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
+        if row is not None and warehouse is not None:
+            ended = retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
+            tell_of_dropped(ended, row, actor=INTERNAL, project=warehouse.project_id, named=row.name)
         lease.finish()

@@ -92,7 +92,7 @@ def create_generic_table(
 def _insert_rows(
     actor: Actor, target: Target, namespace_id: UUID, described: GenericTable, *, table_id: UUID, wanted: str
 ) -> LoadedGenericTable:
-    warehouse = hold_name(target, namespace_id, KIND, table_id)
+    warehouse = hold_name(actor, target, namespace_id, KIND, table_id)
     location = location_inside(wanted, base=warehouse.location)
     insert_row(
         actor,

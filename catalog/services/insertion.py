@@ -31,7 +31,7 @@ from catalog.services.locations import (
 )
 from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outcome
 from catalog.services.pointers import snapshot_row
-from catalog.services.retirement import retire
+from catalog.services.retirement import retire, tell_of_dropped
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation, is_load
 from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
@@ -144,6 +144,7 @@ def making(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
 
 
 def hold_name(
+    actor: Actor,
     target: Target,
     namespace_id: UUID,
     kind: Tabular.Kind,
@@ -163,7 +164,7 @@ def hold_name(
     if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
-        _give_way(replaced, namespace_id, identifier)
+        _give_way(actor, warehouse, replaced, namespace_id, identifier)
     params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
     for what, its_kind in fetch_all("default", _IN_THE_WAY, params):
         if what == "name":
@@ -179,7 +180,9 @@ SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
 """
 
 
-def _give_way(replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier) -> None:
+def _give_way(
+    actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
+) -> None:
     """Delete the rows of `replaced` unless somebody renamed it just now: then it is not in the way."""
     named = [namespace_id, identifier.name_key]
     row = lock_row(Tabular, "namespace_id = %s AND name_key = %s AND deleted_at IS NULL", named, mode="UPDATE")
@@ -187,7 +190,9 @@ def _give_way(replaced: CurrentTabular, namespace_id: UUID, identifier: Identifi
         return
     if row.protected:
         raise Protected(f"{noun(row.kind)} is protected: {identifier}")
-    retire([row], purge=False)
+    ended = retire([row], purge=False)
+    levels = [*identifier.levels, identifier.name]
+    tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, levels=levels)
 
 
 def insert_row(
@@ -235,7 +240,7 @@ def _client_uuid(new: NewTabular) -> UUID:
 
 
 def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: list[str]) -> None:
-    warehouse = hold_name(new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
+    warehouse = hold_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location, *beside = places
     insert_row(
         new.actor,

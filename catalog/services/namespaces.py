@@ -40,6 +40,7 @@ from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import nothing_there, require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
+from tenancy.services.rights_that_end import tell_of_ended_grants
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
 LOCATION = "location"
@@ -237,8 +238,12 @@ def drop_namespace(
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")
             if Namespace.objects.filter(parent_id=namespace.pk).exists() or _holds_tabulars(namespace.pk):
                 raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
-            remove_securable(Securable.Type.NAMESPACE, namespace.pk)
+            ref = (Securable.Type.NAMESPACE, namespace.pk)
+            ended, project = remove_securable(*ref), namespace.warehouse.project_id
             namespace.delete()
+            tell_of_ended_grants(
+                ended, actor=actor, ref=ref, warehouse=warehouse_id, project=project, levels=namespace.levels
+            )
             keep_outcome(once)
     except (RestrictedError, IntegrityError):
         # Something moved in between the look and the delete: the foreign keys have the last word.

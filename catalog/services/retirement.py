@@ -14,8 +14,11 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tasks.queue.leases import cancel_tasks, someone_works_at
 from tasks.queue.models import Task
+from tenancy.actor import Actor
+from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
+from tenancy.services.rights_that_end import tell_of_ended_grants
 
 AT_ONCE = 500
 """Rows that one statement deletes or makes."""
@@ -54,18 +57,29 @@ def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
     return True
 
 
-def retire(rows: Sequence[Tabular], *, purge: bool) -> None:
-    """Under the locks of the rows and, to purge them, of their warehouse: delete them.
+def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
+    """Under the locks of the rows and, to purge them, of their warehouse: delete them; returns the grants on them, of
+    which the caller tells the audit trail.
 
     With `purge` a task is queued for each, which holds their locations until it has deleted the files:
     `catalog.services.purges`. Statements are bounded by the number of rows over `AT_ONCE`.
     """
+    ended = EndedGrants()
     for first in range(0, len(rows), AT_ONCE):
         batch = rows[first : first + AT_ONCE]
         if purge:
             _queue_purges(batch)
         delete_rows(Tabular, [row.pk for row in batch])
-        remove_securables([(Securable.Type(row.kind), row.pk) for row in batch])
+        ended.merge(remove_securables([(Securable.Type(row.kind), row.pk) for row in batch]))
+    return ended
+
+
+def tell_of_dropped(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
+    """That the grants on a table, view or generic table ended with it, if there were any."""
+    tell_of_ended_grants(
+        ended, actor=actor, ref=(Securable.Type(row.kind), row.pk), project=project, warehouse=row.warehouse_id,
+        uuid=row.uuid, **details,
+    )  # fmt: skip
 
 
 def _queue_purges(rows: Sequence[Tabular]) -> None:

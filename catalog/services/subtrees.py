@@ -26,8 +26,10 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
+from tenancy.services.rights_that_end import tell_of_ended_grants
 
 
 def drop_subtree(
@@ -68,8 +70,12 @@ def drop_subtree(
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)
-        retire(tabulars, purge=purge)
-        _delete_namespaces(namespaces)
+        ended = retire(tabulars, purge=purge)
+        ended.merge(_delete_namespaces(namespaces))
+        tell_of_ended_grants(
+            ended, actor=actor, ref=(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
+            project=warehouse.project_id, levels=top.levels,
+        )  # fmt: skip
         keep_outcome(once)
 
 
@@ -124,11 +130,13 @@ def _cancel_expirations(warehouse_id: UUID, tabulars: list[Tabular]) -> None:
         raise NamespaceHasRunningTabularExpirations("A soft-deleted table is just being deleted for good; try again")
 
 
-def _delete_namespaces(namespaces: list[Namespace]) -> None:
+def _delete_namespaces(namespaces: list[Namespace]) -> EndedGrants:
     """The deepest first, as each is held by those below it."""
+    ended = EndedGrants()
     for depth in sorted({len(namespace.levels) for namespace in namespaces}, reverse=True):
         ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]
         for first in range(0, len(ids), AT_ONCE):
             batch = ids[first : first + AT_ONCE]
-            remove_securables((Securable.Type.NAMESPACE, each) for each in batch)
+            ended.merge(remove_securables((Securable.Type.NAMESPACE, each) for each in batch))
             Namespace.objects.filter(pk__in=batch).delete()
+    return ended

@@ -40,10 +40,10 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
             if warehouse.secret_id is not None:
                 forget_secret(warehouse.secret_id)
             warehouse.delete()
-            remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
+            ended = remove_securable(Securable.Type.WAREHOUSE, warehouse_id)
             record(
                 Event.WAREHOUSE_DELETED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
-                named=warehouse.name,
+                named=warehouse.name, **ended.told(),
             )  # fmt: skip
     except (RestrictedError, IntegrityError):
         raise WarehouseNotEmpty("Warehouse is not empty") from None

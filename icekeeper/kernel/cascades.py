@@ -11,7 +11,7 @@ from functools import cache
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, models
 
-from icekeeper.kernel.sql import execute
+from icekeeper.kernel.sql import Row, execute, fetch_all
 
 
 def delete_rows(model: type[models.Model], ids: Sequence[object]) -> None:
@@ -25,27 +25,58 @@ def delete_rows(model: type[models.Model], ids: Sequence[object]) -> None:
     if connections["default"].vendor == "postgresql":
         execute(_in_one(model), [wanted] * (len(referring) + 1))
         return
-    for statement in (*referring, own):
+    for statement in (*(delete for _, delete in referring), own):
         execute(statement, [wanted])
 
 
+def delete_rows_returning(
+    model: type[models.Model], ids: Sequence[object], *, child: type[models.Model], columns: str
+) -> list[Row]:
+    """As `delete_rows`, in as many statements; returns `columns` of the rows of `child` that went with the others.
+
+    `child` refers to `model` by one key.
+    """
+    wanted = list(ids)
+    referring, own = _deletes(model)
+    if connections["default"].vendor == "postgresql":
+        return fetch_all("default", _in_one_returning(model, child, columns), [wanted] * (len(referring) + 1))
+    gone: list[Row] = []
+    for referrer, statement in referring:
+        if referrer is child:
+            gone = fetch_all("default", f"{statement} RETURNING {columns}", [wanted])
+        else:
+            execute(statement, [wanted])
+    execute(own, [wanted])
+    return gone
+
+
 @cache
-def _deletes(model: type[models.Model]) -> tuple[list[str], str]:
+def _deletes(model: type[models.Model]) -> tuple[list[tuple[type[models.Model], str]], str]:
     """The deletes from the tables that refer to `model`, and the one from its own."""
     referring = []
     for relation in model._meta.related_objects:  # noqa: SLF001 - Django's own name
         if relation.on_delete is models.CASCADE:
             child = relation.related_model
             _refuse_grandchildren(child)
-            referring.append(_delete(child, str(relation.field.column)))
+            referring.append((child, _delete(child, str(relation.field.column))))
     return referring, _delete(model, str(model._meta.pk.column))  # noqa: SLF001
 
 
 @cache
 def _in_one(model: type[models.Model]) -> str:
     referring, own = _deletes(model)
-    parts = ", ".join(f"gone_{number} AS ({delete})" for number, delete in enumerate(referring))
+    parts = ", ".join(f"gone_{number} AS ({delete})" for number, (_, delete) in enumerate(referring))
     return f"WITH {parts} {own}" if parts else own
+
+
+@cache
+def _in_one_returning(model: type[models.Model], child: type[models.Model], columns: str) -> str:
+    referring, own = _deletes(model)
+    parts = [
+        f"told AS ({delete} RETURNING {columns})" if referrer is child else f"gone_{number} AS ({delete})"
+        for number, (referrer, delete) in enumerate(referring)
+    ]
+    return f"WITH {', '.join(parts)}, own AS ({own}) SELECT {columns} FROM told"  # noqa: S608
 
 
 def _delete(model: type[models.Model], column: str) -> str:

@@ -40,6 +40,7 @@ class Event(StrEnum):
     ROLE_MEMBERS_REMOVED = "role.members-removed"
     GRANT_CREATED = "grant.created"
     GRANT_REVOKED = "grant.revoked"
+    GRANT_ENDED = "grant.ended"
     MANAGED_ACCESS_SET = "managed-access.set"
     PROJECT_CREATED = "project.created"
     PROJECT_RENAMED = "project.renamed"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from icekeeper.kernel.cascades import delete_rows
+from icekeeper.kernel.cascades import delete_rows_returning
 from icekeeper.kernel.sql import execute
+from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
 
@@ -77,12 +78,20 @@ UPDATE tenancy_grant SET path = (SELECT s.path FROM tenancy_securable AS s WHERE
 """After the objects: who grants has locked theirs, so that no grant is missed, and none is made with the old path."""
 
 
-def remove_securables(refs: Iterable[Ref]) -> None:
-    """Remove several objects. None may be left below them: the database has the last word at the commit."""
+def remove_securables(refs: Iterable[Ref]) -> EndedGrants:
+    """Remove several objects; returns the grants on them that end with that.
+
+    No object may be left below them: the database has the last word at the commit.
+    """
     ids = [securable_id(*ref) for ref in refs]
     securables_go(ids)
-    delete_rows(Securable, ids)
+    ended = EndedGrants()
+    ended.add(delete_rows_returning(Securable, ids, child=Grant, columns=_OF_GRANTS))
+    return ended
 
 
-def remove_securable(securable_type: Securable.Type, object_id: object) -> None:
-    remove_securables([(securable_type, object_id)])
+_OF_GRANTS = "securable_id, privilege, user_id, role_id"
+
+
+def remove_securable(securable_type: Securable.Type, object_id: object) -> EndedGrants:
+    return remove_securables([(securable_type, object_id)])

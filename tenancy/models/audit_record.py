@@ -68,6 +68,12 @@ class AuditRecord(models.Model):
             models.Index(fields=["access_token_id", "at"], name="audit_record_by_token"),
             models.Index(fields=["request_id"], name="audit_record_by_request"),
             models.Index(fields=["outcome", "at"], condition=~Q(outcome="allowed"), name="audit_record_refused"),
+            models.Index(fields=["object_type", "at"], name="audit_record_by_type"),
+            # Of what most rows are without, only those that have it.
+            models.Index(fields=["action", "at"], condition=~Q(action=""), name="audit_record_by_action"),
+            models.Index(
+                fields=["assumed_role", "at"], condition=Q(assumed_role__isnull=False), name="audit_record_by_role"
+            ),
         ]
 
     def __str__(self) -> str:

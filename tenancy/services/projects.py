@@ -22,6 +22,7 @@ from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
+from tenancy.services.rights_that_end import rights_of_project
 
 MAX_NAME_BYTES = 128
 
@@ -108,12 +109,14 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
             gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
+            gone.append((Securable.Type.PROJECT, project_id))
+            ended = rights_of_project(roles, gone)
             roles_go(roles)
             project.delete()
-            remove_securables([*gone, (Securable.Type.PROJECT, project_id)])
+            remove_securables(gone)
             record(
                 Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,
-                roles=len(roles),
+                roles=len(roles), **ended,
             )  # fmt: skip
             rights_changed()  # another project may get the same id
         known_roles.forget(*roles)

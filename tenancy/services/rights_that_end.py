@@ -1,47 +1,82 @@
-"""What the audit trail tells of the grants and memberships that go with whoever has them."""
+"""What the audit trail tells of the grants and memberships that go with an object, or with whoever has them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q
+from icekeeper.kernel.sql import as_uuid, fetch_all
+from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Securable
 
-from tenancy.authz.securables import securable_id
-from tenancy.models import Grant, RoleMember, Securable
-
-MOST_TOLD: Final = 100
-"""Grants, and memberships, that are named; of more it is told how many there were."""
+_GOING: Final = """
+WITH going AS (
+    SELECT id, securable_id, privilege, user_id, role_id FROM tenancy_grant
+     WHERE user_id = ANY(%s) OR role_id = ANY(%s) OR securable_id = ANY(%s)
+), leaving AS (
+    SELECT id, user_id, member_role_id, role_id FROM tenancy_rolemember
+     WHERE user_id = ANY(%s) OR member_role_id = ANY(%s) OR role_id = ANY(%s)
+)
+SELECT 'on', substr(securable_id, 1, strpos(securable_id, ':') - 1), NULL, NULL,
+       CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM going GROUP BY 2
+UNION ALL
+SELECT * FROM (
+    SELECT 'granted', securable_id, privilege, user_id, role_id, CAST(NULL AS uuid), 0 FROM going
+     ORDER BY securable_id, privilege, id LIMIT %s) AS granted
+UNION ALL
+SELECT * FROM (
+    SELECT 'member', '', '', user_id, member_role_id, role_id, 0 FROM leaving ORDER BY id LIMIT %s) AS members
+UNION ALL
+SELECT 'members', '', '', '', CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM leaving
+"""
 
 
 def rights_of_user(user_id: str) -> dict[str, Any]:
     """To be looked at before they are deleted: all that was granted to a user, and the roles that they were in."""
-    return _told(Q(user_id=user_id), Q(user_id=user_id))
+    return _told(users=[user_id])
 
 
 def rights_of_role(role_id: UUID) -> dict[str, Any]:
     """To be looked at before the role is deleted: what was granted to it and on it, its members, and what it was in."""
-    on_it = Q(securable_id=securable_id(Securable.Type.ROLE, role_id))
-    return _told(Q(role_id=role_id) | on_it, Q(role_id=role_id) | Q(member_role_id=role_id))
+    return _told(roles=[role_id], securables=[securable_id(Securable.Type.ROLE, role_id)])
 
 
-def _told(grants: Q, memberships: Q) -> dict[str, Any]:
-    """How many there were, and the first of them, as `PRIVILEGE on OBJECT to WHOM` and `WHO in ROLE`."""
-    granted = Grant.objects.filter(grants).order_by("securable_id", "privilege", "id")
-    named = list(granted[: MOST_TOLD + 1])
-    members = RoleMember.objects.filter(memberships).order_by("id")
-    names = [
-        f"{user_id or f'role:{member_role_id}'} in role:{role_id}"
-        for role_id, user_id, member_role_id in members.values_list("role_id", "user_id", "member_role_id")[
-            : MOST_TOLD + 1
-        ]
-    ]
-    return {
-        "grants": len(named) if len(named) <= MOST_TOLD else granted.count(),
-        "granted": [
-            f"{each.privilege} on {each.securable_id} to {each.user_id or f'role:{each.role_id}'}"
-            for each in named[:MOST_TOLD]
-        ],
-        "memberships": len(names) if len(names) <= MOST_TOLD else members.count(),
-        "members": names[:MOST_TOLD],
-    }
+def rights_of_project(roles: Sequence[UUID], objects: Sequence[Ref]) -> dict[str, Any]:
+    """To be looked at before the project is deleted: what was granted on it and what goes with it, `objects`, what was
+    granted to its roles, on whatever it was, their members, and what they were in."""
+    return _told(roles=roles, securables=[securable_id(*each) for each in objects])
+
+
+def tell_of_ended_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project: str, **details: object) -> None:
+    """That grants ended with an object and with what was in it: one row, in the transaction of the drop, or none."""
+    if ended:
+        record(
+            Event.GRANT_ENDED, actor=actor, subject=ref[1], object_type=ref[0].value, project=project, **details,
+            **ended.told(),
+        )  # fmt: skip
+
+
+def _told(*, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()) -> dict[str, Any]:
+    """How many there were, and the first of them: grants as `told_of` says, memberships as `WHO in ROLE`. One
+    statement."""
+    holders: list[Any] = [list(users), list(roles)]
+    on: dict[str, int] = {}
+    granted: list[tuple[str, str, str]] = []
+    members: list[str] = []
+    memberships = 0
+    params = [*holders, list(securables), *holders, list(roles), MOST_TOLD, MOST_TOLD]
+    for what, one, other, user_id, holder, role_id, count in fetch_all("default", _GOING, params):
+        who = user_id or (f"role:{as_uuid(holder)}" if holder is not None else "")
+        if what == "on":
+            on[one] = count
+        elif what == "granted":
+            granted.append((one, other, who))
+        elif what == "member":
+            members.append(f"{who} in role:{as_uuid(role_id)}")
+        else:
+            memberships = count
+    return {**told_of(on, granted), "memberships": memberships, "members": named(members)}

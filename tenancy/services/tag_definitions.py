@@ -169,8 +169,9 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
             if TagAttachment.objects.filter(definition_id=definition_id).exists():
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
-            remove_securable(Securable.Type.TAG, definition_id)
-            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **_told(definition))
+            ended = remove_securable(Securable.Type.TAG, definition_id)
+            told = {**_told(definition), **ended.told()}
+            record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **told)
     except IntegrityError:
         raise in_use from None
 

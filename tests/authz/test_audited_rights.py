@@ -127,6 +127,7 @@ def test_a_deleted_user_s_rights_are_named(house: Lake, maker: CallerClient) -> 
     assert details(event="user.deleted") == {
         "tokens_revoked": 0,
         "grants": 2,
+        "grants_on": {"namespace": 1, "warehouse": 1},
         "granted": [
             f"ownership on {owned} to {MAKER}",
             f"ownership on warehouse:{house.warehouse.pk} to {MAKER}",

@@ -62,7 +62,9 @@ def lay(warehouse: Warehouse, location: str) -> Tabular:
 def target_of(warehouse: Warehouse, **profile: Any) -> Target:
     storage = Storage(warehouse.pk, 1, warehouse.storage_profile | profile, None)
     identifier = Identifier(("ns",), "t")
-    return Target(warehouse.pk, warehouse.location, storage, [2], None, identifier, None, None, None)
+    return Target(
+        warehouse.pk, warehouse.project_id, warehouse.location, storage, [2], None, identifier, None, None, None
+    )
 
 
 def is_taken(warehouse: Warehouse, location: str) -> bool:

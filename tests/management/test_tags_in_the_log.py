@@ -49,7 +49,8 @@ def test_definitions(bootstrapped: None, told: Told) -> None:
     changed = {"message": "tag-definition.updated", **always, "named": "privacy"}
     assert told(lambda: management.post(target, body)) == [changed]
     assert told(lambda: management.post(target, body | {"scope": ["table"]})) == []
-    assert told(lambda: management.delete(target)) == [{**changed, "message": "tag-definition.deleted"}]
+    gone = {"message": "tag-definition.deleted", "grants": 0, "grants_on": {}, "granted": []}
+    assert told(lambda: management.delete(target)) == [{**changed, **gone}]
     assert told(lambda: management.delete(target)) == []
 
 

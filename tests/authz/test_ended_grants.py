@@ -1,0 +1,348 @@
+"""Grants that end with what is dropped or deleted: one row names them, however many there were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection, transaction
+
+from catalog.models import Namespace, Tabular
+from catalog.services.subtrees import drop_subtree
+from icekeeper.kernel.cascades import delete_rows_returning
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz import ended_grants
+from tenancy.authz.ended_grants import EndedGrants
+from tenancy.authz.securables import Ref, add_securable, remove_securables, securable_id
+from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.roles import delete_role
+from tests.audit_rows import rows, the_row
+from tests.authz.conftest import person
+from tests.authz.grant_changes import Refs
+from tests.authz.trees import T, give, role
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+
+pytestmark = pytest.mark.django_db
+
+ROOT = "oidc~root"
+OPEN, DEEP = "/namespaces/open", "/namespaces/closed%1Fdeep"
+
+
+@pytest.fixture(autouse=True)
+def begin(lake: dict[str, Ref]) -> None:
+    """With nothing in the trail; Root has made all that there is, and owns it."""
+    AuditRecord.objects.all().delete()
+
+
+def owned(*refs: Ref) -> list[str]:
+    return sorted(f"ownership on {securable_id(*ref)} to {ROOT}" for ref in refs)
+
+
+def ended(ref: Ref) -> Any:
+    """What the one row tells."""
+    row = the_row()
+    assert (row.event, row.object_type, row.object_id) == ("grant.ended", ref[0].value, str(ref[1]))
+    assert (row.actor, row.outcome, row.project_id) == (ROOT, "allowed", Warehouse.objects.get().project_id)
+    told = json.loads(row.details)
+    assert told.pop("warehouse") == str(Warehouse.objects.get().pk)
+    return told
+
+
+def uuid_of(ref: Ref) -> str:
+    return str(Tabular.objects.get(pk=ref[1]).uuid)
+
+
+def generic(root: CallerClient) -> CallerClient:
+    return CallerClient(root.base.replace("/catalog", "/lakekeeper"), "root")
+
+
+# --- dropped ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "v", "g"])
+@pytest.mark.parametrize("query", ["", "?force=true", "?purgeRequested=true"])
+def test_with_a_table_view_or_generic_table(lake: dict[str, Ref], root: CallerClient, name: str, query: str) -> None:
+    ref = lake[f"open.{name}"]
+    group, uuid = role("readers"), uuid_of(ref)
+    give("select", ref, person("ann"), to=group)
+    AuditRecord.objects.all().delete()
+    client, noun = {"a": (root, "tables"), "v": (root, "views"), "g": (generic(root), "generic-tables")}[name]
+    assert client.delete(f"{OPEN}/{noun}/{name}{query}").status == 204
+    on = securable_id(*ref)
+    assert ended(ref) == {
+        "levels": ["open", name],
+        "uuid": uuid,
+        "grants": 2,
+        "grants_on": {ref[0].value: 2},
+        "granted": [f"ownership on {on} to {ROOT}", f"select on {on} to role:{group.pk}"],
+    }
+    assert not Grant.objects.filter(securable_id=on).exists()
+    assert client.delete(f"{OPEN}/{noun}/{name}{query}").status == 404
+    assert len(rows(event="grant.ended")) == 1
+
+
+def test_with_a_table_that_is_unregistered(lake: dict[str, Ref], root: CallerClient) -> None:
+    ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
+    assert root.post(f"{OPEN}/tables/a/unregister").status == 200
+    told = ended(ref)
+    assert (told["levels"], told["uuid"], told["granted"]) == (["open", "a"], uuid, owned(ref))
+
+
+def test_with_a_table_that_gives_way_to_another(lake: dict[str, Ref], root: CallerClient) -> None:
+    ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
+    location = Tabular.objects.get(pk=lake["open.b"][1]).metadata_location
+    assert root.post(f"{OPEN}/tables/b/unregister").status == 200
+    AuditRecord.objects.all().delete()
+    body = {"name": "a", "metadata-location": location, "overwrite": True}
+    assert root.post(f"{OPEN}/register", body).status == 200
+    told = ended(ref)
+    assert (told["levels"], told["uuid"], told["granted"]) == (["open", "a"], uuid, owned(ref))
+
+
+def test_with_a_soft_deleted_table_only_when_it_expires(
+    lake: dict[str, Ref], root: CallerClient, soft_delete: int, do_tasks: Callable[[], int]
+) -> None:
+    ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
+    assert root.delete(f"{OPEN}/tables/a").status == 204
+    assert rows() == []
+    assert Grant.objects.filter(securable_id=securable_id(*ref)).count() == 1
+    assert do_tasks() == 1
+    row = the_row(event="grant.ended")
+    assert (row.actor, row.object_type, row.object_id) == ("internal", "table", str(ref[1]))
+    assert row.project_id == Warehouse.objects.get().project_id
+    assert json.loads(row.details) == {
+        "named": "a", "uuid": uuid, "warehouse": str(Warehouse.objects.get().pk), "grants": 1,
+        "grants_on": {"table": 1}, "granted": owned(ref),
+    }  # fmt: skip
+
+
+def test_with_an_empty_namespace(lake: dict[str, Ref], root: CallerClient) -> None:
+    assert root.post("/namespaces", {"namespace": ["empty"]}).status == 200
+    ref: Ref = (T.NAMESPACE, Namespace.objects.get(path="empty").pk)
+    AuditRecord.objects.all().delete()
+    assert root.delete("/namespaces/empty").status == 204
+    assert ended(ref) == {
+        "levels": ["empty"], "grants": 1, "grants_on": {"namespace": 1}, "granted": owned(ref),
+    }  # fmt: skip
+
+
+def test_with_a_namespace_and_all_that_is_in_it(
+    lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soft-deleted ones too, in one row, in whatever batches."""
+    monkeypatch.setattr("catalog.services.retirement.AT_ONCE", 3)
+    monkeypatch.setattr("catalog.services.subtrees.AT_ONCE", 1)
+    Tabular.objects.filter(pk=lake["closed.a"][1]).update(deleted_at="2026-01-01T00:00:00Z")
+    inside = [ref for name, ref in lake.items() if name.startswith("closed")]
+    assert root.delete("/namespaces/closed?recursive=true").status == 204
+    assert ended(lake["closed"]) == {
+        "levels": ["closed"],
+        "grants": 10,
+        "grants_on": {"generic-table": 2, "namespace": 2, "table": 4, "view": 2},
+        "granted": owned(*inside),
+    }
+    assert Grant.objects.filter(securable__type__in=["namespace", "table", "view", "generic-table"]).count() == 5
+
+
+def test_of_many_the_first_are_named(lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended_grants, "MOST_TOLD", 3)
+    inside = [ref for name, ref in lake.items() if name.startswith("closed")]
+    assert root.delete("/namespaces/closed?recursive=true").status == 204
+    told = ended(lake["closed"])
+    assert (told["grants"], told["granted"]) == (10, owned(*inside)[:3])
+
+
+def test_a_large_namespace_makes_one_small_row(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+    """And one statement more than one without grants: of 2,000 grants on 1,000 tables."""
+    namespace = Namespace.objects.get(path="open")
+    User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
+
+    def select_for_both() -> None:
+        Grant.objects.bulk_create(
+            Grant(securable_id=own_id, path=path, user_id=user, privilege="select")
+            for own_id, path in Securable.objects.filter(type="table").values_list("pk", "path")
+            for user in ("oidc~ann", "oidc~bob")
+        )
+
+    def fill(count: int) -> None:
+        ids = [new_id() for _ in range(count)]
+        path = Securable.objects.get(pk=f"namespace:{namespace.pk}").path
+        Tabular.objects.bulk_create(
+            Tabular(
+                id=each, warehouse=warehouse, namespace=namespace, kind="table", uuid=each, name=str(each),
+                name_key=str(each), location=f"{warehouse.location}/{each}", metadata_location="",
+            )
+            for each in ids
+        )  # fmt: skip
+        Securable.objects.bulk_create(
+            Securable(
+                id=f"table:{each}", type="table", object_id=str(each), path=f"{path}table:{each}/",
+                parent_id=f"namespace:{namespace.pk}",
+            )
+            for each in ids
+        )  # fmt: skip
+        select_for_both()
+
+    fill(1_000)
+    with transaction.atomic():
+        with counting() as with_grants:
+            drop_subtree(actor=INTERNAL, warehouse_id=warehouse.pk, levels=("open",), purge=False)
+        transaction.set_rollback(True)
+    Grant.objects.all().delete()
+    AuditRecord.objects.all().delete()
+    with transaction.atomic():
+        with counting() as without:
+            drop_subtree(actor=INTERNAL, warehouse_id=warehouse.pk, levels=("open",), purge=False)
+        assert rows() == [], "no grants, no row"
+        transaction.set_rollback(True)
+    assert with_grants["statements"] == without["statements"] + 1
+    select_for_both()
+    drop_subtree(actor=INTERNAL, warehouse_id=warehouse.pk, levels=("open",), purge=False)
+    row = the_row()
+    told = json.loads(row.details)
+    assert (told["grants"], told["grants_on"], len(told["granted"])) == (2_004, {"table": 2_004}, 100)
+    assert len(row.details) < 20_000
+
+
+def test_what_is_refused_ends_nothing(lake: dict[str, Ref], root: CallerClient) -> None:
+    Tabular.objects.filter(pk=lake["closed.deep.a"][1]).update(protected=True)
+    before = Grant.objects.count()
+    assert root.delete("/namespaces/closed?recursive=true").status == 409
+    assert root.delete("/namespaces/closed").status == 409
+    assert root.delete(f"{DEEP}/tables/a").status == 409
+    assert root.delete(f"{DEEP}/tables/none").status == 404
+    assert (rows(event="grant.ended"), Grant.objects.count()) == ([], before)
+
+
+def test_where_the_row_cannot_be_written_nothing_is_dropped(
+    lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("tenancy.services.rights_that_end.record", fail)
+    before = Grant.objects.count()
+    assert root.delete(f"{OPEN}/tables/a").status == 500
+    assert root.delete("/namespaces/closed?recursive=true").status == 500
+    assert (Grant.objects.count(), Tabular.objects.count()) == (before, 12)
+
+
+# --- deleted ---------------------------------------------------------------------------------------------------------
+
+
+def test_with_a_warehouse(lake: dict[str, Ref], root: CallerClient, warehouse: Warehouse) -> None:
+    for name in ("open", "closed"):
+        assert root.delete(f"/namespaces/{name}?recursive=true").status == 204
+    give("select", (T.WAREHOUSE, warehouse.pk), person("ann"))
+    AuditRecord.objects.all().delete()
+    assert CallerClient("/management/v1", "root").delete(f"/warehouse/{warehouse.pk}").status == 204
+    row = the_row(event="warehouse.deleted")
+    assert json.loads(row.details) == {
+        "named": warehouse.name, "grants": 1, "grants_on": {"warehouse": 1},
+        "granted": [f"select on warehouse:{warehouse.pk} to oidc~ann"],
+    }  # fmt: skip
+
+
+def test_with_a_tag(refs: Refs) -> None:
+    ref = refs[T.TAG]
+    give("ownership", ref, person("ann"))
+    AuditRecord.objects.all().delete()
+    assert CallerClient("/management/v1", "root").delete(f"/tag-definition/{ref[1]}").status == 204
+    told = json.loads(the_row(event="tag-definition.deleted").details)
+    assert (told["named"], told["grants"], told["grants_on"]) == ("pii", 1, {"tag": 1})
+    assert told["granted"] == [f"ownership on tag:{ref[1]} to oidc~ann"]
+
+
+def test_with_a_project(refs: Refs) -> None:
+    """On it, on its roles and tags, and who was in the roles."""
+    give("admin", refs[T.SERVER], person("root"))
+    manage = CallerClient("/management/v1", "root")
+    assert manage.post("/project", {"project-name": "Lab", "project-id": "lab"}).status == 201
+    inside = {"x-project-id": "lab"}
+    made = [manage.post("/role", {"name": name}, **inside).json()["id"] for name in ("staff", "guests")]
+    tag = manage.post("/tag-definition", {"name": "x", "scope": ["table"], "value-kind": "marker"}, **inside).json()
+    staff = Role.objects.get(pk=made[0])
+    RoleMember.objects.create(role=staff, user_id="oidc~ann")
+    RoleMember.objects.create(role=staff, member_role_id=made[1])
+    give("select", (T.PROJECT, "lab"), person("ann"), to=staff)
+    AuditRecord.objects.all().delete()
+    before = Grant.objects.count()
+    assert manage.delete("/project/lab").status in {200, 204}
+    told = json.loads(the_row(event="project.deleted").details)
+    assert (told["named"], told["roles"], told["grants"]) == ("Lab", 2, 5)
+    assert told["grants_on"] == {"project": 2, "role": 2, "tag": 1}
+    assert told["granted"] == [
+        f"project_admin on project:lab to {ROOT}",
+        f"select on project:lab to role:{staff.pk}",
+        *sorted(f"ownership on role:{each} to {ROOT}" for each in made),
+        f"ownership on tag:{tag['id']} to {ROOT}",
+    ]
+    assert told["memberships"] == 2
+    assert sorted(told["members"]) == sorted([f"oidc~ann in role:{made[0]}", f"role:{made[1]} in role:{made[0]}"])
+    assert Grant.objects.count() == before - 5
+
+
+# --- how -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_ended_is_bounded_and_in_order() -> None:
+    who = UUID(int=1)
+    found, more = EndedGrants(), EndedGrants()
+    assert not found
+    found.add([(f"table:{number:04d}", "select", "oidc~ann", None) for number in range(500, 0, -1)])
+    more.add([("namespace:x", "modify", None, who), ("namespace:x", "modify", "oidc~'; --", None)])
+    found.merge(more)
+    told = found.told()
+    assert found
+    assert (told["grants"], told["grants_on"]) == (502, {"namespace": 2, "table": 500})
+    assert told["granted"][:3] == [
+        "modify on namespace:x to oidc~'; --",
+        f"modify on namespace:x to role:{who}",
+        "select on table:0001 to oidc~ann",
+    ]
+    assert len(told["granted"]) == 100
+
+
+def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, Ref], root: CallerClient) -> None:
+    """Each of these characters takes twelve in JSON."""
+    ids = [f"oidc~{number:03d}{chr(0x1F600) * 240}" for number in range(150)]
+    User.objects.bulk_create(User(id=each, name="n") for each in ids)
+    on, staff = securable_id(*lake["open.a"]), role("staff")
+    path = Securable.objects.get(pk=on).path
+    Grant.objects.bulk_create(Grant(securable_id=on, path=path, user_id=each, privilege="select") for each in ids)
+    RoleMember.objects.bulk_create(RoleMember(role=staff, user_id=each) for each in ids)
+    AuditRecord.objects.all().delete()
+    assert root.delete(f"{OPEN}/tables/a").status == 204
+    told = ended(lake["open.a"])
+    assert (told["grants"], told["granted"][1]) == (151, f"select on {on} to {ids[0]}")
+    assert 30 <= len(told["granted"]) < 40
+    delete_role(actor=INTERNAL, project=get_project(None), role_id=staff.pk)
+    told = json.loads(the_row(event="role.deleted").details)
+    assert (told["memberships"], told["grants"]) == (150, 0)
+    assert 30 <= len(told["members"]) < 40
+
+
+def test_rows_that_go_with_others_are_returned(lake: dict[str, Ref]) -> None:
+    gone, kept = (securable_id(*lake[name]) for name in ("open.a", "open.b"))
+    found = delete_rows_returning(Securable, [gone, "table:none"], child=Grant, columns="securable_id, privilege")
+    assert [tuple(row) for row in found] == [(gone, "ownership")]
+    assert list(Securable.objects.filter(pk__in=[gone, kept]).values_list("pk", flat=True)) == [kept]
+    assert Grant.objects.filter(securable_id=kept).count() == 1
+    assert not Grant.objects.filter(securable_id=gone).exists()
+    connection.check_constraints()
+
+
+def test_nothing_that_goes_ends_nothing(lake: dict[str, Ref]) -> None:
+    before = Grant.objects.count()
+    assert not remove_securables([])
+    own_id = new_id()
+    add_securable(T.TABLE, own_id, parent=lake["open"])
+    assert not remove_securables([(T.TABLE, own_id)])
+    assert Grant.objects.count() == before

@@ -1,0 +1,90 @@
+"""What filters of the audit trail cost: one that finds few rows among many is answered by its index."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
+
+from tenancy.actor import INTERNAL
+from tenancy.audit.chain import seal_records
+from tenancy.models import AuditRecord
+from tenancy.selectors import audit_records
+from tenancy.selectors.audit_records import AuditFilters
+from tests.wsgi_client import ApiClient
+
+pytestmark = pytest.mark.django_db
+
+MANY, FEW = 4_000, 3
+T0 = datetime(2026, 1, 31, tzinfo=UTC)
+ONE, OTHER = UUID(int=1), UUID(int=2)
+USUAL = {
+    "actor": "oidc~ann", "event": "token.used", "action": "", "outcome": "allowed", "object_type": "user",
+    "object_id": "oidc~ann", "project_id": "lab", "access_token_id": ONE, "assumed_role": None, "request_id": ONE,
+}  # fmt: skip
+RARE = {
+    "actor": "oidc~bob", "event": "project.deleted", "action": "drop", "outcome": "denied", "object_type": "project",
+    "object_id": "attic", "project_id": "attic", "access_token_id": OTHER, "assumed_role": OTHER, "request_id": OTHER,
+}  # fmt: skip
+
+
+@pytest.fixture
+def many(bootstrapped: None) -> None:
+    AuditRecord.objects.all().delete()
+    times = (T0 + timedelta(minutes=number) for number in range(MANY))
+    rows = [AuditRecord(at=at, **(RARE if number < FEW else USUAL)) for number, at in enumerate(times)]
+    AuditRecord.objects.bulk_create(rows, batch_size=500)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE tenancy_auditrecord")
+
+
+def plan_of(rows: QuerySet[AuditRecord]) -> str:
+    return str(rows.explain())
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({"actor": "oidc~bob"}, "by_actor"),
+        ({"event": "project.deleted"}, "by_event"),
+        ({"action": "drop"}, "by_action"),
+        ({"outcome": "denied"}, "refused"),
+        ({"object_type": "project"}, "by_type"),
+        ({"object_id": "attic"}, "by_object"),
+        ({"object_type": "project", "object_id": "attic"}, "by_object|by_type"),
+        ({"object_type": "user", "object_id": "attic"}, "by_object"),
+        ({"object_type": "user", "actor": "oidc~bob"}, "by_actor"),
+        ({"project": "attic"}, "by_project"),
+        ({"access_token_id": OTHER}, "by_token"),
+        ({"assumed_role": OTHER}, "by_role"),
+        ({"request_id": OTHER}, "by_request"),
+        ({"start": T0, "end": T0 + timedelta(minutes=FEW)}, "by_time"),
+    ],
+)
+def test_few_rows_are_found_by_their_index(many: None, filters: dict[str, Any], index: str) -> None:
+    found = AuditFilters(**filters).found().order_by("-at", "-id")
+    plan = plan_of(found[:101])
+    assert any(f"audit_record_{each}" in plan for each in index.split("|")), plan
+    expected = 0 if filters.get("object_type") == "user" else FEW
+    assert len(found) == expected
+
+
+def test_an_export_looks_for_its_rows_once(many: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not for each chunk: SQLite sorts all that a filter finds each time."""
+    monkeypatch.setattr(audit_records, "CHUNK", 1)
+    seal_records(actor=INTERNAL)
+    with CaptureQueriesContext(connection) as captured:
+        answer = ApiClient("/management/v1/audit").get("/export?event=project.deleted")
+    lines = [json.loads(line) for line in answer.body.splitlines()]
+    assert [line["event"] for line in lines] == ["project.deleted"] * FEW
+    assert [line["position"] for line in lines] == [1, 2, 3]
+    statements = [each["sql"] for each in captured if "tenancy_auditrecord" in each["sql"] and "SELECT" in each["sql"]]
+    assert sum("project.deleted" in each for each in statements) == 1
+    assert sum(" IN (" in each for each in statements) == FEW
