@@ -161,6 +161,7 @@ def _place(
     found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved in between
         raise no_such_namespace(tuple(above))
+    premises.look_again()
     parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
