@@ -133,6 +133,11 @@ def move(alice: CallerClient) -> Answer:
     return manage(alice, f"/namespace/{moved.pk}/move", {"destination": ["open", "deep"]})
 
 
+def protect(alice: CallerClient) -> Answer:
+    place = Namespace.objects.get(path="closed")
+    return manage(alice, f"/namespace/{place.pk}/protection", {"protected": True})
+
+
 def undrop(alice: CallerClient) -> Answer:
     dropped = Tabular.objects.get(deleted_at__isnull=False)
     return manage(alice, "/deleted-tabulars/undrop", {"targets": [{"type": "table", "id": str(dropped.uuid)}]})
@@ -148,6 +153,7 @@ WAITING: dict[str, tuple[str, Callable[[CallerClient], Answer]]] = {
     "move of a namespace": ("closed.deep", move),
     "drop of everything": ("closed.deep.a", lambda alice: alice.delete("/namespaces/closed%1Fdeep?" + EVERYTHING)),
     "undrop": ("closed.b", undrop),
+    "protection": ("closed", protect),
 }
 
 
