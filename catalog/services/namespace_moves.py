@@ -23,6 +23,7 @@ from catalog.models import Namespace
 from catalog.services.locations import lock_warehouse
 from catalog.services.namespaces import require_not_reserved
 from catalog.services.subtrees import subtree_of
+from icekeeper.kernel import premises
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import AlreadyExists, BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -80,6 +81,7 @@ def move_namespace(
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             moved, below, parent = _lock(warehouse_id, namespace_id, levels)
+            premises.look_again()
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:

@@ -162,6 +162,7 @@ def _place(
     found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved in between
         raise no_such_namespace(tuple(above))
+    premises.look_again()
     parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
@@ -185,8 +186,9 @@ def update_namespace_properties(
     both = sorted(to_set.keys() & set(to_remove))
     if both:
         raise UnprocessableEntity(f"Keys are in both updates and removals: {', '.join(both)[:500]}")
+    namespace_id = find_namespace_for(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
     with write_transaction():
-        namespace = _locked(actor, Can.UPDATE_PROPERTIES, warehouse_id, levels)
+        namespace = _locked(warehouse_id, namespace_id, levels)
         _require_location_kept(namespace, to_set, to_remove)
         to_store = {key: value for key, value in to_set.items() if key != LOCATION}
         merged = dict(namespace.properties)
@@ -231,9 +233,10 @@ def drop_namespace(
     Raises `NoSuchNamespace`, `ReservedNamespace`, `NamespaceNotEmpty`, `NamespaceProtected` unless `force`.
     """
     require_not_reserved(levels)
+    namespace_id = find_namespace_for(actor, Can.DELETE, warehouse_id, levels)
     try:
         with write_transaction():
-            namespace = _locked(actor, Can.DELETE, warehouse_id, levels)
+            namespace = _locked(warehouse_id, namespace_id, levels)
             if namespace.protected and not force:
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")
             if Namespace.objects.filter(parent_id=namespace.pk).exists() or _holds_tabulars(namespace.pk):
@@ -254,10 +257,9 @@ def _holds_tabulars(namespace_id: UUID) -> bool:
     return Tabular.objects.filter(namespace_id=namespace_id).exists()
 
 
-def _locked(actor: Actor, action: Can, warehouse_id: UUID, levels: Levels) -> Namespace:
-    """The namespace, locked, when `actor` may do `action` on it. The authorizer is asked before the lock is held, and
-    again under it if rights have changed meanwhile."""
-    namespace_id = find_namespace_for(actor, action, warehouse_id, levels)
+def _locked(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace:
+    """The namespace that `find_namespace_for` has found, locked. The authorizer is asked before anything is, and again
+    under the lock if rights have changed meanwhile."""
     rows = Namespace.objects.select_for_update(of=("self",)).select_related("warehouse")
     namespace = rows.filter(pk=namespace_id, path_key=path_key(levels)).first()
     if namespace is None:  # dropped or moved in between

@@ -9,6 +9,7 @@ from django.db.models import F
 from catalog.errors import no_such_id
 from catalog.models import Namespace, Tabular
 from catalog.selectors.protection import Protection, get_protected_for
+from icekeeper.kernel import premises
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
@@ -25,10 +26,10 @@ def set_protection(
     Raises `NoSuchWarehouse` or the "no such" of its kind.
     """
     at = now()
+    found = get_protected_for(
+        actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
+    )
     with write_transaction():
-        found = get_protected_for(
-            actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
-        )
         if isinstance(found, Namespace):
             rows = Namespace.objects.filter(pk=found.pk)
             changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
@@ -37,6 +38,7 @@ def set_protection(
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
             raise no_such_id(kind.value, object_id)
+        premises.look_again()  # the update may have waited
         record(
             Event.PROTECTION_SET, actor=actor, subject=found.pk, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -21,9 +22,9 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.authz.changes import rights_changed
+from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.port import allowed_many, require
-from tenancy.authz.securables import Ref, move_securable
+from tenancy.authz.securables import Ref, are_registered, move_securable
 from tenancy.models import Securable
 from tenancy.selectors.managed_access import is_access_managed
 
@@ -55,8 +56,10 @@ def rename_tabular(
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_for(actor, _CREATE[kind])
     if namespace_id != tabular.namespace_id:
-        ref = (Securable.Type(kind.value), tabular.id)
-        _require_nothing_gained(actor, ref, tabular.namespace_id, namespace_id)
+        step = _Step(actor, (Securable.Type(kind.value), tabular.id), tabular.namespace_id, namespace_id)
+        stamp = rights_changes.stamp()
+        _require_nothing_gained(step)
+        premises.rest_on(_look_for_gains, (step, stamp))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -84,19 +87,37 @@ def rename_tabular(
         raise _name_taken(kind, kind, source, destination) from None
 
 
-def _require_nothing_gained(actor: Actor, ref: Ref, origin_id: UUID, namespace_id: UUID) -> None:
+class _Step(NamedTuple):
+    """That `actor` brings a table from one namespace to another."""
+
+    actor: Actor
+    ref: Ref
+    origin_id: UUID
+    namespace_id: UUID
+
+
+def _require_nothing_gained(step: _Step) -> None:
     """That nobody brings a table to a place where they could grant rights on it which they could not grant before.
 
     Who may rename may read and write it already, so what could be gained is what the place gives on all that lies in
     it, and what managed access kept from the table's owners, the mover or others, if it ends with the move.
     """
-    place: Ref = (Securable.Type.NAMESPACE, namespace_id)
+    place: Ref = (Securable.Type.NAMESPACE, step.namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
-    for action, is_held in zip(gained, allowed_many(actor, [(each, place) for each in gained]), strict=True):
+    for action, is_held in zip(gained, allowed_many(step.actor, [(each, place) for each in gained]), strict=True):
         if is_held:
-            require(actor, action, *ref)
-    if is_access_managed((Securable.Type.NAMESPACE, origin_id)) and not is_access_managed(place):
-        require(actor, Can.GRANT_MANAGE_GRANTS, *ref)
+            require(step.actor, action, *step.ref)
+    if is_access_managed((Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
+        require(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref)
+
+
+def _look_for_gains(steps: list[tuple[_Step, int]]) -> None:
+    """Once more if rights have changed: what is gained may be more by now. What is gone is not judged."""
+    stamp = rights_changes.stamp()
+    for step, seen in steps:
+        if seen != stamp and all(are_registered([step.ref])):
+            _require_nothing_gained(step)
+    steps[:] = [(step, stamp) for step, _ in steps]
 
 
 def _name_taken(found: str, kind: Tabular.Kind, source: Identifier, destination: Identifier) -> AlreadyExists:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from operator import itemgetter
@@ -188,7 +189,8 @@ def _move(
 ) -> bool:
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
-        premises.look_again()
+        with _nothing_committed():
+            premises.look_again()
         kept = _kept(once, result) if once else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
@@ -201,12 +203,23 @@ def _move(
             premises.settle()
         return is_moved
     try:
-        with write_transaction():
+        with _nothing_committed(), write_transaction():
             _move_all(target, revisions, unchanged)
             keep_outcome(once, result)
     except _ChangedByOthers:
         return False
     return True
+
+
+@contextmanager
+def _nothing_committed() -> Iterator[None]:
+    """Around what was certainly not committed if the database is lost in it, unless that is told as in doubt."""
+    try:
+        yield
+    except (DatabaseError, InterfaceError) as error:
+        if is_outcome_unknown(error):
+            raise CommitContended("The database cannot be reached: nothing was committed, try again") from error
+        raise
 
 
 def _kept(once: RequestKey, result: object) -> KeptOutcome:

@@ -20,6 +20,7 @@ from catalog.services.locations import lock_warehouse
 from catalog.services.namespaces import find_namespace_for, require_not_reserved
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
+from icekeeper.kernel import premises
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
@@ -67,6 +68,7 @@ def drop_subtree(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
             )
         tabulars = _lock_tabulars(namespaces)
+        premises.look_again()
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)

@@ -9,9 +9,8 @@ from django.db.models import RestrictedError
 
 from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
 from catalog.models import Namespace
-from icekeeper.kernel.write_transaction import write_transaction
 from storage.secrets.keeping import forget_secret
-from storage.services.warehouse_changes import locked_for
+from storage.services.warehouse_changes import changing
 from tasks.queue.leases import has_tasks
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -27,8 +26,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
     `WarehouseProtected` (409) unless `force`.
     """
     try:
-        with write_transaction():
-            warehouse = locked_for(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True)
+        with changing(actor=actor, action=Can.DELETE, warehouse_id=warehouse_id, deletes=True) as warehouse:
             if warehouse.protected and not force:
                 raise WarehouseProtected(f"Warehouse is protected: {warehouse.name}")
             if Namespace.objects.filter(warehouse_id=warehouse_id).exists():

@@ -143,7 +143,8 @@ class RolesView(ManagementView):
             {
                 400: f"{PROJECT_REFUSALS[400]}, `EmptyRoleName`, {BAD_IDENTIFIER}",
                 404: PROJECT_REFUSALS[404],
-                409: "`RoleNameAlreadyExists`, `RoleSourceIdConflict`",
+                409: "`RoleNameAlreadyExists`, `RoleSourceIdConflict`; in an assumed role, which owns what it makes, "
+                "also `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
             },
         ),
     )

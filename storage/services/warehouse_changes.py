@@ -33,19 +33,29 @@ class WarehouseNotActive(NotFound):
     wire_type = "WarehouseNotActive"
 
 
-def locked_for(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
-    """The row of a warehouse, active or not, locked for the caller's transaction.
+@contextmanager
+def changing(*, actor: Actor, action: Can, warehouse_id: UUID, deletes: bool = False) -> Iterator[Warehouse]:
+    """The row of a warehouse, active or not, locked for the transaction of a change; whoever asks is judged before.
 
-    Raises `NoSuchWarehouse`, and `WarehouseManaged` (403) when only instance admins may change it.
+    Raises `NoSuchWarehouse`, `Forbidden`, and `WarehouseManaged` (403) when only instance admins may change it.
     """
-    warehouse = _lock(actor, warehouse_id, deletes=deletes)
-    require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=no_such_warehouse(warehouse_id))
+    look_for(actor=actor, action=action, warehouse_id=warehouse_id)
+    with write_transaction():
+        yield lock_changeable(actor=actor, warehouse_id=warehouse_id, deletes=deletes)
+
+
+def lock_changeable(*, actor: Actor, warehouse_id: UUID, deletes: bool = False) -> Warehouse:
+    """The row of a warehouse that `look_for` has found, locked for the caller's transaction.
+
+    Raises `NoSuchWarehouse`, what `look_for` raises if rights have changed since, and `WarehouseManaged` (403).
+    """
+    warehouse = _lock(warehouse_id, deletes=deletes)
     require_not_managed(actor, warehouse)
     return warehouse
 
 
 def look_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
-    """The row of a warehouse, active or not, before something is done that needs its time or leaves this server.
+    """The row of a warehouse, active or not, before anything is locked, so that nobody waits for who may not.
 
     The change itself looks again. Raises `NoSuchWarehouse`, `Forbidden`.
     """
@@ -77,7 +87,7 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
     """Clients that address it by name lose it. Raises `WarehouseExists` (409), `WarehouseNotActive` (404)."""
     checked = checked_warehouse_name(new_name)
     try:
-        with _changing(actor, Can.RENAME, warehouse_id) as warehouse:
+        with changing(actor=actor, action=Can.RENAME, warehouse_id=warehouse_id) as warehouse:
             if warehouse.status != Warehouse.Status.ACTIVE:
                 raise WarehouseNotActive(f"Warehouse is not active: {warehouse.name}")
             _set(actor, warehouse, name=checked, name_key=name_key(checked))
@@ -87,14 +97,14 @@ def rename_warehouse(*, actor: Actor, warehouse_id: UUID, new_name: str) -> Ware
 
 
 def activate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
-    with _changing(actor, Can.ACTIVATE, warehouse_id) as warehouse:
+    with changing(actor=actor, action=Can.ACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.ACTIVE)
     return warehouse
 
 
 def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     """To every catalog request that begins later it is not there; tasks that were queued are still done."""
-    with _changing(actor, Can.DEACTIVATE, warehouse_id) as warehouse:
+    with changing(actor=actor, action=Can.DEACTIVATE, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, status=Warehouse.Status.INACTIVE)
     return warehouse
 
@@ -102,7 +112,7 @@ def deactivate_warehouse(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
 def set_delete_profile(*, actor: Actor, warehouse_id: UUID, delete_profile: dict[str, Any]) -> Warehouse:
     """It holds for drops that begin later."""
     checked = checked_delete_profile(delete_profile)
-    with _changing(actor, Can.MODIFY_SOFT_DELETION, warehouse_id) as warehouse:
+    with changing(actor=actor, action=Can.MODIFY_SOFT_DELETION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, delete_profile=checked)
     return warehouse
 
@@ -112,13 +122,13 @@ def set_format_version_policy(
 ) -> Warehouse:
     """It holds for tables that are made or upgraded later. No default: 2 if allowed, else the highest."""
     versions, checked_default = checked_format_policy(allowed, default)
-    with _changing(actor, Can.SET_FORMAT_VERSION_POLICY, warehouse_id) as warehouse:
+    with changing(actor=actor, action=Can.SET_FORMAT_VERSION_POLICY, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, allowed_format_versions=versions, default_format_version=checked_default)
     return warehouse
 
 
 def set_warehouse_protection(*, actor: Actor, warehouse_id: UUID, is_protected: bool) -> Warehouse:
-    with _changing(actor, Can.SET_PROTECTION, warehouse_id) as warehouse:
+    with changing(actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id) as warehouse:
         _set(actor, warehouse, protected=is_protected)
     return warehouse
 
@@ -127,21 +137,15 @@ def set_managed_by(*, actor: Actor, warehouse_id: UUID, managed_by: str) -> Ware
     """Raises `InstanceAdminRequired` (403), which no right of the authorizer can replace."""
     require_instance_admin(actor)
     with write_transaction():
-        warehouse = _lock(actor, warehouse_id)
+        warehouse = _lock(warehouse_id)
         _set(actor, warehouse, managed_by=managed_by)
     return warehouse
 
 
-@contextmanager
-def _changing(actor: Actor, action: Can, warehouse_id: UUID) -> Iterator[Warehouse]:
-    with write_transaction():
-        yield locked_for(actor=actor, action=action, warehouse_id=warehouse_id)
-
-
-def _lock(actor: Actor, warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
+def _lock(warehouse_id: UUID, *, deletes: bool = False) -> Warehouse:
     warehouse = lock_row(Warehouse, "id = %s", [warehouse_id], mode="UPDATE" if deletes else "NO KEY UPDATE")
     if warehouse is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, no_such_warehouse(warehouse_id))
+        raise no_such_warehouse(warehouse_id)
     return warehouse
 
 

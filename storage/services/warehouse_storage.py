@@ -20,7 +20,7 @@ from storage.secrets.credentials import stored_credential
 from storage.secrets.keeping import NewSecret, forget_secret, new_secret
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
-from storage.services.warehouse_changes import count_change, locked_for, look_for, require_not_managed
+from storage.services.warehouse_changes import count_change, lock_changeable, look_for, require_not_managed
 from storage.validation.access import examine_store
 from storage.validation.examination import Check, CheckName, Examination, Guard, Report
 from tenancy.actor import Actor
@@ -119,7 +119,7 @@ def _change(
     guard.require_passed()
     with new_credential(change.credential) as secret, write_transaction():
         lock_places()
-        warehouse = locked_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
+        warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
         profile = change.profile_for(warehouse)
         require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
         _save(actor, warehouse, profile, change.credential, secret)

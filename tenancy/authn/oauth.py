@@ -42,13 +42,17 @@ Form = Mapping[str, str]
 
 
 class OAuthRefusal(Exception):
-    """`code` is one of RFC 6749 §5.2, `description` for people, in ASCII without quotes and backslashes."""
+    """`code` is one of RFC 6749 §5.2, `description` for people, in ASCII without quotes and backslashes.
+
+    `genuine` tells whose token was refused because it is good no more: for the audit trail, not for the client.
+    """
 
     status = 400
 
-    def __init__(self, code: str, description: str) -> None:
+    def __init__(self, code: str, description: str, *, failure: AuthenticationFailed | None = None) -> None:
         super().__init__(description)
         self.code, self.description = code, description
+        self.genuine = failure if isinstance(failure, GenuineTokenRefused) else None
 
 
 class InvalidClient(OAuthRefusal):
@@ -56,8 +60,9 @@ class InvalidClient(OAuthRefusal):
 
     status, challenge = 401, 'Basic realm="icekeeper"'
 
-    def __init__(self) -> None:
-        super().__init__("invalid_client", "The client id or the client secret is wrong, or the secret has ended")
+    def __init__(self, *, failure: AuthenticationFailed | None = None) -> None:
+        description = "The client id or the client secret is wrong, or the secret has ended"
+        super().__init__("invalid_client", description, failure=failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +84,8 @@ def grant(form: Form, authorization: str | None) -> Granted:
     try:
         accepted, granted = _grant(form, authorization)
     except OAuthRefusal as refusal:
-        ended = refusal.__cause__
-        if isinstance(ended, GenuineTokenRefused):
-            record_sign_in(actor=ended.claimant, is_accepted=False, reason=ended.reason)
+        if refusal.genuine is not None:
+            record_sign_in(actor=refusal.genuine.claimant, is_accepted=False, reason=refusal.genuine.reason)
         else:
             record_sign_in(actor=ANONYMOUS, is_accepted=False, reason=refusal.code)
         raise
@@ -140,7 +144,7 @@ def _client(form: Form, authorization: str | None) -> Accepted | None:
         accepted = accept_stored(secret)
     except AuthenticationFailed as failure:
         logger.info("a client was refused: %s", failure.message)
-        raise InvalidClient from failure
+        raise InvalidClient(failure=failure) from failure
     if client_id and _names(accepted).isdisjoint({client_id, unquote_plus(client_id)}):
         logger.info("a client was refused: not the id of access token %s", accepted.stored.token_id)
         raise InvalidClient
@@ -180,7 +184,8 @@ def _subject(form: Form, client: Accepted | None) -> Accepted:
         accepted = accept_session(token, may_have_expired=client is not None) if is_session else accept_stored(token)
     except AuthenticationFailed as failure:
         logger.info("an exchange was refused: %s", failure.message)
-        raise OAuthRefusal("invalid_request", "subject_token was not accepted, or has ended") from failure
+        told = "subject_token was not accepted, or has ended"
+        raise OAuthRefusal("invalid_request", told, failure=failure) from failure
     if client is None:
         return accepted
     if not _is_behind(client.stored, accepted.stored):
@@ -205,7 +210,8 @@ def _require_good_actor(form: Form) -> None:
         accept(token)
     except AuthenticationFailed as failure:
         logger.info("an exchange was refused: %s", failure.message)
-        raise OAuthRefusal("invalid_request", "actor_token was not accepted, or has ended") from failure
+        told = "actor_token was not accepted, or has ended"
+        raise OAuthRefusal("invalid_request", told, failure=failure) from failure
 
 
 def _own_token(form: Form, role: str) -> str | None:

@@ -255,20 +255,18 @@ def _grant(on: Securable, change: GrantSpec) -> bool:
         return False
     _rows(on, change).delete()
     user_id, role_id = change.grantee.user_id, change.grantee.role_id
-    if change.privilege == ASSIGNEE:
-        if role_id is not None:
-            require_chain(UUID(on.object_id), [role_id])
-        RoleMember.objects.create(
-            role_id=UUID(on.object_id), user_id=user_id, member_role_id=role_id, expires_at=change.expires_at
-        )
+    held = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
+    if held is not None and role_id is not None:
+        require_chain(held, [role_id])
+    if held is not None and change.privilege == ASSIGNEE:
+        RoleMember.objects.create(role_id=held, user_id=user_id, member_role_id=role_id, expires_at=change.expires_at)
         return True
-    owned = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
     Grant.objects.create(
         securable=on,
         user_id=user_id,
         role_id=role_id,
         privilege=change.privilege,
-        owned_role_id=owned,
+        owned_role_id=held,
         expires_at=change.expires_at,
     )
     return True

@@ -79,9 +79,10 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
 def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
     """Raises `ProjectNotFound`, `EmptyProjectName`, `ProjectNameTooLong`, `ProjectNameAlreadyExists` (409)."""
     checked = checked_project_name(new_name)
+    _require(actor, Can.RENAME, project_id)
     try:
         with write_transaction():
-            project = _locked_for(actor, Can.RENAME, project_id)
+            project = _lock(project_id)
             former = project.name
             project.name, project.name_key = checked, name_key(checked)
             project.save(update_fields=["name", "name_key"])
@@ -100,10 +101,11 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
     Raises `ProjectNotFound`, `ProjectNotEmpty` (409).
     """
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
+    _require(actor, Can.DELETE, project_id)
     try:
         with write_transaction():
             # From here on nobody can come to refer to it: what they write waits for this row.
-            project = _locked_for(actor, Can.DELETE, project_id)
+            project = _lock(project_id)
             rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
             roles = list(rows.values_list("pk", flat=True))  # locked in the order of who grants to several of them
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
@@ -124,11 +126,17 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
         raise not_empty from None
 
 
-def _locked_for(actor: Actor, action: Can, project_id: str) -> Project:
+def _require(actor: Actor, action: Can, project_id: str) -> None:
+    """Asked before anything is locked, so that nobody waits for who may not."""
+    if not Project.objects.filter(pk=project_id).exists():
+        raise no_such_project(project_id)
+    require(actor, action, Securable.Type.PROJECT, project_id)
+
+
+def _lock(project_id: str) -> Project:
     project = lock_row(Project, "id = %s", [project_id], mode="UPDATE")
     if project is None:
         raise no_such_project(project_id)
-    require(actor, action, Securable.Type.PROJECT, project_id)
     return project
 
 

@@ -27,26 +27,33 @@ from tenancy.services.role_locks import lock_memberships
 MOST_MEMBERS = 1000
 """Of one request: others wait while they are judged."""
 
+# Owners of a role are in it. What has ended counts as well: it may be granted anew.
+_INSIDE = """(
+    SELECT role_id AS outer_id, member_role_id AS inner_id FROM tenancy_rolemember WHERE member_role_id IS NOT NULL
+    UNION ALL
+    SELECT owned_role_id, role_id FROM tenancy_grant WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL
+) AS inside"""
+
 # Both walk at most as many steps as a chain may have, so that they end whatever is stored.
-_ABOVE = """
+_ABOVE = f"""
 WITH RECURSIVE above(id, steps) AS (
     SELECT id, 0 FROM tenancy_role WHERE id = %s
     UNION
-    SELECT m.role_id, above.steps + 1 FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+    SELECT inside.outer_id, above.steps + 1 FROM above JOIN {_INSIDE} ON inside.inner_id = above.id
      WHERE above.steps < %s
 )
 SELECT id, MAX(steps) FROM above GROUP BY id
-"""
+"""  # noqa: S608 - constant texts, as below
 
-_STEPS_BELOW = """
+_STEPS_BELOW = f"""
 WITH RECURSIVE below(id, steps) AS (
     SELECT id, 0 FROM tenancy_role WHERE id = ANY(%s)
     UNION
-    SELECT m.member_role_id, below.steps + 1 FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
-     WHERE m.member_role_id IS NOT NULL AND below.steps < %s
+    SELECT inside.inner_id, below.steps + 1 FROM below JOIN {_INSIDE} ON inside.outer_id = below.id
+     WHERE below.steps < %s
 )
 SELECT MAX(steps) FROM below
-"""
+"""  # noqa: S608
 
 
 class RoleAssignmentUserNotFound(NotFound):
@@ -153,7 +160,11 @@ def _lock_users(user_ids: Sequence[str]) -> None:
 
 
 def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
-    """That `new_roles` may be put into the role: none of them holds it, and no chain grows too long."""
+    """That `new_roles` may be put into the role, or own it: none of them holds it, and no chain grows too long.
+
+    To be asked under the lock of the project's memberships. Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded`
+    (409).
+    """
     most = settings.ICEKEEPER.role.max_nesting_depth
     above = {as_uuid(each): steps for each, steps in fetch_all("default", _ABOVE, [role_id, most])}
     for each in new_roles:

@@ -17,7 +17,7 @@ from icekeeper.kernel.names import hidden_character, name_key, require_descripti
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.assumed_roles import known_roles
+from tenancy.authn.assumed_roles import known_roles, unknown_role
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.grants import OWNERSHIP, grant_creator
@@ -32,6 +32,7 @@ from tenancy.services.administrators import administrated_by, keeping_administra
 from tenancy.services.appointments import require_to_appoint
 from tenancy.services.rights_that_end import rights_of_role
 from tenancy.services.role_locks import lock_memberships
+from tenancy.services.role_members import require_chain
 
 SYSTEM_PROVIDER: Final = "system"
 """Of roles that only the server itself makes and changes."""
@@ -78,7 +79,8 @@ def create_role(
     """Make a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
 
     Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400), `RoleNameExists` or
-    `RoleSourceIdConflict` (409), `ProjectNotFound` (404).
+    `RoleSourceIdConflict` (409), `ProjectNotFound` (404); in an assumed role, which owns what it makes, also
+    `UnknownAssumedRole` (400), `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout` (409).
     """
     require(actor, Can.CREATE_ROLE, Securable.Type.PROJECT, project.pk)
     role_id = new_id()
@@ -99,8 +101,12 @@ def create_role(
     )
     try:
         with write_transaction():
+            if actor.assumed_role is not None:
+                _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
+            if actor.assumed_role is not None:
+                require_chain(role_id, [actor.assumed_role])  # it will own the new one
             granted = grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role), **granted)
             if role.provider_id != OWN_PROVIDER:
@@ -161,6 +167,14 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role), **gone)
         rights_changed()
     known_roles.forget(role_id)
+
+
+def _lock_memberships_of(role_id: UUID) -> None:
+    """Of the project of a role that was assumed. Raises `UnknownAssumedRole` (400) when it is gone."""
+    role = Role.objects.select_related("project").filter(pk=role_id).first()
+    if role is None:
+        raise unknown_role(role_id)
+    lock_memberships(role.project)
 
 
 def _changeable(actor: Actor, action: Can, project: Project, role_id: UUID) -> Role:

@@ -23,6 +23,7 @@ from tenancy.audit.collector import collector
 from tenancy.audit.entries import Outcome, make_entry
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthRefusal, grant
 from tenancy.authn.token_text import read_token
 from tenancy.authn.verification import verified_tokens
 from tenancy.maintenance import switch
@@ -302,3 +303,36 @@ def test_whose_secret_was_refused_in_a_trade(access_tokens: None) -> None:
     assert answer.status == 401
     row = the_row(event="sign-in.refused")
     assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(made), "TokenRevoked")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda _, ended: {"grant_type": CLIENT_CREDENTIALS, "client_secret": ended},
+        lambda good, ended: {"grant_type": TOKEN_EXCHANGE, "client_secret": good, **shown("subject", ended)},
+        lambda good, ended: {"grant_type": TOKEN_EXCHANGE, **shown("subject", good), **shown("actor", ended)},
+    ],
+)
+def test_a_refused_trade_itself_tells_whose_token_has_ended(
+    access_tokens: None, form: Callable[[str, str], dict[str, str]]
+) -> None:
+    ended, good = (new_token(f"local~{name}") for name in ("alice", "bob"))
+    AccessToken.objects.filter(pk=id_of(ended)).update(revoked_at=now())
+    AuditRecord.objects.all().delete()
+    with pytest.raises(OAuthRefusal) as refused:
+        grant(form(good, ended), None)
+    assert refused.value.genuine is not None
+    assert (refused.value.genuine.claimant.user_id, refused.value.genuine.reason) == ("local~alice", "TokenRevoked")
+    collector.write_pending()
+    row = the_row(event="sign-in.refused")
+    assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(ended), "TokenRevoked")
+    forged = f"{good[:-1]}{'x' if good[-1] != 'x' else 'y'}"
+    with pytest.raises(OAuthRefusal) as refused:
+        grant(form(good, forged), None)
+    assert refused.value.genuine is None
+    collector.write_pending()
+    assert [each.actor for each in rows(event="sign-in.refused")] == ["local~alice", "anonymous"]
+
+
+def shown(role: str, text: str) -> dict[str, str]:
+    return {f"{role}_token": text, f"{role}_token_type": ACCESS_TOKEN_TYPE}

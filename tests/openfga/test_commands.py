@@ -226,6 +226,7 @@ def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
             None
         ),
         member_key(tree["role"][1], user_id=None, member_role_id=group.pk): Condition(None),
+        grant_key(securable_id(*tree["role"]), "ownership", user_id=None, role_id=group.pk): Condition(None),
     }
     openfga_store().write({**new, **ended, **refused}, [])
     AuditRecord.objects.all().delete()

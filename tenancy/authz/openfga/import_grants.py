@@ -133,14 +133,14 @@ class _Known:
         return "a role in itself" if key.object == f"role:{role_id}" else None
 
     def add(self, key: TupleKey, expires_at: datetime | None) -> None:
-        """Raises what keeps a role from being put into another one."""
+        """Raises what keeps a role from being put into another one, or from owning it."""
         user_id, role_id = user_of(key.subject), role_of(key.subject)
         user_id = None if role_id is not None else user_id
         on = UUID(key.object.partition(":")[2]) if key.object.startswith("role:") else None
+        if on is not None and role_id is not None:
+            lock_memberships(Role.objects.select_related("project").get(pk=on).project)
+            require_chain(on, [role_id])
         if on is not None and key.relation == ASSIGNEE:
-            if role_id is not None:
-                lock_memberships(Role.objects.select_related("project").get(pk=on).project)
-                require_chain(on, [role_id])
             RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
             record(
                 Event.ROLE_MEMBERS_ADDED, actor=INTERNAL, subject=on, project=self.project_of_object[key.object],

@@ -1,0 +1,120 @@
+"""Who may not change something locks nothing: the question comes before the write begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
+from uuid import UUID
+
+import pytest
+
+from icekeeper.kernel import deadline
+from storage.models import Warehouse
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tenancy.selectors.projects import get_project
+from tests.authz.conftest import person
+from tests.authz.trees import give
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.wsgi_client import Answer
+
+pytestmark = pytest.mark.django_db
+
+Client = Callable[[str], CallerClient]
+Everything = Callable[[], Fingerprint]
+Act = Callable[[CallerClient, str], Answer]
+ALICE = person("alice")
+NOWHERE = UUID(int=7)
+
+OF_WAREHOUSES: dict[str, Act] = {
+    "rename": lambda at, warehouse: at.post(f"{warehouse}/rename", {"new-name": "other"}),
+    "activate": lambda at, warehouse: at.post(f"{warehouse}/activate"),
+    "deactivate": lambda at, warehouse: at.post(f"{warehouse}/deactivate"),
+    "delete profile": lambda at, warehouse: at.post(
+        f"{warehouse}/delete-profile", {"delete-profile": {"type": "soft", "expiration-seconds": 60}}
+    ),
+    "format versions": lambda at, warehouse: at.post(
+        f"{warehouse}/format-version-policy", {"allowed-format-versions": [2]}
+    ),
+    "protection": lambda at, warehouse: at.post(f"{warehouse}/protection", {"protected": True}),
+    "deletion": lambda at, warehouse: at.delete(warehouse),
+    "credential": lambda at, warehouse: at.post(f"{warehouse}/storage-credential", {"new-storage-credential": None}),
+}
+OF_PROJECTS: dict[str, Act] = {
+    "rename": lambda at, project: at.post("/project/rename", {"new-name": "other"}, **{"x-project-id": project}),
+    "rename by id": lambda at, project: at.post(f"/project/{project}/rename", {"new-name": "other"}),
+    "deletion": lambda at, project: at.delete("/project", **{"x-project-id": project}),
+    "deletion by id": lambda at, project: at.delete(f"/project/{project}"),
+}
+OF_NAMESPACES: dict[str, Act] = {
+    "properties": lambda at, _: at.post("/namespaces/open/properties", {"updates": {"k": "v"}}),
+    "drop": lambda at, _: at.delete("/namespaces/open"),
+    "drop of everything": lambda at, _: at.delete("/namespaces/open?recursive=true"),
+    "one below": lambda at, _: at.post("/namespaces", {"namespace": ["open", "n"]}),
+    "rename": lambda at, _: at.post(
+        "/tables/rename",
+        {"source": {"namespace": ["open"], "name": "a"}, "destination": {"namespace": ["open"], "name": "b"}},
+    ),
+}
+
+
+@contextmanager
+def nothing_begins() -> Iterator[None]:
+    """On SQLite a transaction of a write is the lock of the whole database."""
+    with mock.patch.object(deadline, "begin_write") as begun:
+        yield
+    begun.assert_not_called()
+
+
+@pytest.mark.parametrize("what", OF_WAREHOUSES)
+def test_on_a_warehouse(
+    what: str, manage: Client, lake: dict[str, Ref], warehouse: Warehouse, everything: Everything
+) -> None:
+    act, alice = OF_WAREHOUSES[what], manage("alice")
+    ref = (Securable.Type.WAREHOUSE, warehouse.pk)
+    before = everything()
+    for each in (warehouse.pk, NOWHERE):
+        with nothing_begins():
+            assert act(alice, f"/warehouse/{each}").refused(404, "NoSuchWarehouseException", str(each))
+    assert everything() == before
+    give("select", ref, ALICE)
+    before = everything()
+    with nothing_begins():
+        assert act(alice, f"/warehouse/{warehouse.pk}").refused(403, "WarehouseActionForbidden")
+    assert everything() == before
+
+
+@pytest.mark.parametrize("what", OF_PROJECTS)
+def test_on_a_project(what: str, manage: Client, lake: dict[str, Ref], everything: Everything) -> None:
+    act, alice = OF_PROJECTS[what], manage("alice")
+    give("select", (Securable.Type.PROJECT, get_project(None).pk), ALICE)
+    before = everything()
+    with nothing_begins():
+        assert act(alice, get_project(None).pk).refused(403, "ProjectActionForbidden")
+        assert act(alice, "nowhere").refused(404, "ProjectNotFound", "nowhere")
+    assert everything() == before
+
+
+@pytest.mark.parametrize("what", OF_NAMESPACES)
+def test_in_the_catalog(what: str, client: Client, lake: dict[str, Ref], everything: Everything) -> None:
+    act, alice = OF_NAMESPACES[what], client("alice")
+    give("select", lake["open"], ALICE)
+    before = everything()
+    with nothing_begins():
+        answer = act(alice, "")
+    assert answer.status == 403, answer.body
+    assert everything() == before
+
+
+def test_on_what_is_protected(
+    manage: Client, lake: dict[str, Ref], warehouse: Warehouse, everything: Everything
+) -> None:
+    alice = manage("alice")
+    give("select", lake["open"], ALICE)
+    before = everything()
+    with nothing_begins():
+        answer = alice.post(f"/warehouse/{warehouse.pk}/namespace/{lake['open'][1]}/protection", {"protected": True})
+    assert answer.refused(403, "NamespaceActionForbidden")
+    assert everything() == before

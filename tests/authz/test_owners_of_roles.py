@@ -1,0 +1,154 @@
+"""Owners of a role are in it: a role that owns one counts as nested in it, for circles and for how deep they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from uuid import UUID
+
+import pytest
+from django.conf import settings
+
+from icekeeper.kernel.errors import NotFound
+from icekeeper.setting_groups import RoleSettings
+from tenancy.actor import INTERNAL
+from tenancy.authn.assumed_roles import UnknownAssumedRole
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.models import Grant, Role, RoleMember, Securable, User
+from tenancy.selectors.projects import get_project
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.role_members import (
+    Members,
+    RoleMembershipCycle,
+    RoleMembershipDepthExceeded,
+    add_role_members,
+)
+from tenancy.services.roles import create_role
+from tests.authz.conftest import person
+from tests.authz.trees import give, role
+from tests.fingerprint import Fingerprint
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin")]
+
+ALICE = person("alice")
+Everything = Callable[[], Fingerprint]
+Put = Callable[[Role, Role], None]
+
+
+def own(outer: Role, inner: Role) -> None:
+    """`inner` owns `outer`."""
+    _assign("ownership", outer, inner)
+
+
+def assign(outer: Role, inner: Role) -> None:
+    _assign("assignee", outer, inner)
+
+
+def add(outer: Role, inner: Role) -> None:
+    members = Members(role_ids=[inner.pk])
+    add_role_members(actor=INTERNAL, project=get_project(None), role_id=outer.pk, members=members)
+
+
+def _assign(privilege: str, outer: Role, inner: Role) -> None:
+    difference = Difference(writes=[GrantSpec(privilege, Grantee(role_id=inner.pk))])
+    apply_grants(actor=INTERNAL, ref=(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no"))
+
+
+WAYS: list[Put] = [own, assign, add]
+
+
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("second", WAYS)
+def test_no_role_comes_into_itself_by_owning_one(first: Put, second: Put, everything: Everything) -> None:
+    a, b, c = (role(name) for name in "abc")
+    first(a, b)
+    own(b, c)
+    before = everything()
+    for outer, inner in ((b, a), (c, a), (c, b)):
+        with pytest.raises(RoleMembershipCycle) as refused:
+            second(outer, inner)
+        assert refused.value.message == f"Role {inner.pk} would be a member of itself, as {outer.pk} is in it"
+    assert everything() == before
+    second(a, c)  # two ways up are no circle
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_ownership_is_a_step_of_a_chain(put: Put, everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=3)})
+    monkeypatch.setattr(settings, "ICEKEEPER", short)
+    chain = [role(f"link {number}") for number in range(4)]
+    for outer, inner in pairwise(chain):
+        own(outer, inner)
+    top, bottom = role("top"), role("bottom")
+    before = everything()
+    for outer, inner in ((top, chain[0]), (chain[3], bottom)):
+        with pytest.raises(RoleMembershipDepthExceeded):
+            put(outer, inner)
+    assert everything() == before
+    put(top, chain[1])
+    put(chain[2], bottom)
+    give("ownership", (Securable.Type.ROLE, chain[3].pk), ALICE)  # users are no step
+
+
+def test_who_made_roles_in_assumed_roles_made_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The role that was assumed owns what it makes."""
+    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
+    monkeypatch.setattr(settings, "ICEKEEPER", short)
+    project, made = get_project(None), [role("link 0")]
+    give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE)
+
+    def make(name: str, within: UUID) -> Role:
+        acting = replace(ALICE, assumed_role=within)
+        give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE, to=Role.objects.get(pk=within))
+        return create_role(actor=acting, project=project, name=name)
+
+    for number in (1, 2):
+        made.append(make(f"link {number}", made[-1].pk))
+    give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE, to=made[2])
+    before = everything()
+    with pytest.raises(RoleMembershipDepthExceeded):
+        make("link 3", made[2].pk)
+    assert everything() == before
+    make("beside", made[1].pk)
+    assert set(Grant.objects.filter(owned_role__isnull=False).values_list("role_id", "owned_role__name")) == {
+        (made[0].pk, "link 1"), (made[1].pk, "link 2"), (made[1].pk, "beside"),
+    }  # fmt: skip
+
+
+def test_a_role_that_is_deleted_while_it_is_assumed_makes_none(
+    everything: Everything, builtin: BuiltinAuthorizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, project = role("team"), get_project(None)
+    User.objects.create(id=ALICE.user_id, name="n")
+    monkeypatch.setattr(builtin, "decide", lambda _actor, questions: [True] * len(questions))
+    acting = replace(ALICE, assumed_role=team.pk)
+    Role.objects.filter(pk=team.pk).delete()
+    before = everything()
+    with pytest.raises(UnknownAssumedRole):
+        create_role(actor=acting, project=project, name="other")
+    assert everything() == before
+
+
+def test_a_circle_that_is_there_costs_nothing_and_can_be_taken_apart(builtin: BuiltinAuthorizer) -> None:
+    """Older rows may have one."""
+    a, b, c = (role(name) for name in "abc")
+    own(a, b)
+    on = Securable.objects.get(pk=f"role:{b.pk}")
+    Grant.objects.create(securable=on, role_id=a.pk, privilege="ownership", owned_role_id=b.pk)
+    with pytest.raises(RoleMembershipDepthExceeded):
+        add(b, c)
+    add_role_members(
+        actor=INTERNAL, project=get_project(None), role_id=b.pk, members=Members(user_ids=[_known(ALICE.user_id)])
+    )
+    apply_grants(
+        actor=INTERNAL, ref=(Securable.Type.ROLE, b.pk), missing=NotFound("no"),
+        difference=Difference(deletes=[GrantSpec("ownership", Grantee(role_id=a.pk))]),
+    )  # fmt: skip
+    add(b, c)
+    assert RoleMember.objects.filter(role=b).count() == 2
+
+
+def _known(user_id: str | None) -> str:
+    User.objects.create(id=user_id, name="n")
+    return user_id or ""

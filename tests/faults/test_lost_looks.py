@@ -1,0 +1,78 @@
+"""The database is lost when a commit looks once more at what it rests on: nothing was sent, so nothing is in doubt."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection
+
+from icekeeper.kernel import premises
+from tests.fingerprint import Fingerprint
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+Made = dict[str, dict[str, Any]]
+
+
+def lose() -> None:
+    cause: Exception
+    if connection.vendor == "postgresql":
+        cause = psycopg.OperationalError("server closed the connection unexpectedly")
+    else:
+        cause = sqlite3.OperationalError("disk I/O error")
+        cause.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[attr-defined]
+    raise OperationalError(str(cause)) from cause
+
+
+def _commit(catalog: ApiClient, *updates: dict[str, Any]) -> Answer:
+    return catalog.post("/namespaces/ns/tables/a", {"requirements": [], "updates": list(updates)})
+
+
+def set_a_property(catalog: ApiClient, _: Made) -> Answer:
+    return _commit(catalog, _PROPERTY)
+
+
+def move(catalog: ApiClient, made: Made) -> Answer:
+    return _commit(catalog, {"action": "set-location", "location": f"{made['a']['metadata']['location']}-2"})
+
+
+def change_two(catalog: ApiClient, _: Made) -> Answer:
+    changes = [
+        {"identifier": {"namespace": ["ns"], "name": name}, "requirements": [], "updates": [_PROPERTY]}
+        for name in ("a", "b")
+    ]
+    return catalog.post("/transactions/commit", {"table-changes": changes})
+
+
+_PROPERTY = {"action": "set-properties", "updates": {"k": "v"}}
+
+
+@pytest.mark.parametrize("act", [set_a_property, move, change_two])
+def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
+    catalog: ApiClient,
+    make_table: Callable[..., dict[str, Any]],
+    files: Callable[[], list[str]],
+    everything: Callable[[], Fingerprint],
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[ApiClient, Made], Answer],
+) -> None:
+    made, seen = {name: make_table(name) for name in ("a", "b")}, []
+    written, before = files(), everything()
+
+    def look_and_lose() -> None:
+        seen.append(len(files()) > len(written))
+        lose()
+
+    with monkeypatch.context() as lost:
+        lost.setattr(premises, "look_again", look_and_lose)
+        answer = act(catalog, made)
+    assert answer.refused(409, "CommitFailedException", "nothing was committed, try again")
+    assert seen == [True], "it looks once, when the files are there"
+    assert everything() == before
+    answer = act(catalog, made)
+    assert answer.status in {200, 204}, answer.body
