@@ -8,10 +8,10 @@ from catalog.services.retirement import PURGE, retire, tell_of_dropped
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
 from tasks.queue.leases import Lease
-from tenancy.actor import INTERNAL
+from tenancy.actor import Actor
 
 
-def expire_tabular(lease: Lease) -> None:
+def expire_tabular(*, actor: Actor, lease: Lease) -> None:
     """Delete the row of a soft-deleted tabular for good, and queue the purge of its files if its drop asked for it.
 
     One that is not soft-deleted any more is left as it is. The task ends in the same transaction. Raises `LeaseLost`
@@ -24,5 +24,5 @@ def expire_tabular(lease: Lease) -> None:
         row = lock_row(Tabular, where, expired, mode="UPDATE")
         if row is not None and warehouse is not None:
             ended = retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
-            tell_of_dropped(ended, row, actor=INTERNAL, project=warehouse.project_id, named=row.name)
+            tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, named=row.name)
         lease.finish()

@@ -8,11 +8,12 @@ from catalog.services.expiration import expire_tabular
 from catalog.services.purges import purge
 from tasks.queue.leases import Lease
 from tasks.queue.models import Task
+from tenancy.actor import INTERNAL
 
 Work = Callable[[Lease, Callable[[], object]], None]
 """Called with the lease and with what must be called before each step of long work."""
 
 WORK: dict[str, Work] = {
-    Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(lease),
+    Task.Queue.SOFT_DELETION.value: lambda lease, _: expire_tabular(actor=INTERNAL, lease=lease),
     Task.Queue.TABULAR_PURGE.value: purge,
 }

@@ -157,7 +157,7 @@ def lease_of_expiration() -> Lease:
 
 def expires(lease: Lease) -> bool:
     try:
-        expire_tabular(lease)
+        expire_tabular(actor=INTERNAL, lease=lease)
     except LeaseLost:
         return False
     return True

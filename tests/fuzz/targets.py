@@ -66,6 +66,7 @@ class World:
         try:
             yield
         finally:
+            transaction.set_rollback(False)  # that a statement came too late on a busy machine is undone with the rest
             transaction.savepoint_rollback(savepoint)
             for path in sorted(set(self.storage_root.rglob("*")) - before, reverse=True):
                 path.rmdir() if path.is_dir() else path.unlink()

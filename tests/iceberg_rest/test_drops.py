@@ -19,6 +19,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tasks.queue.leases import Lease, LeaseLost, take_due_task, take_task
 from tasks.queue.models import Task
+from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
@@ -191,7 +192,7 @@ def test_what_expires_is_purged_when_its_drop_asked_for_it(
     folder = folder_of(make_table())
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     row = Tabular.objects.get(name="t")
-    expire_tabular(leased())
+    expire_tabular(actor=INTERNAL, lease=leased())
     task = Task.objects.get()
     assert (task.queue, task.entity_id) == ("tabular_purge", row.pk)
     assert LocationClaim.objects.get().location == row.location
@@ -208,7 +209,7 @@ def test_what_was_restored_does_not_expire(catalog: ApiClient, make_table: MakeT
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     lease = leased()
     Tabular.objects.update(deleted_at=None)
-    expire_tabular(lease)
+    expire_tabular(actor=INTERNAL, lease=lease)
     assert not Task.objects.exists()
     assert catalog.get(T).json() == created
 
@@ -221,7 +222,7 @@ def test_an_odd_payload_purges_nothing(
     written = files()
     assert catalog.delete(f"{T}?purgeRequested=true").status == 204
     Task.objects.update(payload=payload)
-    expire_tabular(leased())
+    expire_tabular(actor=INTERNAL, lease=leased())
     assert not Tabular.objects.exists()
     assert not Task.objects.exists()
     assert files() == written
@@ -233,7 +234,7 @@ def test_an_expiration_of_another_warehouse_touches_nothing(
     make_table()
     assert catalog.delete(T).status == 204
     Task.objects.update(warehouse_id=new_id())
-    expire_tabular(leased())
+    expire_tabular(actor=INTERNAL, lease=leased())
     assert not Task.objects.exists()
     assert Tabular.objects.get().deleted_at is not None
 
@@ -248,7 +249,7 @@ def test_an_expiration_that_was_taken_over_changes_nothing(
     leased()
     before = state()
     with pytest.raises(LeaseLost):
-        expire_tabular(late)
+        expire_tabular(actor=INTERNAL, lease=late)
     assert state() == before
 
 

@@ -269,7 +269,7 @@ def test_an_expiration_that_runs_is_in_the_way(
     before = everything()
     assert undrop(api, other, uuid).refused(409, "TabularHasRunningExpiration")
     assert everything() == before
-    expire_tabular(lease)
+    expire_tabular(actor=INTERNAL, lease=lease)
     assert undrop(api, uuid).refused(404, "NoSuchTableException")
     assert undrop(api, other).status == 204
 
@@ -285,7 +285,7 @@ def test_an_expiration_whose_worker_is_dead_is_not(
     assert undrop(api, uuid).status == 204
     before = everything()
     with pytest.raises(LeaseLost):  # it was only slow
-        expire_tabular(lease)
+        expire_tabular(actor=INTERNAL, lease=lease)
     assert everything() == before
     assert catalog.get("/namespaces/ns/tables/t").status == 200
 
