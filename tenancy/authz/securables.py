@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from django.db import connection
+
 from icekeeper.kernel.cascades import delete_rows_returning
-from icekeeper.kernel.sql import execute
+from icekeeper.kernel.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
@@ -83,11 +85,18 @@ def remove_securables(refs: Iterable[Ref]) -> EndedGrants:
 
     No object may be left below them: the database has the last word at the commit.
     """
-    ids = [securable_id(*ref) for ref in refs]
+    ids = sorted(securable_id(*ref) for ref in refs)
+    _lock_to_delete(ids)
     securables_go(ids)
     ended = EndedGrants()
     ended.add(delete_rows_returning(Securable, ids, child=Grant, columns=_OF_GRANTS))
     return ended
+
+
+def _lock_to_delete(ids: list[str]) -> None:
+    """As who grants on them and who moves them does, before the grants: so nothing is granted on them any more."""
+    if connection.vendor == "postgresql":
+        fetch_all("default", "SELECT id FROM tenancy_securable WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [ids])
 
 
 _OF_GRANTS = "securable_id, privilege, user_id, role_id"

@@ -74,18 +74,13 @@ def managed_access_changed(securable_id: str) -> None:
 
 
 def securables_go(securable_ids: Collection[str]) -> None:
-    """To be told before they are deleted with the grants on them; of roles also `roles_go`."""
+    """To be told before they, locked, are deleted with the grants on them; of roles also `roles_go`."""
     if not is_openfga():
         return
     ids = list(securable_ids)
     for first in range(0, len(ids), AT_ONCE):
         batch = ids[first : first + AT_ONCE]
-        rows = list(  # locked, so that nothing is granted on them after the look
-            Securable.objects.filter(pk__in=batch)
-            .order_by("pk")
-            .select_for_update()
-            .values_list("pk", "parent_id", "managed_access")
-        )
+        rows = list(Securable.objects.filter(pk__in=batch).values_list("pk", "parent_id", "managed_access"))
         keys = [parent_key(own_id, parent_id) for own_id, parent_id, _ in rows if parent_id is not None]
         keys += [managed_access_key(own_id) for own_id, _, is_managed in rows if is_managed]
         note(keys + _grant_keys(Q(securable__in=batch)))

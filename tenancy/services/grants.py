@@ -31,8 +31,8 @@ from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
 from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
+from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
-from tenancy.services.role_members import require_chain
 
 MOST_CHANGES: Final = 100
 """Of one call."""

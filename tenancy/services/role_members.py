@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 
-from icekeeper.kernel.errors import BadRequest, Conflict, NotFound
-from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import BadRequest, NotFound
 from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -22,50 +21,15 @@ from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
+from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 
 MOST_MEMBERS = 1000
 """Of one request: others wait while they are judged."""
 
-# Owners of a role are in it. What has ended counts as well: it may be granted anew.
-_INSIDE = """(
-    SELECT role_id AS outer_id, member_role_id AS inner_id FROM tenancy_rolemember WHERE member_role_id IS NOT NULL
-    UNION ALL
-    SELECT owned_role_id, role_id FROM tenancy_grant WHERE owned_role_id IS NOT NULL AND role_id IS NOT NULL
-) AS inside"""
-
-# Both walk at most as many steps as a chain may have, so that they end whatever is stored.
-_ABOVE = f"""
-WITH RECURSIVE above(id, steps) AS (
-    SELECT id, 0 FROM tenancy_role WHERE id = %s
-    UNION
-    SELECT inside.outer_id, above.steps + 1 FROM above JOIN {_INSIDE} ON inside.inner_id = above.id
-     WHERE above.steps < %s
-)
-SELECT id, MAX(steps) FROM above GROUP BY id
-"""  # noqa: S608 - constant texts, as below
-
-_STEPS_BELOW = f"""
-WITH RECURSIVE below(id, steps) AS (
-    SELECT id, 0 FROM tenancy_role WHERE id = ANY(%s)
-    UNION
-    SELECT inside.inner_id, below.steps + 1 FROM below JOIN {_INSIDE} ON inside.outer_id = below.id
-     WHERE below.steps < %s
-)
-SELECT MAX(steps) FROM below
-"""  # noqa: S608
-
 
 class RoleAssignmentUserNotFound(NotFound):
     wire_type = "RoleAssignmentUserNotFound"
-
-
-class RoleMembershipCycle(Conflict):
-    wire_type = "RoleMembershipCycle"
-
-
-class RoleMembershipDepthExceeded(Conflict):
-    wire_type = "RoleMembershipDepthExceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +57,9 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         _require_roles(project, [role_id, *members.role_ids])
         _lock_users(members.user_ids)
         require_to_appoint(actor, role_id)
-        present = RoleMember.objects.filter(role_id=role_id)
-        users_there = set(present.filter(user__in=members.user_ids).values_list("user_id", flat=True))
-        roles_there = set(present.filter(member_role__in=members.role_ids).values_list("member_role_id", flat=True))
-        new_users = [each for each in members.user_ids if each not in users_there]
-        new_roles = [each for each in members.role_ids if each not in roles_there]
+        there = _take_out_ended(role_id, members)
+        new_users = [each for each in members.user_ids if each not in there.user_ids]
+        new_roles = [each for each in members.role_ids if each not in there.role_ids]
         if new_roles:
             require_chain(role_id, new_roles)
         RoleMember.objects.bulk_create(
@@ -110,6 +72,19 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
             members_changed(role_id, user_ids=new_users, role_ids=new_roles)
             rights_changed()
         _record(Event.ROLE_MEMBERS_ADDED, actor, project, role_id, Members(new_users, new_roles))
+
+
+def _take_out_ended(role_id: UUID, members: Members) -> Members:
+    """Those of them who are in the role; memberships of others that have ended make room for new ones."""
+    rows = RoleMember.objects.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids), role=role_id)
+    ended = [row.pk for row in rows if row.expires_at is not None and row.expires_at <= now()]
+    if ended:
+        RoleMember.objects.filter(pk__in=ended).delete()
+    lasting = [row for row in rows if row.pk not in ended]
+    return Members(
+        [row.user_id for row in lasting if row.user_id is not None],
+        [row.member_role_id for row in lasting if row.member_role_id is not None],
+    )
 
 
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
@@ -157,20 +132,3 @@ def _lock_users(user_ids: Sequence[str]) -> None:
     for user_id in user_ids:
         if user_id not in found:
             raise RoleAssignmentUserNotFound(f"User does not exist: {user_id}")
-
-
-def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
-    """That `new_roles` may be put into the role, or own it: none of them holds it, and no chain grows too long.
-
-    To be asked under the lock of the project's memberships. Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded`
-    (409).
-    """
-    most = settings.ICEKEEPER.role.max_nesting_depth
-    above = {as_uuid(each): steps for each, steps in fetch_all("default", _ABOVE, [role_id, most])}
-    for each in new_roles:
-        if each in above:
-            raise RoleMembershipCycle(f"Role {each} would be a member of itself, as {role_id} is in it")
-    below = fetch_one("default", _STEPS_BELOW, [list(new_roles), most])
-    steps = max(above.values()) + 1 + (below[0] if below else 0)
-    if steps > most:
-        raise RoleMembershipDepthExceeded(f"Roles may be nested {most} steps deep, this would make it {steps} or more")

@@ -31,8 +31,8 @@ from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
 from tenancy.services.rights_that_end import rights_of_role
+from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
-from tenancy.services.role_members import require_chain
 
 SYSTEM_PROVIDER: Final = "system"
 """Of roles that only the server itself makes and changes."""

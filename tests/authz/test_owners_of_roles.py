@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from uuid import UUID
 
@@ -18,12 +19,8 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
-from tenancy.services.role_members import (
-    Members,
-    RoleMembershipCycle,
-    RoleMembershipDepthExceeded,
-    add_role_members,
-)
+from tenancy.services.role_chains import RoleMembershipCycle, RoleMembershipDepthExceeded
+from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
 from tests.authz.trees import give, role
@@ -130,25 +127,61 @@ def test_a_role_that_is_deleted_while_it_is_assumed_makes_none(
     assert everything() == before
 
 
-def test_a_circle_that_is_there_costs_nothing_and_can_be_taken_apart(builtin: BuiltinAuthorizer) -> None:
-    """Older rows may have one."""
-    a, b, c = (role(name) for name in "abc")
-    own(a, b)
-    on = Securable.objects.get(pk=f"role:{b.pk}")
-    Grant.objects.create(securable=on, role_id=a.pk, privilege="ownership", owned_role_id=b.pk)
-    with pytest.raises(RoleMembershipDepthExceeded):
-        add(b, c)
-    add_role_members(
-        actor=INTERNAL, project=get_project(None), role_id=b.pk, members=Members(user_ids=[_known(ALICE.user_id)])
+def owned_unasked(outer: Role, inner: Role, expires_at: datetime | None = None) -> None:
+    """As an earlier version took it."""
+    Grant.objects.create(
+        securable_id=f"role:{outer.pk}",
+        role=inner,
+        privilege="ownership",
+        owned_role=outer,
+        expires_at=expires_at,
     )
-    apply_grants(
-        actor=INTERNAL, ref=(Securable.Type.ROLE, b.pk), missing=NotFound("no"),
-        difference=Difference(deletes=[GrantSpec("ownership", Grantee(role_id=a.pk))]),
-    )  # fmt: skip
+
+
+@pytest.mark.parametrize("put", WAYS)
+def test_a_circle_that_is_there_is_in_nobodys_way(put: Put) -> None:
+    a, b, c, d, e = (role(name) for name in "abcde")
+    own(a, b)
+    owned_unasked(b, a)
+    put(b, c)
+    put(d, a)
+    put(e, d)
+    with pytest.raises(RoleMembershipCycle):
+        put(c, e)
+    acting = replace(ALICE, assumed_role=a.pk)
+    give("role_creator", (Securable.Type.PROJECT, get_project(None).pk), ALICE, to=a)
+    create_role(actor=acting, project=get_project(None), name="made in the circle")
+
+
+def test_each_role_of_a_circle_is_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=3)})
+    monkeypatch.setattr(settings, "ICEKEEPER", short)
+    top, a, b, c, bottom = (role(name) for name in ("top", "a", "b", "c", "bottom"))
+    add(a, b)
     add(b, c)
-    assert RoleMember.objects.filter(role=b).count() == 2
+    owned_unasked(c, a)
+    add(top, a)
+    with pytest.raises(RoleMembershipDepthExceeded):
+        add(c, bottom)
+    add(b, bottom)
 
 
-def _known(user_id: str | None) -> str:
-    User.objects.create(id=user_id, name="n")
-    return user_id or ""
+@pytest.mark.parametrize("put", WAYS)
+def test_what_has_ended_is_in_nobodys_way(put: Put) -> None:
+    a, b = (role(name) for name in "ab")
+    owned_unasked(b, a, expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+    RoleMember.objects.create(role=b, member_role=a, expires_at=datetime(2020, 1, 1, tzinfo=UTC))
+    put(a, b)
+    with pytest.raises(RoleMembershipCycle):
+        add(b, a)
+
+
+def test_whose_membership_has_ended_comes_in_anew() -> None:
+    outer, inner = role("outer"), role("inner")
+    User.objects.create(id=ALICE.user_id, name="n")
+    ended = datetime(2020, 1, 1, tzinfo=UTC)
+    RoleMember.objects.create(role=outer, user_id=ALICE.user_id, expires_at=ended)
+    RoleMember.objects.create(role=outer, member_role=inner, expires_at=ended)
+    members = Members([ALICE.user_id or ""], [inner.pk])
+    add_role_members(actor=INTERNAL, project=get_project(None), role_id=outer.pk, members=members)
+    assert list(RoleMember.objects.filter(role=outer).values_list("expires_at", flat=True)) == [None, None]

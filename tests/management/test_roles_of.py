@@ -66,4 +66,4 @@ def test_a_cycle_that_came_about_otherwise_does_no_harm() -> None:
     assert len(api.get("/user/oidc~u/roles/transitive").json()["roles"]) == 2
     third = create_role(actor=INTERNAL, project=project, name="three")
     body = {"members": [{"type": "role", "id": str(third.pk)}]}
-    assert api.post(f"/role/{one.pk}/members", body).refused(409, "RoleMembershipDepthExceeded")
+    assert api.post(f"/role/{one.pk}/members", body).status == 200

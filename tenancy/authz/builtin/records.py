@@ -88,8 +88,8 @@ def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below:
     Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
     not, the path is its own node alone, on which nothing is held.
     """
-    mine = [asker.user_id, list(roles), now()]
-    showing = [*mine, _PRIVILEGES, _TYPES]
+    at = now()
+    mine, showing = [asker.user_id, list(roles), at], _showing(asker, roles, at)
     if len(ids) > 1 or len(below) > 1:
         rows = fetch_all("default", HELD, [list(ids), *mine, *showing, list(below)])
     elif below:
@@ -128,9 +128,15 @@ def _path(own_id: str, parents: Mapping[str, str | None], held: Mapping[str, set
 
 def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) -> dict[str, bool]:
     """Of each of the securables `ids`: whether the asker has a grant on something below that makes it visible."""
-    params = [asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES, list(ids)]
+    params = [*_showing(asker, roles, now()), list(ids)]
     shown = {row[1] for row in fetch_all("default", SHOWS_BELOW, params)}
     return {each: each in shown for each in ids}
+
+
+def _showing(asker: Asker, roles: Sequence[UUID], at: datetime) -> list[Any]:
+    """Of the first grant below a place that shows something: the user's, else a role's."""
+    of_each = [at, _PRIVILEGES, _TYPES]
+    return [asker.user_id, *of_each, list(roles), *of_each]
 
 
 def read_shown_paths(
@@ -139,7 +145,7 @@ def read_shown_paths(
     """Of each of the securables `ids` below which the asker has a grant that makes it visible: its path, and that of
     the object of one such grant. For objects of the types `by_parent` both are about their parent.
     """
-    params = [asker.user_id, list(roles), now(), _PRIVILEGES, _TYPES, list(by_parent), list(ids)]
+    params = [*_showing(asker, roles, now()), list(by_parent), list(ids)]
     rows = fetch_all("default", SHOWN_PATHS, params)
     return {own_id: (path, below) for own_id, path, below in rows if below is not None}
 
@@ -157,18 +163,19 @@ def read_shown_children(
     Without a limit all of them, in whatever order.
     """
     at, parent_id = now(), securable_id(*parent)
-    begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
     # What follows the parent's path: "0" and ";" are the characters after the slash and the colon.
     between = [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]
     if rights_model().links(child_type, DOWN):
+        begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
         mine = [asker.user_id, list(roles), at, _PRIVILEGES, _TYPES]
         most = EVERYTHING if limit is None else limit
         rows = fetch_all("default", SHOWN_BRANCHES, [parent_id, begin, *mine, *between, most])
     elif limit is None:
-        rows = fetch_all("default", SHOWN_LEAVES, [begin, asker.user_id, list(roles), at, _PRIVILEGES, *between])
+        of_each = [at, _PRIVILEGES, *between]
+        rows = fetch_all("default", SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each])
     else:
         of_each = [at, _PRIVILEGES, *between, limit]
-        rows = fetch_all("default", FIRST_SHOWN_LEAVES, [begin, asker.user_id, *of_each, list(roles), *of_each, limit])
+        rows = fetch_all("default", FIRST_SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each, limit])
     return [as_uuid(row[0]) for row in rows]
 
 

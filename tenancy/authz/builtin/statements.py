@@ -55,10 +55,18 @@ SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
 """  # noqa: S608 - constants, as below
 """What is held on an object and above it."""
 
-# No EXISTS, of which PostgreSQL would make a join: this looks into the index of each role, where the path begins.
+_FIRST_BELOW: Final = (
+    f"SELECT g.path FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1"  # noqa: S608
+)
+
+# Neither EXISTS, of which PostgreSQL would make a join, nor OR, for which it would collect all that there is: the first
+# row in the index of the user, else in that of a role, from where the path of `top` begins.
+_A_PATH_BELOW: Final = f"""COALESCE(
+    ({_FIRST_BELOW.format(whose="g.user_id = %s")}), ({_FIRST_BELOW.format(whose="g.role_id = ANY(%s)")}))"""
+
 _SHOWS_BELOW: Final = f"""
 SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
- WHERE (SELECT true FROM tenancy_grant AS g WHERE {_MINE} AND {SHOWS} AND {IS_BELOW} LIMIT 1) AND top.id"""  # noqa: S608
+ WHERE {_A_PATH_BELOW} IS NOT NULL AND top.id"""  # noqa: S608
 
 SHOWS_BELOW: Final = f"{_SHOWS_BELOW} = ANY(%s)"
 """Of objects: those below which something shows."""
@@ -80,7 +88,7 @@ UNION ALL {SHOWS_BELOW}
 """`HELD_ON_ONE` for many objects, and `SHOWS_BELOW` for some."""
 
 SHOWN_PATHS: Final = f"""
-SELECT asked.id, top.path, (SELECT g.path FROM tenancy_grant AS g WHERE {_MINE} AND {SHOWS} AND {IS_BELOW} LIMIT 1)
+SELECT asked.id, top.path, {_A_PATH_BELOW}
   FROM tenancy_securable AS asked JOIN tenancy_securable AS top
     ON top.id = CASE WHEN asked.type = ANY(%s) THEN asked.parent_id ELSE asked.id END
  WHERE asked.id = ANY(%s)
@@ -93,25 +101,30 @@ _PATH: Final = "(SELECT path FROM tenancy_securable WHERE id = %s)"
 
 _BETWEEN: Final = f"g.path ~>~ ({_PATH} || %s) AND g.path ~<~ ({_PATH} || %s)"
 
+_ID: Final = "substr({path}, length({path}) - 36, 36)::uuid"
+"""What a path ends with, before its last slash."""
+
+_LEAVES: Final = f"FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND g.privilege = ANY(%s) AND {_BETWEEN}"
+
+# Each arm by its own index: for an OR, SQLite would go through all that the user was ever granted.
 SHOWN_LEAVES: Final = f"""
-SELECT DISTINCT substr(g.securable_id, %s)::uuid FROM tenancy_grant AS g
- WHERE {_MINE} AND g.privilege = ANY(%s) AND {_BETWEEN}
-"""  # noqa: S608
+SELECT {_ID.format(path="g.path")} {_LEAVES.format(whose="g.user_id = %s")}
+UNION
+SELECT {_ID.format(path="g.path")} {_LEAVES.format(whose="g.role_id = ANY(%s)")}
+"""
 """The ids, in whatever order, of children that have nothing below them, which a grant on them makes visible."""
 
-_LEAVES: Final = f"""
-SELECT DISTINCT g.path, g.securable_id FROM tenancy_grant AS g
- WHERE {{whose}} AND {_LASTS} AND g.privilege = ANY(%s) AND {_BETWEEN}
- ORDER BY g.path USING ~<~ LIMIT %s"""  # noqa: S608
+_FIRST_LEAVES: Final = f"SELECT DISTINCT g.path {_LEAVES} ORDER BY g.path USING ~<~ LIMIT %s"
 
 FIRST_SHOWN_LEAVES: Final = f"""
-SELECT substr(securable_id, %s)::uuid FROM (
-    SELECT * FROM ({_LEAVES.format(whose="g.user_id = %s")}) AS own
+SELECT {_ID.format(path="path")} FROM (
+    SELECT * FROM ({_FIRST_LEAVES.format(whose="g.user_id = %s")}) AS own
     UNION
-    SELECT * FROM ({_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
+    SELECT * FROM ({_FIRST_LEAVES.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
  ORDER BY path USING ~<~ LIMIT %s
 """  # noqa: S608
-"""The first of them. Of ever so many of one's own no more are read than asked for."""
+"""The first of them. Of ever so many that the user was granted no more are read than asked for; of what the roles were
+granted there, all."""
 
 SHOWN_BRANCHES: Final = f"""
 SELECT DISTINCT substr(rest, 1, strpos(rest, '/') - 1)::uuid FROM (

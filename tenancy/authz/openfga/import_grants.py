@@ -22,8 +22,8 @@ from tenancy.authz.openfga.tuples import ASSIGNEE, FOREVER, TupleKey, role_of, u
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.users import users
+from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
-from tenancy.services.role_members import require_chain
 
 _LINKS: Final = frozenset({UP, MANAGED_ACCESS})
 

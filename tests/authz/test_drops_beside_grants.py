@@ -1,0 +1,136 @@
+"""Objects that go while somebody changes what is granted on them: one after the other, and no deadlock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection, connections
+
+from catalog.identifiers import Identifier
+from catalog.services.drops import unregister_table
+from catalog.services.namespace_moves import move_namespace
+from icekeeper.kernel.errors import CatalogError, NotFound
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz import securables
+from tenancy.authz.securables import Ref
+from tenancy.models import Grant, Securable, User
+from tenancy.services import grants
+from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tests.authz.conftest import person
+from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
+from tests.authz.trees import give
+from tests.tree_invariants import check_trees
+
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+
+CHANGES = {
+    "revoke": Difference(deletes=[GrantSpec("select", Grantee(user_id="oidc~bob"))]),
+    "grant": Difference(writes=[GrantSpec("select", Grantee(user_id="oidc~carl"))]),
+}
+
+
+@pytest.fixture(autouse=True)
+def granted(lake: dict[str, Ref]) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
+    User.objects.create(id="oidc~carl", name="Carl")
+    for table in ("closed.a", "closed.deep.a"):
+        give("select", lake[table], person("bob"))
+
+
+def change(ref: Ref, what: str) -> None:
+    apply_grants(actor=INTERNAL, ref=ref, difference=CHANGES[what], missing=NotFound("gone"))
+
+
+def outcome(act: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return act(*args)
+    except CatalogError as error:
+        return error
+    finally:
+        connections.close_all()
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("target", ["/namespaces/closed/tables/a", "/namespaces/closed?recursive=true"])
+def test_a_drop_waits_for_who_changes_the_grants(
+    what: str, target: str, client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, has_lock, require_grantees = client("root"), threading.Event(), grants._require_grantees
+
+    def hold(*args: Any) -> None:
+        require_grantees(*args)
+        has_lock.set()
+        wait_until_somebody_waits()
+
+    monkeypatch.setattr(grants, "_require_grantees", hold)
+    with ThreadPoolExecutor(2) as pool:
+        changed = pool.submit(outcome, change, lake["closed.a"], what)
+        assert has_lock.wait(30)
+        dropped = pool.submit(outcome, root.delete, target)
+        assert changed.result(60) is None
+        assert dropped.result(60).status == 204
+    assert_gone(lake["closed.a"])
+
+
+def test_who_grants_on_what_is_being_dropped_finds_nothing(
+    client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, is_going, delete = client("root"), threading.Event(), securables.delete_rows_returning
+
+    def hold(*args: Any, **more: Any) -> Any:
+        is_going.set()
+        wait_until_somebody_waits()
+        return delete(*args, **more)
+
+    monkeypatch.setattr(securables, "delete_rows_returning", hold)
+    with ThreadPoolExecutor(2) as pool:
+        dropped = pool.submit(outcome, root.delete, "/namespaces/closed/tables/a")
+        assert is_going.wait(30)
+        changed = pool.submit(outcome, change, lake["closed.a"], "grant")
+        assert dropped.result(60).status == 204
+        assert changed.result(60).message == "gone"
+    assert_gone(lake["closed.a"])
+
+
+def test_a_table_that_goes_while_its_namespace_moves(lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse_id, has_moved, execute = Warehouse.objects.get().pk, threading.Event(), securables.execute
+
+    def hold(statement: str, params: Any) -> int:
+        count = execute(statement, params)
+        if statement is securables._MOVE_TREE:
+            has_moved.set()
+            wait_until_somebody_waits()
+        return count
+
+    def move() -> Any:
+        namespace_id = lake["closed.deep"][1]
+        assert isinstance(namespace_id, UUID)
+        return move_namespace(
+            actor=INTERNAL, warehouse_id=warehouse_id, namespace_id=namespace_id, destination=["open", "deep"]
+        )
+
+    def unregister() -> Any:
+        return unregister_table(actor=INTERNAL, warehouse_id=warehouse_id, table=Identifier(("closed", "deep"), "a"))
+
+    monkeypatch.setattr(securables, "execute", hold)
+    with ThreadPoolExecutor(2) as pool:
+        moved = pool.submit(outcome, move)
+        assert has_moved.wait(30)
+        unregistered = pool.submit(outcome, unregister)
+        assert list(moved.result(60).levels) == ["open", "deep"]
+        assert unregistered.result(60).id == lake["closed.deep.a"][1]
+    assert_gone(lake["closed.deep.a"])
+
+
+def assert_gone(ref: Ref) -> None:
+    own_id = securables.securable_id(*ref)
+    assert not Securable.objects.filter(pk=own_id).exists()
+    assert not Grant.objects.filter(securable_id=own_id).exists()
+    check_trees()
