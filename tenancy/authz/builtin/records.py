@@ -136,7 +136,7 @@ def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) ->
 def _showing(asker: Asker, roles: Sequence[UUID], at: datetime) -> list[Any]:
     """Of the first grant below a place that shows something: the user's, else a role's."""
     of_each = [at, _PRIVILEGES, _TYPES]
-    return [asker.user_id, *of_each, list(roles), *of_each]
+    return [asker.user_id, *of_each, *of_each, list(roles)]
 
 
 def read_shown_paths(

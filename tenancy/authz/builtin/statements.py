@@ -55,14 +55,16 @@ SELECT 'object', s.id, s.parent_id, s.managed_access, g.privilege, g.expires_at
 """  # noqa: S608 - constants, as below
 """What is held on an object and above it."""
 
-_FIRST_BELOW: Final = (
-    f"SELECT g.path FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1"  # noqa: S608
-)
+_FIRST_BELOW: Final = f"""(
+    SELECT g.path FROM tenancy_grant AS g WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {IS_BELOW} LIMIT 1)"""  # noqa: S608
 
-# Neither EXISTS, of which PostgreSQL would make a join, nor OR, for which it would collect all that there is: the first
-# row in the index of the user, else in that of a role, from where the path of `top` begins.
-_A_PATH_BELOW: Final = f"""COALESCE(
-    ({_FIRST_BELOW.format(whose="g.user_id = %s")}), ({_FIRST_BELOW.format(whose="g.role_id = ANY(%s)")}))"""
+# Neither EXISTS, of which PostgreSQL would make a join, nor OR or ANY, for which it would collect all that there is:
+# one row from the index of the user, else of the first role that has any there.
+_A_PATH_BELOW: Final = f"""COALESCE({_FIRST_BELOW.format(whose="g.user_id = %s")}, (
+    SELECT path FROM (
+        SELECT {_FIRST_BELOW.format(whose="g.role_id = r.value")} AS path
+          FROM unnest(%s::uuid[]) AS r(value)) AS of_roles
+     WHERE path IS NOT NULL LIMIT 1))"""  # noqa: S608
 
 _SHOWS_BELOW: Final = f"""
 SELECT 'shows', top.id, NULL, NULL, NULL, NULL FROM tenancy_securable AS top
