@@ -1,0 +1,252 @@
+"""What a process remembers of rights, and what makes it forget: `tenancy.authz.changes` and the built-in evaluator."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from tenancy.authz import changes, port
+from tenancy.authz.actions import Can
+from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.builtin.memory import FOR_EVER, Memory
+from tenancy.authz.changes import KNOWN_SECONDS, RightsChanges, rights_changed, rights_changes
+from tenancy.authz.securables import Ref
+from tenancy.models import RightsVersion
+from tests.authz.conftest import person
+from tests.authz.trees import give
+from tests.statement_counts import counting
+
+pytestmark = [pytest.mark.django_db]
+
+BOB = person("bob")
+
+
+class Clock:
+    """Stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What `time.monotonic` tells."""
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made)
+    return made
+
+
+@pytest.fixture
+def watched(clock: Clock) -> Iterator[RightsChanges]:
+    """As in a server: this process has just looked."""
+    rights_changes.look()
+    yield rights_changes
+    rights_changes.unwatch()
+
+
+def stamp_after_a_look(one: RightsChanges) -> int:
+    one.look()
+    return one.stamp()
+
+
+def without_a_word(statement: str, *values: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+# --- looking -----------------------------------------------------------------------------------------------------
+
+
+def test_a_look_renews_the_stamp_when_the_number_is_another() -> None:
+    RightsVersion.objects.all().delete()
+    one = RightsChanges()
+    stamps = [one.stamp()]
+    for number in (None, None, 1, 1, 2, 2, 2, 1, None, None, 2):
+        RightsVersion.objects.all().delete()
+        if number is not None:
+            RightsVersion.objects.create(singleton=1, number=number)
+        stamps.append(stamp_after_a_look(one))
+    is_new = [before != after for before, after in pairwise(stamps)]
+    assert is_new == [False, False, True, False, True, False, False, True, True, False, True]
+
+
+def test_what_is_told_anywhere_is_seen_by_who_looks() -> None:
+    """`elsewhere` is a process of another server, which shares no stamp with this one."""
+    elsewhere = RightsChanges()
+    before = stamp_after_a_look(elsewhere)
+    own = rights_changes.stamp()
+    rights_changed()
+    assert rights_changes.stamp() != own
+    assert elsewhere.stamp() == before
+    assert stamp_after_a_look(elsewhere) != before
+    before = elsewhere.stamp()
+    assert stamp_after_a_look(elsewhere) == before
+
+
+def test_a_change_that_is_undone_is_not_seen_elsewhere() -> None:
+    rights_changed()
+    elsewhere = RightsChanges()
+    before = stamp_after_a_look(elsewhere)
+    with transaction.atomic():
+        rights_changed()
+        transaction.set_rollback(True)
+    assert stamp_after_a_look(elsewhere) == before
+
+
+def test_the_stamp_is_renewed_at_once_and_when_it_is_committed(django_capture_on_commit_callbacks: object) -> None:
+    """At once for who waits for a lock; then for who has read meanwhile what was so before."""
+    before = rights_changes.stamp()
+    with django_capture_on_commit_callbacks() as at_the_end:  # type: ignore[operator]
+        rights_changed()
+    meanwhile = rights_changes.stamp()
+    assert meanwhile != before
+    assert len(at_the_end) == 1
+    at_the_end[0]()
+    assert rights_changes.stamp() not in {before, meanwhile}
+
+
+def test_nothing_is_watched_before_the_first_look_or_long_after_the_last(clock: Clock) -> None:
+    one = RightsChanges()
+    assert not one.is_watched()
+    one.look()
+    assert one.is_watched()
+    clock.now += KNOWN_SECONDS - 0.25
+    assert one.is_watched()
+    clock.now += 0.25
+    assert not one.is_watched()
+    one.look()
+    assert one.is_watched()
+    one.unwatch()
+    assert not one.is_watched()
+
+
+def test_a_look_counts_from_when_it_began(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes while the database takes its time may not be in the answer."""
+    one, ask = RightsChanges(), changes.fetch_one
+
+    def slowly(*args: object) -> object:
+        clock.now += KNOWN_SECONDS
+        return ask(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(changes, "fetch_one", slowly)
+    one.look()
+    assert not one.is_watched()
+
+
+def test_a_look_that_fails_is_none(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = RightsChanges()
+    before = stamp_after_a_look(one)
+    clock.now += KNOWN_SECONDS - 0.25
+    monkeypatch.setattr(changes, "rights_changes", one)
+    with unreadable(monkeypatch), caplog.at_level(logging.WARNING, "icekeeper.authz"):
+        changes._look()
+        assert one.is_watched()
+        clock.now += 0.25
+        assert not one.is_watched()
+    assert [record.getMessage() for record in caplog.records] == [
+        "changes of rights cannot be looked at, nothing is remembered meanwhile: the database is away"
+    ]
+    changes._look()
+    assert (one.is_watched(), one.stamp()) == (True, before)
+
+
+@contextmanager
+def unreadable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def fail(*_: object) -> None:
+        raise DatabaseError("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changes, "fetch_one", fail)
+        yield
+
+
+# --- remembering -------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_is_believed_while_it_is_watched_and_nothing_changed(watched: RightsChanges, clock: Clock) -> None:
+    memory: Memory[str] = Memory(10)
+    memory.put("key", "value", stamp=watched.stamp(), ends_at=FOR_EVER)
+
+    def known() -> str | None:
+        found = memory.get("key")
+        return None if found is None else found.value
+
+    assert known() == "value"
+    clock.now += KNOWN_SECONDS
+    assert known() is None
+    watched.look()
+    assert known() == "value"
+    watched.unwatch()
+    assert known() is None
+    watched.look()
+    assert known() == "value"
+    watched.renew()
+    assert known() is None
+
+
+def test_what_was_read_before_a_change_is_not_kept_after_it(watched: RightsChanges) -> None:
+    memory: Memory[str] = Memory(10)
+    stamp = watched.stamp()
+    rights_changed()
+    memory.put("key", "value", stamp=stamp, ends_at=FOR_EVER)
+    assert memory.get("key") is None
+
+
+def test_what_ends_is_not_believed_longer(watched: RightsChanges, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory: Memory[str] = Memory(10)
+    memory.put("key", "value", stamp=watched.stamp(), ends_at=100.0)
+    monkeypatch.setattr(time, "time", lambda: 99.5)
+    assert memory.get("key") is not None
+    monkeypatch.setattr(time, "time", lambda: 100.0)
+    assert memory.get("key") is None
+
+
+def may_read(table: Ref) -> bool:
+    return port.allowed_many(BOB, [(Can.READ_DATA, table)]) == [True]
+
+
+def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
+    builtin: BuiltinAuthorizer, tree: dict[str, Ref]
+) -> None:
+    """As in a command or a worker, which look at nothing."""
+    give("select", tree["table"], BOB)
+    assert not rights_changes.is_watched()
+    assert may_read(tree["table"])
+    without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
+    assert not may_read(tree["table"])
+
+
+def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
+    builtin: BuiltinAuthorizer, tree: dict[str, Ref], watched: RightsChanges, clock: Clock
+) -> None:
+    give("select", tree["table"], BOB)
+    assert may_read(tree["table"])
+    without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
+    with counting() as costs:
+        assert may_read(tree["table"]), "it is remembered"
+    assert dict(costs) == {}
+    clock.now += KNOWN_SECONDS
+    assert not may_read(tree["table"])
+
+
+def test_a_revocation_by_another_server_is_seen_with_the_next_look(
+    builtin: BuiltinAuthorizer, tree: dict[str, Ref], watched: RightsChanges
+) -> None:
+    give("select", tree["table"], BOB)
+    assert may_read(tree["table"])
+    without_a_word("DELETE FROM tenancy_grant WHERE user_id = %s", BOB.user_id)
+    without_a_word("UPDATE tenancy_rightsversion SET number = number + 1")
+    assert may_read(tree["table"])
+    watched.look()
+    assert not may_read(tree["table"])

@@ -1,0 +1,292 @@
+"""When a change of rights takes effect in real servers, each of two processes, which remember what Bob may do.
+
+On PostgreSQL there are two servers on one database. Beside SQLite there is one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+import requests
+
+from tests.catalog_fixtures import SCHEMA
+from tests.identity_provider import IdentityProvider, running
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+
+WORKERS = 2
+CLIENTS = 24
+"""Connections to each server: so many that every process has some."""
+
+SEES_WITHIN = 15
+"""Seconds for what is promised within 3, as the machine may be slow."""
+
+ALICE, BOB = "oidc~alice", "oidc~bob"
+NOTHING: dict[str, Any] = {"requirements": [], "updates": []}
+NEVER, EARLIER = None, "2026-01-01 00:00:00+00:00"
+
+Answers = list[list[int]]
+"""What each connection was answered, in turn."""
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The servers, the one where changes are made first, and a table of Alice's on them."""
+
+    servers: list[CatalogServer]
+    provider: IdentityProvider
+    database: str
+    warehouse_id: str = ""
+    table_id: str = ""
+
+    def manage(self, method: str, path: str, body: object = None) -> Any:
+        """As Alice, who may do everything, on the first server."""
+        answer = requests.request(
+            method,
+            f"{self.servers[0].base_url}/management/v1{path}",
+            json=body,
+            headers=self.bearer("alice"),
+            timeout=60,
+        )
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def bearer(self, name: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.provider.token(sub=name, exp=2**32)}"}
+
+    def grant(self, what: str, to: dict[str, str], *, on: str = "writes") -> None:
+        at = f"/permissions/warehouse/{self.warehouse_id}/table/{self.table_id}/assignments"
+        self.manage("POST", at, {on: [{"type": what, **to}]})
+
+    def quietly(self, statement: str, *values: object) -> None:
+        """Behind the servers' backs: nobody tells them that anything changed."""
+        if self.database.startswith("postgres"):
+            with psycopg.connect(self.database) as connection:
+                connection.execute(statement.replace("?", "%s"), values)
+            return
+        with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
+            connection.execute(statement, values)
+
+    def ends_quietly(self, at: str | None) -> None:
+        """When what is granted to Bob and to roles ends, and no server is told."""
+        self.quietly("UPDATE tenancy_grant SET expires_at = ? WHERE user_id = ? OR role_id IS NOT NULL", at, BOB)
+
+
+class Bob:
+    """His connections to one server."""
+
+    def __init__(self, lake: Lake, server: CatalogServer, stack: ExitStack) -> None:
+        self._at = f"{server.uri}/v1/{lake.warehouse_id}/namespaces/ns/tables/t"
+        self._sessions = [stack.enter_context(requests.Session()) for _ in range(CLIENTS)]
+        for session in self._sessions:
+            session.headers.update(lake.bearer("bob"))
+        self.server = server
+
+    def loads(self) -> list[int]:
+        return [session.get(self._at, timeout=60).status_code for session in self._sessions]
+
+    def commits(self) -> list[int]:
+        return [session.post(self._at, json=NOTHING, timeout=60).status_code for session in self._sessions]
+
+    def processes(self) -> int:
+        """How many processes of the server his connections are to."""
+        found = set()
+        for process in psutil.Process(self.server.pid).children(recursive=True):
+            for each in process.net_connections("tcp"):
+                if each.status == psutil.CONN_ESTABLISHED and each.laddr.port == self.server.port:
+                    found.add(process.pid)
+        return len(found)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[IdentityProvider]:
+    yield from running()
+
+
+@pytest.fixture(scope="module")
+def lake(
+    provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
+) -> Iterator[Lake]:
+    home, postgres = tmp_path_factory.mktemp("changes"), run_environment.postgres
+    url = postgres.create_database("changes_of_rights") if postgres else None
+    settings = {
+        "LAKEKEEPER__AUTHZ_BACKEND": "builtin",
+        "LAKEKEEPER__OPENID_PROVIDER_URI": provider.address,
+        "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper",
+        "ICEKEEPER__SECRET_KEY": "of-several-servers-0123456789-0123456789",
+        "ICEKEEPER__LOCAL_STORAGE_ROOT": str(home / "storage"),
+    }
+    homes = [home / "first", home / "second"] if postgres else [home / "first"]
+    servers = [CatalogServer(each, database_url=url, workers=WORKERS, settings=settings) for each in homes]
+    with ExitStack() as ending:
+        for each in servers:
+            each.home.mkdir()
+            each.storage_root = home / "storage"
+        servers[0].prepare()
+        servers[0].manage("bootstrap", "--admin", ALICE, "--operator")
+        for each in servers:
+            ending.callback(each.stop)
+            each.start()
+        yield _with_a_table(Lake(servers, provider, url or _sqlite_of(homes[0])))
+
+
+def _sqlite_of(home: Path) -> str:
+    found = [path for path in (home / "state").iterdir() if path.suffix == ".sqlite3"]
+    assert len(found) == 1
+    return str(found[0])
+
+
+def _with_a_table(lake: Lake) -> Lake:
+    first, alice = lake.servers[0], lake.bearer("alice")
+    warehouse_id = first.create_warehouse("wh", token=alice["Authorization"].split()[1])
+    at = f"{first.uri}/v1/{warehouse_id}/namespaces"
+    assert requests.post(at, json={"namespace": ["ns"]}, headers=alice, timeout=60).status_code == 200
+    made = requests.post(f"{at}/ns/tables", json={"name": "t", "schema": SCHEMA}, headers=alice, timeout=60)
+    assert made.status_code == 200, made.text
+    lake.manage("POST", "/user", {"id": BOB, "name": "Bob", "user-type": "human"})
+    return Lake(lake.servers, lake.provider, lake.database, warehouse_id, made.json()["metadata"]["table-uuid"])
+
+
+@pytest.fixture
+def bobs(lake: Lake) -> Iterator[list[Bob]]:
+    """One for each server, the one where changes are made first. Afterwards nothing is granted to him."""
+    with ExitStack() as stack:
+        made = [Bob(lake, server, stack) for server in lake.servers]
+        yield made
+        lake.quietly("DELETE FROM tenancy_grant WHERE user_id = ? OR role_id IS NOT NULL", BOB)
+        lake.quietly("UPDATE tenancy_rightsversion SET number = number + 1")
+        takes_effect_on_all(made, 200, 404)
+
+
+@pytest.fixture
+def team(lake: Lake, request: pytest.FixtureRequest) -> str:
+    """A role whose members may read the table. Nobody is in it."""
+    made: str = lake.manage("POST", "/role", {"name": f"of {request.node.name}"})["id"]
+    lake.grant("select", {"role": made})
+    return made
+
+
+def until_remembered(lake: Lake, bobs: list[Bob]) -> None:
+    """Every process answers that Bob may load the table, though nothing in the database says so any more.
+
+    What made it so is then put back as it was.
+    """
+    give_up = time.monotonic() + 60
+    is_remembered = False
+    while not is_remembered:
+        assert time.monotonic() < give_up, "no process remembers anything"
+        for bob in bobs:
+            assert bob.loads() == [200] * CLIENTS
+            assert bob.processes() == WORKERS
+        with ended_quietly(lake):
+            is_remembered = all(bob.loads() == [200] * CLIENTS for bob in bobs)
+
+
+@contextmanager
+def ended_quietly(lake: Lake) -> Iterator[None]:
+    lake.ends_quietly(EARLIER)
+    try:
+        yield
+    finally:
+        lake.ends_quietly(NEVER)
+
+
+def takes_effect(ask: Callable[[], list[int]], before: int, after: int) -> None:
+    """Every connection is answered as after the change before long, and none as before it once it was."""
+    answers: Answers = []
+    give_up = time.monotonic() + SEES_WITHIN
+    while not answers or answers[-1] != [after] * CLIENTS:
+        assert time.monotonic() < give_up, answers[-1:]
+        answers.append(ask())
+    answers += [ask(), ask()]
+    for of_one in map(list, zip(*answers, strict=True)):
+        first = of_one.index(after)
+        assert of_one == [before] * first + [after] * (len(of_one) - first)
+
+
+def takes_effect_on_all(bobs: list[Bob], before: int, after: int) -> None:
+    for bob in bobs:
+        takes_effect(bob.loads, before, after)
+
+
+@pytest.mark.timeout(300)
+def test_a_revoked_grant(lake: Lake, bobs: list[Bob]) -> None:
+    here, *elsewhere = bobs
+    lake.grant("select", {"user": BOB})
+    takes_effect_on_all(bobs, 404, 200)
+    until_remembered(lake, bobs)
+    lake.grant("select", {"user": BOB}, on="deletes")
+    assert here.loads() + here.loads() == [404] * 2 * CLIENTS
+    for bob in elsewhere:
+        takes_effect(bob.loads, 200, 404)
+
+
+@pytest.mark.timeout(300)
+def test_a_membership_that_ends(lake: Lake, bobs: list[Bob], team: str) -> None:
+    here, *elsewhere = bobs
+    lake.manage("POST", f"/role/{team}/members", {"members": [{"type": "user", "id": BOB}]})
+    takes_effect_on_all(bobs, 404, 200)
+    until_remembered(lake, bobs)
+    lake.manage("DELETE", f"/role/{team}/members/user/{BOB}")
+    assert here.loads() + here.loads() == [404] * 2 * CLIENTS
+    for bob in elsewhere:
+        takes_effect(bob.loads, 200, 404)
+
+
+@pytest.mark.timeout(300)
+def test_a_membership_that_begins(lake: Lake, bobs: list[Bob], team: str) -> None:
+    """It is remembered of which roles he is, also where these are none."""
+    here, *elsewhere = bobs
+    lake.grant("describe", {"user": BOB})
+    takes_effect_on_all(bobs, 404, 200)
+    until_remembered(lake, bobs)
+    lake.grant("modify", {"role": team})
+    for bob in bobs:
+        assert bob.commits() == [403] * CLIENTS
+    until_remembered(lake, bobs)
+    lake.manage("POST", f"/role/{team}/members", {"members": [{"type": "user", "id": BOB}]})
+    assert here.commits() + here.commits() == [200] * 2 * CLIENTS
+    for bob in elsewhere:
+        takes_effect(bob.commits, 403, 200)
+
+
+@pytest.mark.timeout(300)
+def test_a_new_grant(lake: Lake, bobs: list[Bob]) -> None:
+    """Beside one by which it is remembered what he may do with the table."""
+    here, *elsewhere = bobs
+    lake.grant("describe", {"user": BOB})
+    takes_effect_on_all(bobs, 404, 200)
+    until_remembered(lake, bobs)
+    for bob in bobs:
+        assert bob.commits() == [403] * CLIENTS
+    lake.grant("modify", {"user": BOB})
+    assert here.commits() + here.commits() == [200] * 2 * CLIENTS
+    for bob in elsewhere:
+        takes_effect(bob.commits, 403, 200)
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_believed_where_nobody_can_look(lake: Lake, bobs: list[Bob]) -> None:
+    lake.grant("select", {"user": BOB})
+    takes_effect_on_all(bobs, 404, 200)
+    until_remembered(lake, bobs)
+    lake.quietly("ALTER TABLE tenancy_rightsversion RENAME TO tenancy_away")
+    try:
+        with ended_quietly(lake):
+            for bob in bobs:
+                takes_effect(bob.loads, 200, 404)
+    finally:
+        lake.quietly("ALTER TABLE tenancy_away RENAME TO tenancy_rightsversion")
+    for server in lake.servers:
+        said = [line["message"] for line in server.log_lines("icekeeper.authz")]
+        assert any(text.startswith("changes of rights cannot be looked at, nothing is remembered") for text in said)
+    until_remembered(lake, bobs)
