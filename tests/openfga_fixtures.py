@@ -16,6 +16,7 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.recorded import recorded_on
 from tenancy.authz.openfga.store import PAGE, OpenFgaStore, openfga_store
+from tenancy.authz.openfga.tuples import end_of
 from tenancy.models import Securable, UndeliveredTuple
 from tests.parts.openfga import OpenFga
 
@@ -42,17 +43,18 @@ def choose_openfga(monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> None:
 
 
 def deliver_as_recorded(store: OpenFgaStore) -> None:
-    """The store gets what the rows say and loses all else; nothing is undelivered then.
+    """The store gets what the rows say, with its ends, and loses all else; nothing is undelivered then.
 
     For tests whose transaction is never committed.
     """
     ids = list(Securable.objects.values_list("pk", flat=True))
     wanted = recorded_on(ids)
     there = dict(all_tuples(store))
-    stale = [key for key in there if key not in wanted]
+    ends = {key: end_of(condition) for key, condition in wanted.items()}
+    stale = [key for key, end in there.items() if key not in wanted or ends[key] != end]
     for first in range(0, len(stale), PAGE):
         store.write({}, stale[first : first + PAGE])
-    missing = [key for key in wanted if key not in there]
+    missing = [key for key in wanted if key not in there or ends[key] != there[key]]
     for first in range(0, len(missing), PAGE):
         store.write({key: wanted[key] for key in missing[first : first + PAGE]}, [])
     UndeliveredTuple.objects.all().delete()

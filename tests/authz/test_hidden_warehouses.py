@@ -12,6 +12,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import VIEW, person
+from tests.authz.looking_missing import Told, told
 from tests.authz.test_hiding import COMMIT, REPORT
 from tests.authz.trees import give
 from tests.catalog_fixtures import SCHEMA
@@ -44,6 +45,15 @@ CATALOG: dict[str, Call] = {
     "load": lambda at: at.get("/namespaces/open/tables/a"),
     "load nothing": lambda at: at.get("/namespaces/open/tables/x"),
     "load view": lambda at: at.get("/namespaces/open/views/v"),
+    "replace view": lambda at: at.post("/namespaces/open/views/v", COMMIT),
+    "drop view": lambda at: at.delete("/namespaces/open/views/v"),
+    "register view": lambda at: at.post(
+        "/namespaces/open/register-view", {"name": "m", "metadata-location": "file:///nowhere/at/all.json"}
+    ),
+    "rename view": lambda at: at.post(
+        "/views/rename",
+        {"source": {"namespace": ["open"], "name": "v"}, "destination": {"namespace": ["closed"], "name": "m"}},
+    ),
     "credentials": lambda at: at.get("/namespaces/open/tables/a/credentials"),
     "create table": lambda at: at.post("/namespaces/open/tables", {"name": "m", "schema": SCHEMA}),
     "create view": lambda at: at.post("/namespaces/open/views", {"name": "m", **VIEW}),
@@ -74,21 +84,40 @@ MANAGEMENT: dict[str, Call] = {
 }
 
 
-def _told(base: str, warehouse_id: UUID, call: Call) -> tuple[int, str, str, int]:
+GENERIC: dict[str, Call] = {
+    "generic tables": lambda at: at.get("/namespaces/open/generic-tables"),
+    "generic tables nowhere": lambda at: at.get("/namespaces/x/generic-tables"),
+    "create generic table": lambda at: at.post("/namespaces/open/generic-tables", {"name": "m", "format": "lance"}),
+    "create generic table with a key": lambda at: at.post(
+        "/namespaces/open/generic-tables", {"name": "m", "format": "lance"}, **{KEY: str(uuid4())}
+    ),
+    "create generic table nowhere": lambda at: at.post(
+        "/namespaces/x/generic-tables", {"name": "m", "format": "lance"}
+    ),
+    "load generic table": lambda at: at.get("/namespaces/open/generic-tables/g"),
+    "load no generic table": lambda at: at.get("/namespaces/open/generic-tables/x"),
+    "generic table's credentials": lambda at: at.get("/namespaces/open/generic-tables/g/credentials"),
+    "drop generic table": lambda at: at.delete("/namespaces/open/generic-tables/g"),
+    "drop generic table with a key": lambda at: at.delete("/namespaces/open/generic-tables/g", **{KEY: str(uuid4())}),
+    "rename generic table": lambda at: at.post(
+        "/generic-tables/rename",
+        {"source": {"namespace": ["open"], "name": "g"}, "destination": {"namespace": ["closed"], "name": "m"}},
+    ),
+}
+
+
+def _told(base: str, warehouse_id: UUID, call: Call) -> Told:
     at = CallerClient(f"{base}/{warehouse_id}", "alice")
-    call(at)  # what is remembered of the caller
-    with counting() as counted:
-        answer = call(at)
-    error = answer.error
-    return answer.status, error["type"], error["message"].replace(str(warehouse_id), "X"), counted["statements"]
+    return told(lambda: call(at), str(warehouse_id))
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
 @pytest.mark.parametrize(
     ("base", "call"),
     [("/catalog/v1", call) for call in CATALOG.values()]
-    + [("/management/v1/warehouse", call) for call in MANAGEMENT.values()],
-    ids=[*CATALOG, *MANAGEMENT],
+    + [("/management/v1/warehouse", call) for call in MANAGEMENT.values()]
+    + [("/lakekeeper/v1", call) for call in GENERIC.values()],
+    ids=[*CATALOG, *MANAGEMENT, *GENERIC],
 )
 def test_a_hidden_warehouse_is_an_unknown_one(
     client: Client,

@@ -8,6 +8,17 @@ from urllib.parse import urlsplit
 import pytest
 
 from tenancy.authz.openfga.connection import Connection, Reply
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.securables import Ref
+from tests.authz.conftest import person
+from tests.authz.parity.pairs import grant, somebody
+from tests.authz.trees import make_tree
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import deliver_as_recorded
+
+ALICE = person("alice")
+SECONDS = 15
+"""Far above what is promised (3 s for each of at most three requests), as the machine may be busy."""
 
 
 @pytest.fixture
@@ -22,3 +33,18 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Connection, "request", request)
     return sent
+
+
+@pytest.fixture
+def tree(by_openfga: object, warehouse: object) -> dict[str, Ref]:
+    """alice owns the warehouse, and OpenFGA knows."""
+    made = make_tree(warehouse)  # type: ignore[arg-type]
+    grant(made["wh"], "ownership", user_id=somebody(ALICE.user_id))
+    deliver_as_recorded(openfga_store())
+    return made
+
+
+@pytest.fixture
+def alice(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
+    callers.person("alice")
+    return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "alice")

@@ -26,33 +26,12 @@ from tenancy.authz.port import is_allowed
 from tenancy.authz.securables import Ref
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import grant, somebody
-from tests.authz.trees import make_tree
-from tests.catalog_fixtures import SCHEMA
-from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
-from tests.wsgi_client import Answer, call
+from tests.wsgi_client import call
 
 pytestmark = pytest.mark.django_db
-
-ALICE = person("alice")
-SECONDS = 15
-"""Far above what is promised (3 s for each of at most three requests), as the machine may be busy."""
-
-
-@pytest.fixture
-def tree(by_openfga: object, warehouse: object) -> dict[str, Ref]:
-    """alice owns the warehouse, and OpenFGA knows."""
-    made = make_tree(warehouse)  # type: ignore[arg-type]
-    grant(made["wh"], "ownership", user_id=somebody(ALICE.user_id))
-    deliver_as_recorded(openfga_store())
-    return made
-
-
-@pytest.fixture
-def alice(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
-    callers.person("alice")
-    return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "alice")
 
 
 def may(tree: dict[str, Ref]) -> bool:
@@ -103,31 +82,6 @@ def test_when_it_hangs_the_first_wait_and_the_others_do_not(
         assert requests_sent == []
     openfga_store()._breaker._next_at = 0
     back_again(tree)
-
-
-def test_while_it_is_away_the_api_answers_503_and_changes_nothing(
-    alice: CallerClient, openfga: OpenFga, everything: Callable[[], object]
-) -> None:
-    assert alice.post("/namespaces", {"namespace": ["a"]}).status == 200
-    deliver_as_recorded(openfga_store())
-    assert alice.post("/namespaces/a/tables", {"name": "t", "schema": SCHEMA}).status == 200
-    deliver_as_recorded(openfga_store())
-    properties = [{"action": "set-properties", "updates": {"a": "b"}}]
-    before = everything()
-    with openfga.relay.refusing():
-        answers: list[Answer] = [
-            alice.get("/namespaces"),
-            alice.post("/namespaces", {"namespace": ["b"]}),
-            alice.post("/namespaces/a/tables", {"name": "u", "schema": SCHEMA}),
-            alice.delete("/namespaces/a/tables/t"),
-            alice.delete("/namespaces/a"),
-        ]
-        commit = alice.post("/namespaces/a/tables/t", {"requirements": [], "updates": properties})
-    assert commit.refused(409, "CommitFailedException")  # a 503 would mean that it may have been committed
-    for answer in answers:
-        assert answer.refused(503, "AuthorizationBackendError")
-        assert answer.headers["Retry-After"] == "5"
-    assert everything() == before
 
 
 NONSENSE = [

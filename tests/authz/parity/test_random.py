@@ -22,8 +22,9 @@ from tenancy.authz.securables import Ref, add_securable, securable_id
 from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
 from tests.authz.parity.pairs import Pair, T, grant, member, somebody
+from tests.conftest import IS_LONG
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3_600 if IS_LONG else 900)]
 
 USERS = ("oidc~alice", "oidc~bob", "kubernetes~a/b#c d")
 ENDS = (None, None, None, timedelta(hours=1), timedelta(seconds=-1))
@@ -138,7 +139,7 @@ def _asker(world: World, numbers: Sequence[int]) -> Actor:
 
 
 @given(plan=plans())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500 if IS_LONG else 25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_say_the_same(pair: Pair, bootstrapped: None, plan: dict[str, list[tuple[int, ...]]]) -> None:
     with transaction.atomic():
         world = make_world(plan)

@@ -1,0 +1,99 @@
+"""Who changes rights on an object that somebody else holds waits for a bounded time, and then has changed nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection, connections, transaction
+
+from icekeeper.kernel.sql import lock_row
+from storage.models import Warehouse
+from tenancy.authz.securables import Ref, securable_id
+from tenancy.models import Grant, Securable, User
+from tenancy.services import grant_locks
+from tests.fingerprint import Fingerprint
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+
+PATIENCE = 30
+SHORT = 0.2
+WRITES = {"writes": [{"privilege": "select", "principal": {"user": "oidc~bob"}}]}
+
+CHANGES: dict[str, Callable[[ApiClient, str], Answer]] = {
+    "grants": lambda api, place: api.post(f"{place}/grants", WRITES),
+    "managed access": lambda api, place: api.post(f"/permissions{place}/managed-access", {"managed-access": True}),
+    "assignments": lambda api, place: api.post(
+        f"/permissions{place}/assignments", {"writes": [{"type": "select", "user": "oidc~bob"}]}
+    ),
+}
+
+
+@pytest.fixture
+def place(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a warehouse, below `/management/v1`; bob is known, and has no rights on it."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
+    monkeypatch.setattr(grant_locks, "LONGEST_WAIT_SECONDS", SHORT)
+    User.objects.create(id="oidc~bob", name="bob")
+    return f"/warehouse/{warehouse.pk}"
+
+
+@contextmanager
+def held(ref: Ref) -> Iterator[None]:
+    """Another session has the row of the object as long as this lasts."""
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                lock_row(Securable, "id = %s", [securable_id(*ref)])
+                is_held.set()
+                assert may_go.wait(PATIENCE)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        try:
+            assert is_held.wait(PATIENCE)
+            yield
+        finally:
+            may_go.set()
+            holding.result(PATIENCE)
+
+
+def test_three_seconds_are_waited() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
+    with transaction.atomic(), grant_locks.waiting_for_grants(), connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone() == ("3s",)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_gives_up_and_works_later(
+    place: str, warehouse: Warehouse, everything: Callable[[], Fingerprint], change: str
+) -> None:
+    api, before = ApiClient("/management/v1"), everything()
+    with held((Securable.Type.WAREHOUSE, warehouse.pk)):
+        answer = CHANGES[change](api, place)
+        assert answer.refused(409, "GrantLockTimeout")
+        assert answer.error["message"] == "Others are changing the same grants; try again"
+        assert everything() == before
+    assert CHANGES[change](api, place).status in {200, 204}
+    assert everything() != before
+
+
+def test_who_reads_or_changes_something_else_does_not_wait(place: str, warehouse: Warehouse) -> None:
+    api = ApiClient("/management/v1")
+    describe = {"writes": [{"privilege": "describe", "principal": {"user": "oidc~bob"}}]}
+    with held((Securable.Type.WAREHOUSE, warehouse.pk)):
+        assert api.get(f"{place}/grants").status == 200
+        assert api.post("/project/grants", describe).status in {200, 204}
+    granted = Grant.objects.filter(user_id="oidc~bob").values_list("privilege", "securable__type").get()
+    assert granted == ("describe", "project")

@@ -1,0 +1,189 @@
+"""While OpenFGA is away or slow the APIs say that it is for later, and no row and no file is other than before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from tenancy.authz.openfga import breaker
+from tenancy.authz.openfga.store import openfga_store
+from tests.authz.conftest import VIEW
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.openfga.conftest import ALICE, SECONDS
+from tests.openfga_fixtures import deliver_as_recorded
+from tests.parts.openfga import OpenFga
+from tests.wsgi_client import Answer
+
+pytestmark = pytest.mark.django_db
+
+Everything = Callable[[], Fingerprint]
+PROPERTIES = [{"action": "set-properties", "updates": {"a": "b"}}]
+
+
+class Place:
+    """The namespace `a` of the warehouse that alice owns: tables `t` and `u`, a view, a generic table, and `s` staged.
+
+    OpenFGA knows of all that there is.
+    """
+
+    def __init__(self, warehouse_id: object) -> None:
+        self.catalog = CallerClient(f"/catalog/v1/{warehouse_id}", "alice")
+        self.generic = CallerClient(f"/lakekeeper/v1/{warehouse_id}", "alice")
+        self.management = CallerClient("/management/v1", "alice")
+        self.at = f"/warehouse/{warehouse_id}"
+        self.warehouse_id = str(warehouse_id)
+        self._make(self.catalog, "/namespaces", {"namespace": ["a"]})
+        deliver_as_recorded(openfga_store())
+        for name in ("t", "u"):
+            self._make(self.catalog, "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
+        self._make(self.catalog, "/namespaces/a/views", {"name": "v", **VIEW})
+        self._make(self.generic, "/namespaces/a/generic-tables", {"name": "g", "format": "lance"})
+        staged = self._make(self.catalog, "/namespaces/a/tables", {"name": "s", "schema": SCHEMA, "stage-create": True})
+        self.finishing = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
+        deliver_as_recorded(openfga_store())
+        self.table_id = str(Tabular.objects.get(name="t").uuid)
+
+    @staticmethod
+    def _make(client: CallerClient, target: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = client.post(target, body)
+        assert answer.status == 200, answer.body
+        made: dict[str, Any] = answer.json()
+        return made
+
+
+@pytest.fixture
+def place(alice: CallerClient, warehouse: Warehouse) -> Place:
+    return Place(warehouse.pk)
+
+
+def change(name: str) -> dict[str, Any]:
+    return {"identifier": {"namespace": ["a"], "name": name}, "requirements": [], "updates": PROPERTIES}
+
+
+def named(name: str, namespace: str = "a") -> dict[str, Any]:
+    return {"namespace": [namespace], "name": name}
+
+
+Act = Callable[[Place], Answer]
+COMMIT: dict[str, Any] = {"requirements": [], "updates": PROPERTIES}
+COMMITS: Mapping[str, Act] = {
+    "one table": lambda place: place.catalog.post("/namespaces/a/tables/t", COMMIT),
+    "two tables": lambda place: place.catalog.post(
+        "/transactions/commit", {"table-changes": [change("t"), change("u")]}
+    ),
+    "a view": lambda place: place.catalog.post("/namespaces/a/views/v", COMMIT),
+    "a staged table": lambda place: place.catalog.post("/namespaces/a/tables/s", place.finishing),
+}
+GRANT = {"privilege": "select", "principal": {"user": ALICE.user_id}}
+OTHERS: Mapping[str, Act] = {
+    "list namespaces": lambda place: place.catalog.get("/namespaces"),
+    "load a table": lambda place: place.catalog.get("/namespaces/a/tables/t"),
+    "load a view": lambda place: place.catalog.get("/namespaces/a/views/v"),
+    "make a namespace": lambda place: place.catalog.post("/namespaces", {"namespace": ["b"]}),
+    "make a table": lambda place: place.catalog.post("/namespaces/a/tables", {"name": "w", "schema": SCHEMA}),
+    "stage a table": lambda place: place.catalog.post(
+        "/namespaces/a/tables", {"name": "w", "schema": SCHEMA, "stage-create": True}
+    ),
+    "make a view": lambda place: place.catalog.post("/namespaces/a/views", {"name": "w", **VIEW}),
+    "rename a table": lambda place: place.catalog.post(
+        "/tables/rename", {"source": named("t"), "destination": named("w")}
+    ),
+    "drop a table": lambda place: place.catalog.delete("/namespaces/a/tables/t?purgeRequested=true"),
+    "drop a view": lambda place: place.catalog.delete("/namespaces/a/views/v"),
+    "drop a namespace": lambda place: place.catalog.delete("/namespaces/a?recursive=true&force=true"),
+    "list generic tables": lambda place: place.generic.get("/namespaces/a/generic-tables"),
+    "load a generic table": lambda place: place.generic.get("/namespaces/a/generic-tables/g"),
+    "credentials of a generic table": lambda place: place.generic.get("/namespaces/a/generic-tables/g/credentials"),
+    "make a generic table": lambda place: place.generic.post(
+        "/namespaces/a/generic-tables", {"name": "w", "format": "lance"}
+    ),
+    "rename a generic table": lambda place: place.generic.post(
+        "/generic-tables/rename", {"source": named("g"), "destination": named("w")}
+    ),
+    "drop a generic table": lambda place: place.generic.delete("/namespaces/a/generic-tables/g"),
+    "list grants": lambda place: place.management.get(f"{place.at}/grants"),
+    "grant": lambda place: place.management.post(f"{place.at}/grants", {"writes": [GRANT]}),
+    "revoke": lambda place: place.management.post(
+        f"{place.at}/grants", {"deletes": [{**GRANT, "privilege": "ownership"}]}
+    ),
+    "actions": lambda place: place.management.get(f"{place.at}/table/{place.table_id}/actions"),
+    "protect": lambda place: place.management.post(
+        f"{place.at}/table/{place.table_id}/protection", {"protected": True}
+    ),
+    "managed access": lambda place: place.management.post(
+        f"/permissions{place.at}/managed-access", {"managed-access": True}
+    ),
+    "batch check": lambda place: place.management.post(
+        "/action/batch-check",
+        {
+            "checks": [
+                {
+                    "operation": {
+                        "table": {
+                            "action": {"action": "read_data"},
+                            "warehouse-id": place.warehouse_id,
+                            "table-id": place.table_id,
+                        }
+                    }
+                }
+            ]
+        },
+    ),
+    "rename the warehouse": lambda place: place.management.post(f"{place.at}/rename", {"new-name": "other"}),
+    "search": lambda place: place.management.post(f"{place.at}/search-tabular", {"search": "t"}),
+    "deleted tabulars": lambda place: place.management.get(f"{place.at}/deleted-tabulars"),
+}
+
+
+def require_later(answer: Answer) -> None:
+    assert answer.refused(503, "AuthorizationBackendError")
+    assert answer.headers["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize("act", COMMITS.values(), ids=COMMITS)
+def test_a_commit_is_certainly_not_committed(place: Place, openfga: OpenFga, everything: Everything, act: Act) -> None:
+    """A 503 would mean that it may have been; the same commit goes through as soon as OpenFGA is back."""
+    before = everything()
+    with openfga.relay.refusing():
+        answer = act(place)
+    assert answer.refused(409, "CommitFailedException")
+    assert everything() == before
+    again = act(place)
+    assert again.status in {200, 204}, again.body
+    assert everything() != before
+
+
+@pytest.mark.parametrize("act", OTHERS.values(), ids=OTHERS)
+def test_all_else_is_for_later_and_changes_nothing(
+    place: Place, openfga: OpenFga, everything: Everything, act: Act
+) -> None:
+    before = everything()
+    with openfga.relay.refusing():
+        require_later(act(place))
+    assert everything() == before
+    again = act(place)
+    assert again.status in {200, 201, 204}, again.body
+
+
+def test_who_is_slow_is_waited_for_no_longer_than_promised(
+    place: Place, openfga: OpenFga, everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some requests wait, the ones after them do not, and each is answered as when nobody listens."""
+    monkeypatch.setattr(breaker, "PAUSE", 60.0)
+    before = everything()
+    with openfga.relay.silent():
+        began = time.monotonic()
+        require_later(OTHERS["load a generic table"](place))
+        assert time.monotonic() - began < SECONDS
+        assert COMMITS["two tables"](place).refused(409, "CommitFailedException")
+        for name in ("make a table", "grant", "batch check", "drop a generic table"):
+            require_later(OTHERS[name](place))
+        assert COMMITS["a staged table"](place).refused(409, "CommitFailedException")
+    assert everything() == before

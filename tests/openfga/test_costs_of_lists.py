@@ -1,0 +1,177 @@
+"""How many requests a page costs, by type: none about the items for who lists everything, else as few as can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from catalog.models import Namespace, Tabular
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tenancy.selectors.projects import get_project
+from tenancy.services.roles import create_role
+from tests.authz.conftest import VIEW, person
+from tests.authz.parity.pairs import grant, somebody
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient, NamedCallers
+from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
+
+pytestmark = pytest.mark.django_db
+
+T = Securable.Type
+MANY = 10
+AT_ONCE = 3
+"""Questions in one request."""
+
+BOB = person("bob")
+KINDS = {
+    T.TABLE: ("/catalog", "tables"),
+    T.VIEW: ("/catalog", "views"),
+    T.GENERIC_TABLE: ("/lakekeeper", "generic-tables"),
+}
+BODIES: dict[Securable.Type, dict[str, Any]] = {
+    T.TABLE: {"schema": SCHEMA},
+    T.VIEW: VIEW,
+    T.GENERIC_TABLE: {"format": "lance"},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: NamedCallers) -> None:
+    """OpenFGA decides, is asked `AT_ONCE` questions at once, and alice and bob are known."""
+    choose_openfga(monkeypatch, max_batch_check_size=AT_ONCE)
+    for name in ("maker", "bob", "alice"):
+        callers.person(name)
+        somebody(f"oidc~{name}")
+
+
+@pytest.fixture
+def maker(warehouse: Warehouse) -> CallerClient:
+    """Who owns the warehouse, in which there is the namespace `n`."""
+    allow("maker", "ownership", (T.WAREHOUSE, warehouse.pk))
+    made = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
+    assert made.post("/namespaces", {"namespace": ["n"]}).status == 200
+    deliver_as_recorded(openfga_store())
+    return made
+
+
+def allow(name: str, privilege: str, *refs: Ref) -> None:
+    for ref in refs:
+        grant(ref, privilege, user_id=f"oidc~{name}")
+    deliver_as_recorded(openfga_store())
+
+
+def requests_for(requests_sent: list[str], ask: Callable[[], Sequence[Any]], shown: int) -> int:
+    """How often OpenFGA is asked the second time, when store and model are known."""
+    ask()
+    requests_sent.clear()
+    assert len(ask()) == shown
+    assert set(requests_sent) <= {"batch-check"}
+    return len(requests_sent)
+
+
+def batches(items: int) -> int:
+    return math.ceil(items / AT_ONCE)
+
+
+def listing(base: str, target: str, member: str) -> Callable[[str], Callable[[], Sequence[Any]]]:
+    """Who lists what: nothing, too, for who may not."""
+
+    def of(name: str) -> Callable[[], Sequence[Any]]:
+        def ask() -> Sequence[Any]:
+            answer = CallerClient(base, name).get(target)
+            assert answer.status in {200, 404}, answer.body
+            found: Sequence[Any] = answer.json()[member] if answer.status == 200 else []
+            return found
+
+        return ask
+
+    return of
+
+
+def require_costs(
+    requests_sent: list[str],
+    asks: Callable[[str], Callable[[], Sequence[Any]]],
+    refs: Sequence[Ref],
+    *,
+    before: int,
+    everything: int,
+) -> None:
+    """`maker` sees all; bob first the last one, then all but the first: `before` requests are about listing itself."""
+    assert requests_for(requests_sent, asks("maker"), len(refs)) == everything
+    allow("bob", "describe", refs[-1])
+    assert requests_for(requests_sent, asks("bob"), 1) == before + 1
+    allow("bob", "describe", *refs[1:-1])
+    assert requests_for(requests_sent, asks("bob"), len(refs) - 1) == before + batches(len(refs) - 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_in_a_namespace(
+    maker: CallerClient, warehouse: Warehouse, requests_sent: list[str], kind: Securable.Type
+) -> None:
+    base, route = KINDS[kind]
+    at = f"{base}/v1/{warehouse.pk}"
+    for number in range(MANY):
+        answer = CallerClient(at, "maker").post(f"/namespaces/n/{route}", {"name": f"x{number}", **BODIES[kind]})
+        assert answer.status == 200, answer.body
+    deliver_as_recorded(openfga_store())
+    refs: list[Ref] = [(kind, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)]
+    asks = listing(at, f"/namespaces/n/{route}", "identifiers")
+    require_costs(requests_sent, asks, refs, before=1, everything=1)
+
+
+@pytest.mark.parametrize("parent", ["", "n"], ids=["of a warehouse", "below another"])
+def test_namespaces(maker: CallerClient, requests_sent: list[str], parent: str) -> None:
+    for number in range(MANY):
+        assert maker.post("/namespaces", {"namespace": [*filter(None, [parent]), f"x{number}"]}).status == 200
+    deliver_as_recorded(openfga_store())
+    made = Namespace.objects.exclude(path_key="n").order_by("pk").values_list("pk", flat=True)
+    refs: list[Ref] = [(T.NAMESPACE, each) for each in made]
+    if not parent:
+        refs.insert(0, (T.NAMESPACE, Namespace.objects.get(path_key="n").pk))
+    asks = listing(maker.base, f"/namespaces?parent={parent}" if parent else "/namespaces", "namespaces")
+    require_costs(requests_sent, asks, refs, before=1, everything=1)
+
+
+def test_deleted_tabulars(
+    maker: CallerClient, warehouse: Warehouse, soft_delete: int, requests_sent: list[str]
+) -> None:
+    for number in range(MANY):
+        assert maker.post("/namespaces/n/tables", {"name": f"x{number}", "schema": SCHEMA}).status == 200
+    deliver_as_recorded(openfga_store())
+    for number in range(MANY):
+        assert maker.delete(f"/namespaces/n/tables/x{number}").status == 204
+    deliver_as_recorded(openfga_store())
+    refs: list[Ref] = [(T.TABLE, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)]
+    # About listing itself: whether the warehouse may be used, what was dropped be listed, and everything be seen.
+    asks = listing(f"/management/v1/warehouse/{warehouse.pk}", "/deleted-tabulars", "tabulars")
+    require_costs(requests_sent, asks, refs, before=3, everything=3)
+
+
+def test_warehouses(warehouse: Warehouse, storage_root: Any, requests_sent: list[str]) -> None:
+    """Judged one by one for everybody: no right of a project shows all of its warehouses."""
+    project = get_project(None)
+    for number in range(MANY):
+        profile = {"type": "local", "path": str(storage_root / f"x{number}")}
+        create_warehouse(actor=INTERNAL, project=project, name=f"x{number}", storage_profile=profile)
+    allow("maker", "project_admin", (T.PROJECT, project.pk))
+    refs: list[Ref] = [(T.WAREHOUSE, each) for each in Warehouse.objects.order_by("pk").values_list("pk", flat=True)]
+    asks = listing("/management/v1", "/warehouse", "warehouses")
+    require_costs(requests_sent, asks, refs, before=1, everything=1 + batches(len(refs)))
+
+
+def test_roles(warehouse: Warehouse, requests_sent: list[str]) -> None:
+    """Who may list them sees all of them."""
+    project = get_project(None)
+    for number in range(MANY):
+        create_role(actor=INTERNAL, project=project, name=f"x{number}")
+    allow("maker", "project_admin", (T.PROJECT, project.pk))
+    asks = listing("/management/v1", "/role", "roles")
+    assert requests_for(requests_sent, asks("maker"), MANY) == 1
