@@ -51,6 +51,12 @@ ASKED: dict[str, tuple[Ask, int]] = {
         lambda roles, tree: records.read_shown_children(WHO, roles, tree["other"], "table", after=FIRST, limit=None),
         LIMIT,
     ),
+    "the namespaces in which something shows, where nothing does": (
+        lambda roles, tree: records.read_shown_children(
+            WHO, roles, tree["other"], "namespace", after=FIRST, limit=LIMIT
+        ),
+        LIMIT,
+    ),
     "a page of one's own": (
         lambda _, tree: records.read_shown_children(WHO, [], tree["inner"], "table", after=FIRST, limit=LIMIT),
         LIMIT,

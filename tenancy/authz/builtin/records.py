@@ -167,9 +167,10 @@ def read_shown_children(
     between = [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]
     if rights_model().links(child_type, DOWN):
         begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
-        mine = [asker.user_id, list(roles), at, _PRIVILEGES, _TYPES]
-        most = EVERYTHING if limit is None else limit
-        rows = fetch_all("default", SHOWN_BRANCHES, [parent_id, begin, *mine, *between, most])
+        of_each = [at, _PRIVILEGES, _TYPES, *between]
+        place, most = [parent_id, begin], EVERYTHING if limit is None else limit
+        params = [*place, asker.user_id, *of_each, *place, list(roles), *of_each, most]
+        rows = fetch_all("default", SHOWN_BRANCHES, params)
     elif limit is None:
         of_each = [at, _PRIVILEGES, *between]
         rows = fetch_all("default", SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each])

@@ -128,10 +128,13 @@ SELECT {_ID.format(path="path")} FROM (
 """The first of them. Of ever so many that the user was granted no more are read than asked for; of what the roles were
 granted there, all."""
 
-SHOWN_BRANCHES: Final = f"""
-SELECT DISTINCT substr(rest, 1, strpos(rest, '/') - 1)::uuid FROM (
+_BRANCHES: Final = f"""
     SELECT substr(g.path, length({_PATH}) + %s) AS rest FROM tenancy_grant AS g
-     WHERE {_MINE} AND {SHOWS} AND {_BETWEEN}) AS below
+     WHERE {{whose}} AND {_LASTS} AND {SHOWS} AND {_BETWEEN}"""  # noqa: S608
+
+SHOWN_BRANCHES: Final = f"""
+SELECT DISTINCT substr(rest, 1, strpos(rest, '/') - 1)::uuid FROM ({_BRANCHES.format(whose="g.user_id = %s")}
+    UNION ALL {_BRANCHES.format(whose="g.role_id = ANY(%s)")}) AS below
  ORDER BY 1 LIMIT %s
 """  # noqa: S608
 """Children that a grant on them or on something below makes visible."""
