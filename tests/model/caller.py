@@ -29,7 +29,7 @@ BROKEN = ("CommitStateUnknownException", "The database cannot be reached")
 """What an answer says when the server has lost a connection to its database."""
 
 TRY_AGAIN = {("CommitFailedException", "Commit conflict"), ("CommitFailedException", "The database is busy"),
-             ("RequestInProgress", "")}  # fmt: skip
+             ("CommitFailedException", "The database cannot be reached"), ("RequestInProgress", "")}  # fmt: skip
 """Refusals that say nothing about the request itself: type and how the message begins."""
 
 IN_USE = {("LocationAlreadyTaken", ""), ("InvalidLocation", "Unexpected files")}
