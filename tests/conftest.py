@@ -117,6 +117,9 @@ def _needs_keycloak(item: pytest.Item) -> bool:
     return "keycloak" in getattr(item, "fixturenames", ())
 
 
+SAME_ON_BOTH = ("opa", "authz/parity", "openfga/test_away.py", "openfga/test_costs_of_lists.py")
+
+
 def _runs_on(item: pytest.Item) -> str | None:
     """The one database whose run covers this test, None where both must.
 
@@ -125,7 +128,7 @@ def _runs_on(item: pytest.Item) -> str | None:
     other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
-    if _is_below(item, "opa") or _is_below(item, "authz/parity"):
+    if any(_is_below(item, place) for place in SAME_ON_BOTH):
         return "sqlite"  # whatever the database, the same is asked, and this run ends sooner
     if _is_below(item, "fuzz"):
         return "postgres"  # which takes less of what is hostile
