@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from catalog.errors import FormatVersionNotAllowed, NameTaken, already_exists
+from catalog.errors import FormatVersionNotAllowed, LocationAlreadyTaken, NameTaken, already_exists
 from catalog.iceberg.create import create_table_metadata, requested_format_version
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
@@ -14,16 +14,16 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import holders_of, is_foreseeable, is_in_own_folder, spelled_location
-from catalog.services.outcomes import RequestKey, keep_unchanged
+from catalog.services.locations import is_foreseeable, is_in_own_folder, spelled_location
+from catalog.services.outcomes import RequestKey
+from catalog.services.staged_places import hold_staged_place
 from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import CommitFailed, InvalidLocation
+from icekeeper.kernel.errors import AlreadyExists, CommitFailed, InvalidLocation, NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
-from storage.profiles.location import location_inside
 from storage.profiles.options import vends_credentials
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -50,10 +50,10 @@ def create_table(
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
     A location that the client chooses, or that the layout makes of the name alone, must be empty. One that is staged
-    there, where credentials are lent, must also be in its namespace's own folder: nothing holds the place before the
-    commit, and the credentials stay good when somebody else makes something there by then. Raises
-    `NoSuchNamespace`, `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files
-    of a dropped table are deleted there.
+    there, where credentials are lent, must also be in its namespace's own folder: nobody sees it, and it keeps others
+    from making anything there until the commit, or for the time of `hold_staged_place`. Raises `NoSuchNamespace`,
+    `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files of a dropped table
+    are deleted there.
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
@@ -74,12 +74,12 @@ def create_table(
     if stage:
         _require_out_of_the_way(target, metadata)
     if is_foreseeable(metadata["location"], table_uuid):
-        require_vacant(target, metadata["location"], once)
+        require_vacant(actor, target, metadata["location"], once)
     if not stage:
         return make_tabular(actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
     files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
     staged = StagedTable(write_json(metadata), files)
-    keep_unchanged(once, staged)
+    hold_staged_place(actor, target, namespace_id, metadata, staged=staged, once=once)
     return staged
 
 
@@ -88,7 +88,8 @@ def files_to_write(
 ) -> TabularFiles | None:
     """The files of a table that `actor` staged now, or before by an equal request.
 
-    Then None when anybody came to be there or has the name, or when `actor` may not make it any more.
+    Then the place is held anew, and None comes back when that cannot be: when anybody came to be there or has the name,
+    or when `actor` may not make it any more.
     """
     if staged.files is not None:
         return staged.files
@@ -99,10 +100,13 @@ def files_to_write(
     if not is_allowed(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id):
         return None
     metadata = read_stored_json(staged.document)
-    location, base = metadata["location"].rstrip("/"), target.warehouse_location
-    if holders_of(warehouse_id=warehouse_id, base=base, location=location_inside(location, base=base)):
+    if not _is_out_of_the_way(target, metadata):
         return None
-    return TabularFiles(target.storage, (location,)) if _is_out_of_the_way(target, metadata) else None
+    try:
+        hold_staged_place(actor, target, namespace_id, metadata, staged=staged, once=None)
+    except (LocationAlreadyTaken, AlreadyExists, NotFound):
+        return None
+    return TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
 
 
 def finish_staged_create(
@@ -149,7 +153,7 @@ def _require_out_of_the_way(target: Target, metadata: dict[str, Any]) -> None:
 
 
 def _is_out_of_the_way(target: Target, metadata: dict[str, Any]) -> bool:
-    """Whether credentials may be lent for a place that nothing holds."""
+    """Whether credentials may be lent for a place where there is no table yet."""
     if not vends_credentials(target.storage.profile):
         return True
     location = metadata["location"]

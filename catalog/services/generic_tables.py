@@ -82,7 +82,7 @@ def create_generic_table(
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
     if base_location is None and is_foreseeable(wanted, table_id):
-        do_queued_purges(target, wanted)
+        do_queued_purges(actor, target, wanted)
     with making(KIND, identifier), write_transaction():
         made = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
         keep_outcome(once, made)

@@ -28,6 +28,7 @@ from catalog.services.locations import (
     require_free_location,
     require_new_places,
     require_unheld,
+    take_location,
 )
 from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outcome
 from catalog.services.pointers import snapshot_row
@@ -83,7 +84,7 @@ def make_tabular(
     """
     document = write_metadata(metadata)
     require_new_places(target, metadata)
-    _require_unheld(target, metadata, fresh_uuid)
+    _require_unheld(actor, target, metadata, fresh_uuid)
     metadata_location = first_metadata_location(metadata, file_id(once))
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
@@ -97,7 +98,7 @@ def make_tabular(
         raise
 
 
-def _require_unheld(target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
+def _require_unheld(actor: Actor, target: Target, metadata: dict[str, Any], fresh_uuid: UUID | None) -> None:
     """The look before the first file is put, wherever somebody may be: there, or at a folder above."""
     base = target.warehouse_location
     outside = folder_outside(metadata, base=base)
@@ -106,7 +107,7 @@ def _require_unheld(target: Target, metadata: dict[str, Any], fresh_uuid: UUID |
     is_in_base = location.rpartition("/")[0] == base
     if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
         suspected.append(location)
-    require_unheld(target, suspected, owner=NOBODY)
+    require_unheld(target, suspected, owner=NOBODY, actor=actor)
 
 
 def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
@@ -211,7 +212,7 @@ def insert_row(
 
     `location` is the compared form. Raises `LocationAlreadyTaken`.
     """
-    require_free_location(warehouse=warehouse, location=location, owner=tabular_id)
+    take_location(actor=actor, warehouse=warehouse, location=location, owner=tabular_id)
     made_at = now()
     names = [identifier.name, identifier.name_key]
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]

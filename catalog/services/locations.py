@@ -1,7 +1,8 @@
 """Claims on locations: in a warehouse no tabular lies in, around or on top of what another one has or had.
 
 A tabular holds its location; where it lay before a commit moved it; and the folder of its metadata files, where that
-is somewhere else. What a dropped one left behind is held by the task that deletes it.
+is somewhere else. What a dropped one left behind is held by the task that deletes it. Where a table is staged, whoever
+staged it holds the location for a time, against everybody but themselves who make the table there.
 """
 
 from __future__ import annotations
@@ -15,29 +16,32 @@ from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
 from storage.profiles.default_locations import tabular_location
 from storage.profiles.location import location_inside, new_location_inside, parents
+from tenancy.actor import Actor
 
 # Claims come first, so that PostgreSQL knows the types of the columns that tabulars do not have. The bounds of what
 # lies below are compared byte by byte, as the indexes `tabular_below` and `location_claim_at` are sorted.
 _HOLDERS = """
-SELECT location, tabular_id, task_id FROM catalog_locationclaim
+SELECT location, tabular_id, task_id, staged_by FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location = ANY(%s) AND (expires_at IS NULL OR expires_at > %s)
+UNION ALL
+SELECT location, tabular_id, task_id, staged_by FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s AND (expires_at IS NULL OR expires_at > %s)
+UNION ALL
+SELECT location, id, NULL, NULL FROM catalog_tabular
  WHERE warehouse_id = %s AND location = ANY(%s)
 UNION ALL
-SELECT location, tabular_id, task_id FROM catalog_locationclaim
- WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
-UNION ALL
-SELECT location, id, NULL FROM catalog_tabular
- WHERE warehouse_id = %s AND location = ANY(%s)
-UNION ALL
-SELECT location, id, NULL FROM catalog_tabular
+SELECT location, id, NULL, NULL FROM catalog_tabular
  WHERE warehouse_id = %s AND location ~>=~ %s AND location ~<~ %s
 """
 
 _AT_OR_ABOVE = """
-SELECT 1 FROM catalog_locationclaim WHERE warehouse_id = %s AND location = ANY(%s)
+SELECT 1 FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location = ANY(%s) AND (expires_at IS NULL OR expires_at > %s)
 UNION ALL
 SELECT 1 FROM catalog_tabular WHERE warehouse_id = %s AND location = ANY(%s) LIMIT 1
 """
@@ -51,19 +55,21 @@ SELECT location FROM catalog_namespace WHERE warehouse_id = %s AND location ~>=~
 NOBODY = UUID(int=0)
 """The owner of locations that a tabular without an id asks for."""
 
+# Of the caller's own claims at the very location there is one at most, so two rows tell everything.
 _OTHERS = f"""
-SELECT 1 FROM ({_HOLDERS}) AS holders
- WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 1
+SELECT staged_by IS NOT NULL AND staged_by = %s AND location = %s FROM ({_HOLDERS}) AS holders
+ WHERE tabular_id IS NULL OR tabular_id <> %s LIMIT 2
 """  # noqa: S608 - a constant
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a location: a tabular, or else a purge task."""
+    """Who holds a location: a tabular, or else a purge task, or whoever staged a table there."""
 
     location: str
     tabular_id: UUID | None
     task_id: UUID | None
+    staged_by: str | None
 
 
 def lock_warehouse(warehouse_id: UUID) -> Warehouse | None:
@@ -119,8 +125,8 @@ def is_in_own_folder(target: Target, location: str) -> bool:
     """
     base = target.warehouse_location
     compared = location_inside(location, base=base)
-    rows = fetch_all("default", _NAMESPACES, _at_above_below(target.warehouse_id, base, compared))
-    folders = {folder for (folder,) in rows}
+    around = [*_at_or_above(target.warehouse_id, base, compared), *_below(target.warehouse_id, compared)]
+    folders = {folder for (folder,) in fetch_all("default", _NAMESPACES, around)}
     own = target.namespace_location or base
     nearest = max((base, *(each for each in folders if compared.startswith(f"{each}/"))), key=len)
     return nearest == own and not any(f"{each}/".startswith(f"{compared}/") for each in folders)
@@ -128,58 +134,82 @@ def is_in_own_folder(target: Target, location: str) -> bool:
 
 def require_outside_tabulars(*, warehouse: Warehouse, location: str) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` when a tabular could not be put into `location`."""
-    around = [warehouse.pk, [location, *parents(location, base=warehouse.location)]]
-    if fetch_one("default", _AT_OR_ABOVE, around * 2) is not None:
+    at_or_above = _at_or_above(warehouse.pk, warehouse.location, location)
+    if fetch_one("default", _AT_OR_ABOVE, [*at_or_above, now(), *at_or_above]) is not None:
         raise location_taken(location)
 
 
 def require_free_location(*, warehouse: Warehouse, location: str, owner: UUID) -> None:
     """Under the lock of `warehouse`: raises `LocationAlreadyTaken` unless only `owner` lies at, above or below."""
-    if _others_hold(_around(warehouse.pk, warehouse.location, location), owner):
+    if _others(warehouse.pk, warehouse.location, location, owner, None):
         raise location_taken(location)
 
 
-def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID) -> None:
-    """The look before a file is put to or read at one of `locations`: as `require_free_location`, which must follow.
+def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: UUID) -> None:
+    """As `require_free_location`, but a table that `actor` staged at the very location makes way: its claim ends."""
+    others = _others(warehouse.pk, warehouse.location, location, owner, actor)
+    if not all(others):
+        raise location_taken(location)
+    if others:
+        LocationClaim.objects.filter(warehouse_id=warehouse.pk, location=location, staged_by=actor.name).delete()
+
+
+def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID, actor: Actor | None = None) -> None:
+    """The look before a file is put to or read at one of `locations`: as `require_free_location`, which must follow, or
+    `take_location` when there is an `actor`.
 
     Without it a purge that is under way there would delete the file, end, and leave the location free.
     """
     for location in locations:
-        if _others_hold(_around(target.warehouse_id, target.warehouse_location, location), owner):
+        if not all(_others(target.warehouse_id, target.warehouse_location, location, owner, actor)):
             raise location_taken(location)
 
 
 def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:
     """Under the lock of `warehouse`: whether a tabular, soft-deleted ones included, lies or lay at, above or below."""
-    held = holders_of(warehouse_id=warehouse.pk, base=warehouse.location, location=location)
+    held = _holders(warehouse.pk, warehouse.location, location)
     return any(holder.tabular_id is not None for holder in held)
 
 
-def holders_of(*, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
-    """Who is at, above or below a location of the warehouse at `base`. Without a lock it is a first look only."""
-    rows = fetch_all("default", _HOLDERS, _around(warehouse_id, base, location))
-    return [
-        Holder(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id))
-        for where, tabular_id, task_id in rows
-    ]
+def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[Holder]:
+    """Who is at, above or below a location of the warehouse at `base`, apart from a table that `actor` staged at it.
 
-
-def _others_hold(around: list[Any], owner: UUID) -> bool:
-    return fetch_one("default", _OTHERS, [*around, owner]) is not None
-
-
-def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
-    """The parameters of `_HOLDERS`."""
-    return _at_above_below(warehouse_id, base, location) * 2
-
-
-def _at_above_below(warehouse_id: UUID, base: str, location: str) -> list[Any]:
-    """What lies below begins with a slash, and "0" is the character after that."""
-    at_or_above = [warehouse_id, [location, *parents(location, base=base)]]
-    return [*at_or_above, warehouse_id, f"{location}/", f"{location}0"]
+    Without a lock it is a first look only.
+    """
+    holders = _holders(warehouse_id, base, location)
+    return [each for each in holders if (each.staged_by, each.location) != (actor.name, location)]
 
 
 def claim(*, warehouse: Warehouse, owner: UUID, locations: Sequence[str]) -> None:
     """Under the lock of `warehouse`: let the tabular `owner` hold folders beside its location."""
     for location in locations:
         LocationClaim.objects.get_or_create(warehouse_id=warehouse.pk, tabular_id=owner, location=location)
+
+
+def _others(warehouse_id: UUID, base: str, location: str, owner: UUID, actor: Actor | None) -> list[bool]:
+    """For up to two who hold a location beside the tabular `owner`: whether it is `actor`, who staged a table at it."""
+    params = [actor and actor.name, location, *_around(warehouse_id, base, location), owner]
+    return [bool(is_own) for (is_own,) in fetch_all("default", _OTHERS, params)]
+
+
+def _holders(warehouse_id: UUID, base: str, location: str) -> list[Holder]:
+    rows = fetch_all("default", _HOLDERS, _around(warehouse_id, base, location))
+    return [
+        Holder(where, tabular_id and as_uuid(tabular_id), task_id and as_uuid(task_id), staged_by)
+        for where, tabular_id, task_id, staged_by in rows
+    ]
+
+
+def _around(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+    """The parameters of `_HOLDERS`."""
+    at_or_above, below, moment = _at_or_above(warehouse_id, base, location), _below(warehouse_id, location), now()
+    return [*at_or_above, moment, *below, moment, *at_or_above, *below]
+
+
+def _at_or_above(warehouse_id: UUID, base: str, location: str) -> list[Any]:
+    return [warehouse_id, [location, *parents(location, base=base)]]
+
+
+def _below(warehouse_id: UUID, location: str) -> list[Any]:
+    """What lies below begins with a slash, and "0" is the character after that."""
+    return [warehouse_id, f"{location}/", f"{location}0"]

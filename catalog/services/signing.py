@@ -13,7 +13,7 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
-from catalog.services.locations import holders_of
+from catalog.services.locations import others_at
 from catalog.services.staging_tickets import StagingTicket
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
@@ -94,8 +94,8 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     signer, request = _read(actor, storage, given)
     found = _at_place(storage, signer, request)
     location = normalize(ticket.location, base=signer.base)
-    is_held = found is not None or holders_of(warehouse_id=warehouse_id, base=signer.base, location=location)
-    if is_held or not ticket.is_for(actor, warehouse_id):
+    others = others_at(actor=actor, warehouse_id=warehouse_id, base=signer.base, location=location)
+    if found is not None or others or not ticket.is_for(actor, warehouse_id):
         return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
     if namespace_id is None:
         raise nothing_there(actor, Securable.Type.NAMESPACE, _no_table_there())

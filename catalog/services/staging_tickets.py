@@ -1,6 +1,7 @@
 """What tells that somebody staged a table somewhere, so that requests to its files are signed before it exists.
 
-A staged table leaves no trace in the database; the client carries the proof in the address of the signer.
+That its place is held (`catalog.services.staged_places`) does not tell in which namespace the table will be, whose
+rights are asked: the client carries the proof of that in the address of the signer.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError
 from catalog.errors import LocationNotEmpty, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.selectors.targets import Target
-from catalog.services.locations import holders_of
+from catalog.services.locations import others_at
 from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
 from icekeeper.kernel import deadline
@@ -23,6 +23,7 @@ from storage.io.stores import store_for
 from storage.profiles.location import location_inside
 from storage.profiles.options import allows_non_empty_locations
 from tasks.queue.leases import Lease, LeaseLost, take_task
+from tenancy.actor import Actor
 
 RESERVED_SECONDS = 2.0
 """Of the request's time, for the rest of what it asks for."""
@@ -33,14 +34,14 @@ LONGEST_WAIT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 
 
-def require_vacant(target: Target, location: str, once: RequestKey | None) -> None:
+def require_vacant(actor: Actor, target: Target, location: str, once: RequestKey | None) -> None:
     """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
     unless the warehouse allows that.
 
     Files of a dropped table whose purge is queued are no obstacle: see `do_queued_purges`. Nor is what an equal request
     left that was cut short after it had written its file.
     """
-    do_queued_purges(target, location)
+    do_queued_purges(actor, target, location)
     if allows_non_empty_locations(target.storage.profile):
         return
     compared = location_inside(location, base=target.warehouse_location)
@@ -48,7 +49,7 @@ def require_vacant(target: Target, location: str, once: RequestKey | None) -> No
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
-def do_queued_purges(target: Target, location: str) -> None:
+def do_queued_purges(actor: Actor, target: Target, location: str) -> None:
     """Delete what dropped tables left at or below the location and a purge is queued for, in place of the worker.
 
     Raises `LocationAlreadyTaken` (409) when anybody else is there or around it, `Busy` (503) when there is no time for
@@ -56,7 +57,7 @@ def do_queued_purges(target: Target, location: str) -> None:
     """
     compared = location_inside(location, base=target.warehouse_location)
     patience = _Patience.of_this_request(compared)
-    while tasks := _queued_purges(target, compared):
+    while tasks := _queued_purges(actor, target, compared):
         deadline.begin_write()  # from here on only `patience` ends it: a purge given up must still be given back
         for task_id in tasks:
             lease = take_task(task_id)
@@ -100,10 +101,11 @@ class _Patience:
         return Busy(f"Files of a dropped table are still being deleted at {self.location}: nothing was made, try again")
 
 
-def _queued_purges(target: Target, location: str) -> list[UUID]:
+def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
     """Tasks that hold the location or one below it. Raises `LocationAlreadyTaken` when anybody else is there."""
     found: list[UUID] = []
-    for holder in holders_of(warehouse_id=target.warehouse_id, base=target.warehouse_location, location=location):
+    base = target.warehouse_location
+    for holder in others_at(actor=actor, warehouse_id=target.warehouse_id, base=base, location=location):
         if holder.task_id is None or not f"{holder.location}/".startswith(f"{location}/"):
             raise location_taken(location)
         found.append(holder.task_id)

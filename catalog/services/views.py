@@ -63,7 +63,7 @@ def create_view(
         view_uuid=str(view_uuid),
     )
     if location is None and is_foreseeable(metadata["location"], view_uuid):
-        do_queued_purges(target, metadata["location"])
+        do_queued_purges(actor, target, metadata["location"])
     return make_tabular(actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)
 
 

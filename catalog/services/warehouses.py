@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from django.db.models import RestrictedError
 
 from catalog.errors import WarehouseHasUnfinishedTasks, WarehouseNotEmpty, WarehouseProtected
-from catalog.models import Namespace
+from catalog.models import LocationClaim, Namespace
 from storage.secrets.keeping import forget_secret
 from storage.services.warehouse_changes import changing
 from tasks.queue.leases import has_tasks
@@ -20,7 +20,7 @@ from tenancy.models import Securable
 
 
 def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -> None:
-    """Forget an empty warehouse with its credential; its files stay.
+    """Forget an empty warehouse with its credential; its files stay. Tables that are only staged are none.
 
     Raises `NoSuchWarehouse`, `WarehouseManaged` (403), `WarehouseNotEmpty`, `WarehouseHasUnfinishedTasks` (409),
     `WarehouseProtected` (409) unless `force`.
@@ -35,6 +35,7 @@ def delete_warehouse(*, actor: Actor, warehouse_id: UUID, force: bool = False) -
                 raise WarehouseHasUnfinishedTasks(
                     f"Files of dropped tables are still to be deleted in {warehouse.name}"
                 )
+            LocationClaim.objects.filter(warehouse_id=warehouse_id, staged_by__isnull=False).delete()
             if warehouse.secret_id is not None:
                 forget_secret(warehouse.secret_id)
             warehouse.delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 VERIFY = "verify-metadata-on-load"
@@ -14,6 +15,9 @@ it is on unless the profile says otherwise; on object stores it would cost a req
 MAY_HOLD_FILES = "allow-non-empty-locations"
 """Whether a new table may be put at a location that holds files already. Off unless the profile says otherwise: the
 files may be somebody's, and would go with the table when it is purged."""
+
+USUAL_LIFE_SECONDS = 3600
+"""Of a credential whose store knows no other, or for which the profile says none."""
 
 
 def verifies_metadata_on_load(profile: dict[str, Any]) -> bool:
@@ -32,3 +36,11 @@ def vends_credentials(profile: dict[str, Any]) -> bool:
 def signs_requests(profile: dict[str, Any]) -> bool:
     """Whether this server signs requests of clients to the store."""
     return bool(profile.get("remote-signing-enabled"))
+
+
+def longest_life_of_credentials(profile: dict[str, Any]) -> timedelta:
+    """How long after it was handed out a credential for the files of a table may be good; nothing where none are."""
+    if not vends_credentials(profile):
+        return timedelta(0)
+    lives = [profile.get(name, 0) for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]
+    return timedelta(seconds=max(*lives, USUAL_LIFE_SECONDS))

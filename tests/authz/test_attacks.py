@@ -222,6 +222,28 @@ def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, la
     assert alice.post("/namespaces/open/tables/s", commit).refused(404, "NoSuchWarehouseException")
 
 
+@pytest.mark.parametrize("privilege", ["create", "ownership"])
+def test_a_staged_table_is_not_finished_by_another(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Callable[[], Fingerprint], privilege: str
+) -> None:
+    """Whatever he may do in the namespace, and although he knows all of it."""
+    alice, bob = client("alice"), client("bob")
+    give("create", lake["open"], ALICE)
+    give(privilege, lake["open"], BOB)
+    give("ownership", lake["closed"], BOB)
+    staged = good(alice.post("/namespaces/open/tables", {"name": "s", "schema": SCHEMA, "stage-create": True})).json()
+    commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
+    before = everything()
+    for thief in (bob, root):
+        for place in ("open/tables/s", "open/tables/other", "closed/tables/s"):
+            assert thief.post(f"/namespaces/{place}", commit).refused(409, "LocationAlreadyTaken")
+    assert everything() == before
+    made = good(alice.post("/namespaces/open/tables/s", commit)).json()
+    assert made["metadata"]["location"] == staged["metadata"]["location"]
+    table = Tabular.objects.get(name="s")
+    assert is_allowed(ALICE, Can.WRITE_DATA, Securable.Type.TABLE, table.pk)
+
+
 @pytest.mark.parametrize(("privilege", "refusal"), [(None, (404, "NoSuchTableException")),
                                                     ("select", (403, "TableActionForbidden"))])  # fmt: skip
 def test_a_transaction_is_refused_as_a_whole(

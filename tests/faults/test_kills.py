@@ -26,6 +26,7 @@ from catalog.models import GenericTable, LocationClaim, Namespace, Outcome, Snap
 from catalog.selectors.metadata_cache import MetadataCache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
 from tasks.queue.models import Task
 from tasks.workers.worker import Worker
 from tenancy.models import Securable
@@ -279,6 +280,28 @@ def test_create(catalog: ApiClient, namespace: str, state: Any) -> None:
     kill_at_line_after_line(act, check)
 
 
+def test_staging(catalog: ApiClient, namespace: str, state: Any, storage_root: Path) -> None:
+    """The place is held or it is not, once for each name; nothing else is there."""
+    before: set[str] = set()
+
+    def act(line: int) -> Callable[[], Any]:
+        body = {"name": f"t{line}", "schema": SCHEMA, "stage-create": True, "location": f"{base}/t{line}"}
+        return lambda: catalog.post("/namespaces/ns/tables", body)
+
+    def check(line: int) -> bool:
+        assert state() == {}
+        found = {claim.location.rpartition("/")[2] for claim in LocationClaim.objects.all()}
+        assert found - before in (set(), {f"t{line}"})
+        assert LocationClaim.objects.count() == len(found)
+        assert table_files(storage_root) == set()
+        is_new = found != before
+        before.update(found)
+        return is_new
+
+    base = Warehouse.objects.get().location
+    kill_at_line_after_line(act, check)
+
+
 def test_create_that_was_staged(catalog: ApiClient, namespace: str, state: Any) -> None:
     """The commit that asserts create, with a snapshot: rows of every kind in one transaction."""
 
@@ -361,7 +384,7 @@ def test_commit_that_moves_the_table(catalog: ApiClient, make_table: Any, state:
 def places_are_held(*, by_tasks: int) -> bool:
     """Exactly the purges that are queued hold places, each its own."""
     tasks = Task.objects.filter(queue="tabular_purge")
-    held = LocationClaim.objects.filter(tabular=None).values_list("task_id", "location")
+    held = LocationClaim.objects.filter(task_id__isnull=False).values_list("task_id", "location")
     assert sorted(held) == sorted((task.pk, task.payload["tabular_location"]) for task in tasks)
     return len(held) == by_tasks
 

@@ -46,6 +46,7 @@ def ways(round_: int, base: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("tables", f"d{round_}", new | {"properties": {"write.metadata.path": f"{t}/metadata"}}),
         ("views", f"e{round_}", new | {"view-version": VERSION, "location": t.replace("file://", "file:")}),
         ("generic-tables", f"f{round_}", {"format": "lance", "base-location": f"{t}/x/y"}),
+        ("staged", f"s{round_}", new | {"location": f"{t}/z", "stage-create": True}),
         ("move", "mover1", commit({"action": "set-location", "location": f"{t}/data"})),
         ("move", "mover2", commit({"action": "set-properties", "updates": {"write.metadata.path": t}})),
     ]
@@ -59,7 +60,8 @@ def ask(live_catalog: CatalogServer) -> Callable[[str, str, dict[str, Any]], req
         if kind == "move":
             return requests.post(f"{prefix}/tables/{name}", json=body, timeout=60)
         own = prefix.replace("/catalog/", "/lakekeeper/") if kind == "generic-tables" else prefix
-        return requests.post(f"{own}/{kind}", json=body | {"name": name}, timeout=60)
+        made_as = "tables" if kind == "staged" else kind
+        return requests.post(f"{own}/{made_as}", json=body | {"name": name}, timeout=60)
 
     return ask
 
@@ -69,7 +71,7 @@ def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any
     base = requests.post(namespaces, json={"namespace": ["places"]}, timeout=30).json()["properties"]["location"]
     for name in ("mover1", "mover2"):
         assert ask("tables", name, {"schema": SCHEMA}).status_code == 200
-    with ThreadPoolExecutor(10) as pool:
+    with ThreadPoolExecutor(11) as pool:
         for round_ in range(ROUNDS):
             rivals = ways(round_, base)
             apart = [("tables", f"{name}{round_}", {"schema": SCHEMA, "location": f"{base}round{round_}/{place}"})
@@ -94,10 +96,10 @@ def test_overlapping_places_are_given_once(live_catalog: CatalogServer, ask: Any
 
 
 def require_apart(winners: dict[str, str], round_: int) -> None:
-    """Of the eight, only these do not overlap: folders of `t` that are neither equal nor in each other."""
+    """Of the nine, only these do not overlap: folders of `t` that are neither equal nor in each other."""
     places = {
         f"a{round_}": "t/", f"b{round_}": "t/", f"c{round_}": "t/x/", f"d{round_}": "t/metadata/", f"e{round_}": "t/",
-        f"f{round_}": "t/x/y/", "mover1": "t/data/", "mover2": "t/",
+        f"f{round_}": "t/x/y/", f"s{round_}": "t/z/", "mover1": "t/data/", "mover2": "t/",
     }  # fmt: skip
     held = [places[name] for name in winners]
     for number, one in enumerate(held):
@@ -108,7 +110,7 @@ def require_apart(winners: dict[str, str], round_: int) -> None:
 
 def require_no_file_but_theirs(folder: Path, ask: Any, winners: dict[str, str]) -> None:
     """One metadata file for each winner that has one, and the two of the neighbours."""
-    with_files = [name for name, kind in winners.items() if kind != "generic-tables"]
+    with_files = [name for name, kind in winners.items() if kind not in {"generic-tables", "staged"}]
     assert len(list(folder.rglob("*.metadata.json"))) == len(with_files) + 2, winners
 
 

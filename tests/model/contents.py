@@ -60,7 +60,7 @@ SELECT t.id, t.uuid, t.kind, t.namespace_id, n.path, t.name, t.location, t.metad
   LEFT JOIN catalog_tabularmetadata m ON m.tabular_id = t.id
  WHERE t.deleted_at IS NULL
 """
-_CLAIMS = "SELECT coalesce(tabular_id, task_id), location FROM catalog_locationclaim"
+_CLAIMS = "SELECT coalesce(tabular_id, task_id), location FROM catalog_locationclaim WHERE staged_by IS NULL"
 _SNAPSHOTS = """
 SELECT tabular_id, snapshot_id, parent_snapshot_id, sequence_number, schema_id, timestamp_ms, summary
   FROM catalog_snapshot

@@ -1,0 +1,51 @@
+"""Where a table is staged: held for whoever staged it from the answer on, as long as something may be written there."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from catalog.models import LocationClaim, Tabular
+from catalog.selectors.tabulars import StagedTable
+from catalog.selectors.targets import Target
+from catalog.services.insertion import hold_name, making
+from catalog.services.locations import NOBODY, take_location
+from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.staging_tickets import GOOD_FOR
+from icekeeper.kernel.batches import delete_in_batches
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.write_transaction import write_transaction
+from storage.profiles.location import location_inside
+from storage.profiles.options import longest_life_of_credentials
+from tenancy.actor import Actor
+
+
+def hold_staged_place(
+    actor: Actor,
+    target: Target,
+    namespace_id: UUID,
+    metadata: dict[str, Any],
+    *,
+    staged: StagedTable,
+    once: RequestKey | None,
+) -> None:
+    """Let nobody but `actor` make anything at, above or below the location in `metadata`, and keep the outcome.
+
+    For as long as a query may write before it commits, and what is lent at its last moment is good; again from now on
+    when `actor` has it already. The name stays free. Raises as `hold_name`, and `LocationAlreadyTaken`.
+    """
+    location = location_inside(metadata["location"], base=target.warehouse_location)
+    held_for = GOOD_FOR + longest_life_of_credentials(target.storage.profile)
+    with making(Tabular.Kind.TABLE, target.identifier), write_transaction():
+        table_uuid = UUID(metadata["table-uuid"])
+        warehouse = hold_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
+        take_location(actor=actor, warehouse=warehouse, location=location, owner=NOBODY)
+        LocationClaim.objects.create(
+            warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + held_for
+        )
+        keep_outcome(once, staged)
+
+
+def delete_old_claims(*, actor: Actor) -> int:
+    """Let go of the places of tables that were staged and not made in time; returns how many."""
+    return delete_in_batches(LocationClaim.objects.filter(expires_at__lte=now()))

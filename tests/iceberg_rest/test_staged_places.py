@@ -1,0 +1,319 @@
+"""Where a table is staged nobody else comes to be, until it is made or its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.models import LocationClaim, Namespace, Tabular
+from catalog.services import creation
+from catalog.services.staging_tickets import GOOD_FOR
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from storage.profiles.options import longest_life_of_credentials
+from tasks.workers import housekeeping
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.fingerprint import Fingerprint
+from tests.iceberg_rest.lakes import VIEW
+from tests.named_callers import CallerClient, NamedCallers
+from tests.wsgi_client import Answer
+
+pytestmark = pytest.mark.django_db
+
+Everything = Callable[[], Fingerprint]
+TAKEN = (409, "LocationAlreadyTaken")
+NEW = {"name": "mine", "schema": SCHEMA}
+
+
+@pytest.fixture
+def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
+    """Who stages; everybody may do everything here."""
+    callers.person("alice")
+    client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
+    assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    return client
+
+
+@pytest.fixture
+def bob(alice: CallerClient, callers: NamedCallers) -> CallerClient:
+    callers.person("bob")
+    return CallerClient(alice.base, "bob")
+
+
+@pytest.fixture
+def place(alice: CallerClient, warehouse: Warehouse) -> str:
+    folder = Namespace.objects.get().location or warehouse.location
+    return f"{folder}/orders"
+
+
+def stage(client: CallerClient, name: str = "t", **more: Any) -> dict[str, Any]:
+    """The metadata of a table that `client` stages."""
+    answer = client.post("/namespaces/ns/tables", {"name": name, "schema": SCHEMA, "stage-create": True, **more})
+    assert answer.status == 200, answer.body
+    metadata: dict[str, Any] = answer.json()["metadata"]
+    return metadata
+
+
+def finish(client: CallerClient, metadata: dict[str, Any], name: str = "t", **changed: Any) -> Answer:
+    body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata, **changed)}
+    return client.post(f"/namespaces/ns/tables/{name}", body)
+
+
+def is_finished(client: CallerClient, metadata: dict[str, Any], name: str = "t") -> bool:
+    """Whether the commit makes that very table, and its place is held by nobody else any more."""
+    answer = finish(client, metadata, name)
+    assert answer.status == 200, answer.body
+    assert (answer.json()["metadata"]["table-uuid"], answer.json()["metadata"]["location"]) == (
+        metadata["table-uuid"], metadata["location"],
+    )  # fmt: skip
+    return not LocationClaim.objects.filter(location=metadata["location"]).exists()
+
+
+def generic(client: CallerClient, location: str) -> Answer:
+    own = CallerClient(client.base.replace("/catalog/", "/lakekeeper/"), client.token)
+    body = {"name": "mine", "format": "lance", "base-location": location}
+    return own.post("/namespaces/ns/generic-tables", body)
+
+
+def commit(client: CallerClient, *updates: dict[str, Any]) -> Answer:
+    return client.post("/namespaces/ns/tables/own", {"requirements": [], "updates": list(updates)})
+
+
+def folder(location: str) -> dict[str, Any]:
+    return {"write.metadata.path": location}
+
+
+WAYS: dict[str, Callable[[CallerClient, str], Answer]] = {
+    "create": lambda c, at: c.post("/namespaces/ns/tables", NEW | {"location": at}),
+    "stage": lambda c, at: c.post("/namespaces/ns/tables", NEW | {"location": at, "stage-create": True}),
+    "view": lambda c, at: c.post(
+        "/namespaces/ns/views", {"name": "mine", "schema": SCHEMA, "view-version": VIEW, "location": at}
+    ),
+    "generic table": generic,
+    "metadata folder": lambda c, at: c.post("/namespaces/ns/tables", NEW | {"properties": folder(at)}),
+    "move": lambda c, at: commit(c, {"action": "set-location", "location": at}),
+    "move of metadata": lambda c, at: commit(c, {"action": "set-properties", "updates": folder(at)}),
+    "register": lambda c, at: c.post(
+        "/namespaces/ns/register", {"name": "mine", "metadata-location": f"{at}/metadata/00000-a.metadata.json"}
+    ),
+}
+
+
+# --- others -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["at", "below", "above"])
+@pytest.mark.parametrize("way", WAYS)
+def test_others_do_not_come_to_be_there(
+    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, way: str, where: str
+) -> None:
+    assert bob.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA}).status == 200
+    metadata = stage(alice, location=f"{place}/t")
+    before = everything()
+    there = {"at": f"{place}/t", "below": f"{place}/t/in/deep", "above": place}[where]
+    if (way, where) != ("register", "above"):  # of what is registered there only the file is asked for: it is beside
+        assert WAYS[way](bob, there).refused(*TAKEN)
+    assert everything() == before
+    assert WAYS[way](bob, f"{place}2").status == (404 if way == "register" else 200)
+    assert is_finished(alice, metadata)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_another_does_not_finish_it(
+    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, chosen: bool
+) -> None:
+    metadata = stage(alice, **({"location": place} if chosen else {}))
+    data = Path(metadata["location"].removeprefix("file://")) / "data.parquet"
+    data.parent.mkdir(parents=True)
+    data.write_text("what Alice wrote")
+    before = everything()
+    assert finish(bob, metadata).refused(*TAKEN)
+    assert finish(bob, metadata, "other").refused(*TAKEN)
+    assert finish(bob, metadata, **{"table-uuid": str(new_id())}).refused(*TAKEN)
+    assert finish(bob, metadata, location=f"{metadata['location']}/in").refused(*TAKEN)
+    assert everything() == before
+    assert is_finished(alice, metadata)
+
+
+def test_the_name_stays_free(alice: CallerClient, bob: CallerClient) -> None:
+    """Engines give no second thought to who comes first; the other one is told."""
+    metadata = stage(alice)
+    assert is_finished(bob, stage(bob))
+    assert finish(alice, metadata).refused(409, "CommitFailedException", "table already exists")
+    assert is_finished(alice, metadata, "t2")
+
+
+@pytest.mark.parametrize("inside", ["", "/in"])
+def test_no_namespace_comes_to_be_there(
+    alice: CallerClient, bob: CallerClient, place: str, everything: Everything, inside: str
+) -> None:
+    """Not even by who staged: what others make by default in a namespace lies in its folder."""
+    stage(alice, location=place)
+    before = everything()
+    for client in (alice, bob):
+        body = {"namespace": ["sales"], "properties": {"location": f"{place}{inside}"}}
+        assert client.post("/namespaces", body).refused(*TAKEN)
+    assert everything() == before
+
+
+# --- who staged it ----------------------------------------------------------------------------------------------------
+
+
+def test_it_may_be_staged_again_and_made_in_every_way(alice: CallerClient, place: str) -> None:
+    stage(alice, location=place)
+    metadata = stage(alice, location=place)
+    assert LocationClaim.objects.count() == 1
+    assert is_finished(alice, metadata)
+    stage(alice, "u", location=f"{place}-2")
+    assert WAYS["create"](alice, f"{place}-2").status == 200
+    stage(alice, "v", location=f"{place}-3")
+    assert alice.delete("/namespaces/ns/tables/mine?purgeRequested=false").status == 204
+    assert WAYS["generic table"](alice, f"{place}-3").status == 200
+    assert not LocationClaim.objects.exists()
+
+
+@pytest.mark.parametrize("way", ["create", "stage", "view", "generic table"])
+def test_it_keeps_its_own_maker_from_around_it(
+    alice: CallerClient, place: str, everything: Everything, way: str
+) -> None:
+    stage(alice, location=f"{place}/t")
+    before = everything()
+    for around in (place, f"{place}/t/in"):
+        assert WAYS[way](alice, around).refused(*TAKEN)
+    assert everything() == before
+
+
+def test_a_table_is_not_moved_to_it(alice: CallerClient, place: str, everything: Everything) -> None:
+    assert alice.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA}).status == 200
+    stage(alice, location=place)
+    before = everything()
+    for way in ("move", "move of metadata", "metadata folder"):
+        assert WAYS[way](alice, place).refused(*TAKEN)
+    assert everything() == before
+
+
+def test_whoever_acts_as_a_role_is_somebody_else(alice: CallerClient, bob: CallerClient, place: str) -> None:
+    stage(alice, location=place)
+    assert LocationClaim.objects.get().staged_by == "oidc~alice"
+    LocationClaim.objects.update(staged_by="role oidc~alice assumed by oidc~bob")
+    for client in (alice, bob):
+        assert WAYS["create"](client, place).refused(*TAKEN)
+
+
+# --- its end ----------------------------------------------------------------------------------------------------------
+
+
+def test_its_time_is_what_a_query_and_its_last_credential_may_take(alice: CallerClient, place: str) -> None:
+    earliest = now()
+    stage(alice, location=place)
+    held_for = LocationClaim.objects.get().expires_at - earliest
+    assert timedelta(0) <= held_for - GOOD_FOR <= timedelta(minutes=5)  # local files: nothing is lent
+
+
+@pytest.mark.parametrize(
+    ("profile", "life"),
+    [
+        ({"type": "local"}, 0),
+        ({"type": "s3", "sts-enabled": False, "sts-token-validity-seconds": 7_200}, 0),
+        ({"type": "s3", "sts-enabled": True, "sts-token-validity-seconds": 604_800}, 604_800),
+        ({"type": "adls", "sas-enabled": True, "sas-token-validity-seconds": 7_200}, 7_200),
+        ({"type": "s3", "sts-enabled": True, "sts-token-validity-seconds": 1}, 3_600),  # stores give no shorter ones
+        ({"type": "gcs", "sts-enabled": True}, 3_600),
+    ],
+)
+def test_the_life_of_what_is_lent(profile: dict[str, Any], life: int) -> None:
+    assert longest_life_of_credentials(profile) == timedelta(seconds=life)
+
+
+def test_when_its_time_is_over_the_place_is_free(alice: CallerClient, bob: CallerClient, place: str) -> None:
+    metadata = stage(alice, location=place)
+    LocationClaim.objects.update(expires_at=now() - timedelta(seconds=1))
+    late = stage(bob, location=place)
+    assert finish(alice, metadata).refused(*TAKEN)
+    assert is_finished(bob, late) is False  # the old row is nobody's obstacle, and goes by itself
+    assert [each.staged_by for each in LocationClaim.objects.all()] == ["oidc~alice"]
+    housekeeping.keep_house(lambda: None)
+    assert not LocationClaim.objects.exists()
+
+
+def test_only_what_is_over_is_cleared_away(alice: CallerClient, bob: CallerClient, place: str) -> None:
+    stage(alice, location=place)
+    stage(bob, "u")
+    LocationClaim.objects.filter(staged_by="oidc~bob").update(expires_at=now())
+    assert alice.post("/namespaces/ns/tables", NEW | {"properties": folder(f"{place}2")}).status == 200
+    housekeeping.keep_house(lambda: None)
+    assert sorted(each.location for each in LocationClaim.objects.all()) == [place, f"{place}2"]
+
+
+def test_a_late_commit_is_taken_where_nobody_came(alice: CallerClient, place: str) -> None:
+    metadata = stage(alice, location=place)
+    LocationClaim.objects.all().delete()
+    assert is_finished(alice, metadata)
+
+
+def test_a_warehouse_goes_with_what_is_only_staged_in_it(alice: CallerClient, warehouse: Warehouse) -> None:
+    stage(alice)
+    assert alice.delete("/namespaces/ns").status == 204
+    assert CallerClient("/management/v1/warehouse", "alice").delete(f"/{warehouse.pk}").status == 204
+    assert not LocationClaim.objects.exists()
+
+
+# --- under the lock ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["namespace", "name", "place", "warehouse"])
+def test_what_changed_between_the_look_and_the_lock(
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse, place: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    hold = creation.hold_staged_place
+
+    def after_others(*args: Any, **more: Any) -> None:
+        monkeypatch.setattr(creation, "hold_staged_place", hold)
+        done = {
+            "namespace": lambda: bob.delete("/namespaces/ns").status == 204,
+            "name": lambda: bob.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).status == 200,
+            "place": lambda: stage(bob, "other", location=f"{place}/in"),
+            "warehouse": lambda: Warehouse.objects.filter(pk=warehouse.pk).update(status="inactive"),
+        }
+        assert done[what]()
+        hold(*args, **more)
+
+    monkeypatch.setattr(creation, "hold_staged_place", after_others)
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
+    answer = alice.post("/namespaces/ns/tables", body)
+    refusal = {
+        "namespace": (404, "NoSuchNamespaceException"), "name": (409, "AlreadyExistsException"), "place": TAKEN,
+        "warehouse": (404, "NoSuchWarehouseException"),
+    }  # fmt: skip
+    assert answer.refused(*refusal[what])
+    assert not LocationClaim.objects.filter(staged_by="oidc~alice").exists()
+
+
+# --- requests that are sent again -------------------------------------------------------------------------------------
+
+
+def test_the_same_request_holds_it_anew(alice: CallerClient, place: str) -> None:
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
+    key = str(new_id())
+    first = alice.post("/namespaces/ns/tables", body, idempotency_key=key)
+    LocationClaim.objects.update(expires_at=now())
+    assert alice.post("/namespaces/ns/tables", body, idempotency_key=key).json() == first.json()
+    ends = sorted(each.expires_at for each in LocationClaim.objects.all())
+    assert ends[-1] > now() + timedelta(hours=23)
+
+
+def test_the_same_request_does_not_hold_what_is_there_by_now(
+    alice: CallerClient, bob: CallerClient, place: str
+) -> None:
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
+    key = str(new_id())
+    first = alice.post("/namespaces/ns/tables", body, idempotency_key=key)
+    assert is_finished(alice, first.json()["metadata"])
+    assert alice.post("/namespaces/ns/tables", body, idempotency_key=key).json() == first.json()
+    assert Tabular.objects.count() == 1
+    assert not LocationClaim.objects.exists()
