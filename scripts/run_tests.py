@@ -1,8 +1,8 @@
-"""`make test`: one pytest run on SQLite, one on PostgreSQL, one exit status, and which real parts were there.
+"""`make test`: three pytest runs, one exit status, and which real parts were there.
 
-Both run at once: each waits for databases, servers and Spark most of the time. What the PostgreSQL run says comes
-behind what the SQLite run says. What the two would only repeat is left to one of them (`--split`, see
-`tests/conftest.py`). Arguments go to pytest.
+One is on SQLite, one on PostgreSQL, and one has what need not be seen on both databases and takes long: Spark, object
+stores, random requests. All run at once, as each waits for databases, servers and Spark much of the time, and what they
+say comes one behind the other. `tests/conftest.py` knows which tests each has (`--run`). Arguments go to pytest.
 """
 
 from __future__ import annotations
@@ -11,30 +11,32 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from threading import Thread
-from typing import IO, Any
+from typing import IO
 
 from tests.parts import registry
 
-DATABASES = ("sqlite", "postgres")
+DATABASES = {"sqlite": "sqlite", "postgres": "postgres", "once": "postgres"}
+"""Of each run, by its name."""
 NOTHING_COLLECTED = 5
 LOOK_SECONDS = 0.5
 
 
 class Run:
-    """A pytest run on `database` with its output on the file `output`, None for ours; `seconds` is what it took."""
+    """The pytest run `name` with its output on the file `output`, None for ours; `seconds` is what it took."""
 
-    def __init__(self, database: str, arguments: list[str], output: Any) -> None:
-        self.database, self.seconds = database, 0.0
+    def __init__(self, name: str, arguments: list[str], output: IO[bytes] | None) -> None:
+        self.name, self.output, self.seconds = name, output, 0.0
         # Django's settings must be read after tests/conftest.py has prepared the environment, never before.
-        inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        inherited = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "--split", *arguments],
-            env=inherited | {"ICEKEEPER_TEST_DATABASE": database},
+            [sys.executable, "-m", "pytest", f"--run={name}", *arguments],
+            env=inherited | {"ICEKEEPER_TEST_DATABASE": DATABASES[name]},
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
         )
@@ -54,39 +56,38 @@ class Run:
         self.seconds = time.monotonic() - self._started
 
 
-def show(run: Run, written: IO[bytes]) -> None:
-    """What a run has written and still writes, until it ends."""
-    has_ended = False
-    while not has_ended:
-        has_ended = run.has_ended
-        shutil.copyfileobj(written, sys.stdout.buffer)
-        sys.stdout.flush()
-        if not has_ended:
-            time.sleep(LOOK_SECONDS)
-
-
-def head(database: str) -> None:
-    print(f"\n=== Tests on {database} ===", flush=True)
+def show(run: Run) -> None:
+    """What a run has written and still writes, until it ends; the first one writes by itself."""
+    print(f"\n=== Tests: {run.name} ===", flush=True)
+    if run.output is None:
+        run.wait()
+        return
+    with Path(run.output.name).open("rb") as written:
+        has_ended = False
+        while not has_ended:
+            has_ended = run.has_ended
+            shutil.copyfileobj(written, sys.stdout.buffer)
+            sys.stdout.flush()
+            if not has_ended:
+                time.sleep(LOOK_SECONDS)
 
 
 def main(arguments: list[str]) -> int:
-    first, second = DATABASES
-    with tempfile.NamedTemporaryFile(prefix="icekeeper-tests-") as written, Path(written.name).open("rb") as so_far:
-        later = Run(second, arguments, output=written.file)
-        head(first)
-        runs = [Run(first, arguments, output=None), later]
-        runs[0].wait()
-        head(second)
-        show(later, so_far)
+    _, *others = DATABASES
+    with ExitStack() as files:
+        outputs = {name: files.enter_context(NamedTemporaryFile(prefix=f"icekeeper-tests-{name}-")) for name in others}
+        runs = [Run(name, arguments, outputs.get(name)) for name in DATABASES]
+        for run in runs:
+            show(run)
         statuses = [run.wait() for run in runs]
     print("\nReal parts:")
     for line in registry.report():
         print(f"  {line}")
-    # A selection (`-k`) may leave one of the runs empty, but not both.
+    # A selection (`-k`) may leave some of the runs empty, but not all.
     has_failed = any(status not in {0, NOTHING_COLLECTED} for status in statuses)
     is_empty = all(status == NOTHING_COLLECTED for status in statuses)
     outcome = "failed" if has_failed else "no tests" if is_empty else "passed"
-    told = [f"{run.database} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
+    told = [f"{run.name} status {run.wait()} in {run.seconds:.0f} s" for run in runs]
     print(f"Tests {outcome}: {', '.join(told)}", flush=True)
     return int(has_failed or is_empty)
 

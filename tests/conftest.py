@@ -1,4 +1,4 @@
-"""Set-up of every test run: environment first, then Django; parts, marks and the two-run split; the live catalog."""
+"""Set-up of every test run: environment first, then Django; parts, marks and what runs where; the live catalog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openf
 """Fixtures that start the part of their name."""
 
 STARTED_ONCE = {"spark", "keycloak"}
-"""Parts that take so long to start that one of the two runs has all their tests."""
+"""Parts that take so long to start that one run has all their tests, also those that ask for no database."""
+
+RUNS = ("sqlite", "postgres", "once")
+"""Those of `make test`: each database, and what PostgreSQL proves for both, in a run of its own."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -64,9 +67,9 @@ hypothesis.settings.load_profile("long" if IS_LONG else "short")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--split",
-        action="store_true",
-        help="this is one of the two runs of `make test`: leave out what only the other one needs to run",
+        "--run",
+        choices=RUNS,
+        help="this is the run of that name of `make test`: leave out what only the others need to run",
     )
 
 
@@ -97,9 +100,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(900))
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(3_600))
-    if config.getoption("--split"):
-        config.hook.pytest_deselected(items=[item for item in items if _runs_on(item) not in {RUN.database, None}])
-        items[:] = [item for item in items if _runs_on(item) in {RUN.database, None}]
+    if run := config.getoption("--run"):
+        config.hook.pytest_deselected(items=[item for item in items if run not in _runs_of(item)])
+        items[:] = [item for item in items if run in _runs_of(item)]
 
 
 def _require_one_way_to_empty(item: pytest.Item) -> None:
@@ -118,24 +121,25 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 
 
 SAME_ON_BOTH = ("opa", "authz/parity", "openfga/test_away.py", "openfga/test_costs_of_lists.py")
+"""Folders and files that ask a part the same whatever the database, and need none of its qualities."""
 
 
-def _runs_on(item: pytest.Item) -> str | None:
-    """The one database whose run covers this test, None where both must.
+def _runs_of(item: pytest.Item) -> set[str]:
+    """The runs of `make test` that have this test.
 
-    What asks for no database runs once. What needs a part of another maker runs once too, on the database of
-    production if it needs one: what is proved there is what we do with that part, and the same code does it on the
-    other database with local files.
+    What asks for a database has both. What asks for none runs once. What needs a part of another maker runs once too,
+    on the database of production if it needs one: what is proved there is what we do with that part, and the same code
+    does it on the other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
     if any(_is_below(item, place) for place in SAME_ON_BOTH):
-        return "sqlite"  # whatever the database, the same is asked, and this run ends sooner
+        return {"sqlite"}
     if _is_below(item, "fuzz"):
-        return "postgres"  # which takes less of what is hostile
+        return {"once"}  # on PostgreSQL, which takes less of what is hostile
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
     if parts & STARTED_ONCE or (parts and needs_database):
-        return "postgres"
-    return None if needs_database else "sqlite"
+        return {"once"}
+    return {"sqlite", "postgres"} if needs_database else {"sqlite"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import resource
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -24,7 +25,7 @@ from icekeeper.server.companion import Companion
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.metrics import Metrics
 from icekeeper.server.ports import CannotListen, listen, listening_on
-from icekeeper.server.worker import RequestWorker
+from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 from icekeeper.setting_groups import ServerSettings
 
 BACKLOG = 2048
@@ -83,6 +84,14 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 
     def handle_int(self) -> None:
         self.handle_term()
+
+    def spawn_worker(self) -> Any:
+        """What asks a new worker to stop waits until it listens: handlers that it got from here would lose it."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            return super().spawn_worker()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def manage_workers(self) -> None:
         super().manage_workers()

@@ -41,6 +41,9 @@ STOP_LINGER = 1.0
 FRESH_SECONDS = 1.0
 """How long a connection must have been silent before it may be closed in favour of a new one."""
 
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGQUIT})
+"""What a worker is asked to stop by."""
+
 YIELD_SECONDS = 0.003
 """How long a new connection is left to a worker that has fewer."""
 
@@ -88,6 +91,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         # Ctrl-C reaches every process of the group: it is a graceful stop here too, led by the arbiter.
         signal.signal(signal.SIGINT, self.handle_exit)
         signal.siginterrupt(signal.SIGINT, False)  # noqa: FBT003
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # which the arbiter held back
 
     # --- the event loop ------------------------------------------------------------------------------------------
 

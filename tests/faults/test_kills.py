@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -81,21 +82,22 @@ def run_and_die(act: Callable[[], Any], line: int) -> bool:
     """Run `act` in a process that dies at that line; whether it lived to the end."""
     for each in connections.all():
         each.close()
-    known = sessions()
-    child = os.fork()
-    if child == 0:
-        try:
-            sys.settrace(dies_at_line(line))
-            answer = act()
-            sys.settrace(None)
-            if answer.status < 300:
-                os._exit(ANSWERED)
-            os.write(2, answer.body)
-        finally:
-            os._exit(4)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    wait_until_the_database_noticed(known)
+    with witness() as sessions:
+        known = sessions()
+        child = os.fork()
+        if child == 0:
+            try:
+                sys.settrace(dies_at_line(line))
+                answer = act()
+                sys.settrace(None)
+                if answer.status < 300:
+                    os._exit(ANSWERED)
+                os.write(2, answer.body)
+            finally:
+                os._exit(4)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        wait_until_the_database_noticed(sessions, known)
     assert code in {DIED, ANSWERED}, f"the process neither died nor answered: {code}"
     return code == ANSWERED
 
@@ -113,29 +115,31 @@ def no_pool(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     connection.close()
 
 
-def sessions() -> set[int]:
-    """The processes of PostgreSQL that serve somebody in the test database; none on SQLite."""
+@contextmanager
+def witness() -> Iterator[Callable[[], set[int]]]:
+    """Tells the processes of PostgreSQL that serve others in the test database; there are none on SQLite."""
     if connection.vendor != "postgresql":
-        return set()
+        yield set
+        return
     place = connection.settings_dict
     others = (
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         " AND backend_type = 'client backend'"
     )
     address = {"host": place["HOST"], "port": place["PORT"], "user": place["USER"], "password": place["PASSWORD"]}
-    with psycopg.connect(dbname=place["NAME"], autocommit=True, **address) as witness:
-        return {pid for (pid,) in witness.execute(others)}
+    with psycopg.connect(dbname=place["NAME"], autocommit=True, **address) as own:
+        yield lambda: {pid for (pid,) in own.execute(others)}
 
 
-def wait_until_the_database_noticed(known: set[int]) -> None:
+def wait_until_the_database_noticed(sessions: Callable[[], set[int]], known: set[int]) -> None:
     """PostgreSQL finishes the statement of a dead client first; only then what it left behind can be judged.
 
     `known` are the sessions that were there before, and are not the dead one's.
     """
-    for _ in range(1000):
+    for _ in range(5000):
         if sessions() <= known:
             return
-        time.sleep(0.01)
+        time.sleep(0.002)
     raise AssertionError("the session of the dead process does not end")
 
 

@@ -1,6 +1,12 @@
-"""Serves tests.server.urls without looking at the database: `python -m tests.server.run_bare`."""
+"""Serves tests.server.urls without looking at the database: `python -m tests.server.run_bare`.
+
+While the file `hold` is in its data folder, new workers get no further than the fork; the file `held` says that one is
+there.
+"""
 
 import os
+import time
+from pathlib import Path
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.server.bare_settings"
 
@@ -12,4 +18,14 @@ from django.conf import settings  # noqa: E402 - after the set-up
 
 from icekeeper.server.run import run_server  # noqa: E402
 
+HOME = Path(os.environ["ICEKEEPER__DATA_DIR"])
+
+
+def hold() -> None:
+    while (HOME / "hold").exists():
+        (HOME / "held").touch()
+        time.sleep(0.01)
+
+
+os.register_at_fork(after_in_child=hold)
 run_server(settings.ICEKEEPER, lambda _metrics: print("bound", flush=True))

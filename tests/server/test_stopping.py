@@ -68,6 +68,24 @@ def test_a_request_that_never_ends_does_not_keep_the_server(tmp_path_factory: py
         assert time.monotonic() - began < 30
 
 
+def test_a_worker_that_is_just_being_started_stops_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also what it is told before it listens; else the server would wait for it as long as for a request."""
+    with BareServer(tmp_path_factory.mktemp("young"), ICEKEEPER__SERVER__GRACEFUL_TIMEOUT="90s") as server:
+        assert server.process is not None
+        arbiter = psutil.Process(server.process.pid)
+        (server.home / "hold").touch()
+        (old,) = arbiter.children()
+        old.kill()
+        give_up = time.monotonic() + 30
+        while not (server.home / "held").exists():
+            assert time.monotonic() < give_up, "nobody is started in its place"
+            time.sleep(0.01)
+        server.signal(signal.SIGTERM)
+        time.sleep(1.5)
+        (server.home / "hold").unlink()
+        assert server.wait(60) == 0
+
+
 def test_a_killed_worker_is_replaced(stoppable: BareServer) -> None:
     assert stoppable.process is not None
     victims: list[psutil.Process] = []
