@@ -10,8 +10,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all
-from tenancy.authz.builtin.records import Asker, as_datetime, read_token_roles
+from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
+from tenancy.authz.builtin.records import Asker, read_token_roles
 from tenancy.authz.role_ways import Edge, Entry, Membership, RoleGraph
 
 _LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
