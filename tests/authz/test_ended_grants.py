@@ -49,8 +49,9 @@ def owned(*refs: Ref) -> list[str]:
 
 
 def ended(ref: Ref) -> Any:
-    """What the one row tells."""
-    row = the_row()
+    """What the one row tells; beside it there may be those of what was made."""
+    row = the_row(event="grant.ended")
+    assert rows() == rows(event__in=["grant.ended", "grant.created"])
     assert (row.event, row.object_type, row.object_id) == ("grant.ended", ref[0].value, str(ref[1]))
     assert (row.actor, row.outcome, row.project_id) == (ROOT, "allowed", Warehouse.objects.get().project_id)
     told = json.loads(row.details)
