@@ -52,10 +52,9 @@ def guarded_catalog(
     run_environment: RunEnvironment, keycloak: Keycloak, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CatalogServer]:
     """The real server with the warehouse `guarded`, which admits those whom Keycloak knows."""
-    postgres = run_environment.postgres
     server = CatalogServer(
         tmp_path_factory.mktemp("guarded"),
-        database_url=postgres.create_database("guarded_catalog") if postgres else None,
+        database_url=run_environment.own_database("guarded_catalog"),
         settings=provider_settings(keycloak),
     )
     with server:

@@ -45,6 +45,11 @@ class IdentityProvider:
     def issuer(self) -> str:
         return self.address
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables of a catalog that takes its tokens, those for others than the catalog aside."""
+        return {"LAKEKEEPER__OPENID_PROVIDER_URI": self.address, "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper"}
+
     def start(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self

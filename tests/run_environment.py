@@ -46,6 +46,10 @@ class RunEnvironment:
             self.postgres = Postgres().start()
             os.environ["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = self.postgres.url
 
+    def own_database(self, name: str) -> str | None:
+        """The URL of an empty database for a server of a test's own; None on SQLite, which is a file of theirs."""
+        return None if self.postgres is None else self.postgres.create_database(name)
+
     def leave(self) -> None:
         """Stop the database and remove the folder; calling it twice is fine."""
         if self.postgres is not None:

@@ -44,8 +44,9 @@ from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
 from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.securables import add_securable
+from tenancy.authz.securables import Ref, add_securable
 from tenancy.models import Securable
 
 
@@ -219,7 +220,25 @@ def insert_row(
     execute(_INSERT, [*row, False, made_at, made_at])
     securable = Securable.Type(kind.value)
     add_securable(securable, tabular_id, parent=(Securable.Type.NAMESPACE, namespace_id))
-    grant_creator(actor, OWNERSHIP, (securable, tabular_id))
+    _tell_of_owner(
+        grant_creator(actor, OWNERSHIP, (securable, tabular_id)),
+        actor=actor,
+        ref=(securable, tabular_id),
+        warehouse=warehouse,
+        identifier=identifier,
+        client_uuid=client_uuid,
+    )
+
+
+def _tell_of_owner(
+    granted: dict[str, str], *, actor: Actor, ref: Ref, warehouse: Warehouse, identifier: Identifier, client_uuid: UUID
+) -> None:
+    """To the audit trail, as of every grant: a making has no row of its own."""
+    if granted:
+        record(
+            Event.GRANT_CREATED, actor=actor, subject=ref[1], object_type=ref[0].value, project=warehouse.project_id,
+            warehouse=warehouse.pk, uuid=client_uuid, levels=[*identifier.levels, identifier.name], **granted,
+        )  # fmt: skip
 
 
 _INSERT = """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 from uuid import UUID
@@ -32,8 +32,8 @@ M = TypeVar("M", bound=models.Model)
 def fetch_all(alias: str, statement: str, params: Sequence[Any]) -> list[Row]:
     """Run one statement on the database `alias` and return its rows.
 
-    Parameters are as for PostgreSQL: UUIDs, datetimes, lists for `= ANY(%s)`. UUID columns come back as `UUID` on
-    PostgreSQL and as hex text on SQLite, bytes as `bytes`: see `as_uuid`.
+    Parameters are as for PostgreSQL: UUIDs, datetimes, lists for `= ANY(%s)`. UUIDs and datetimes come back as such on
+    PostgreSQL and as text on SQLite, bytes as `bytes`: see `as_uuid` and `as_datetime`.
     """
     connection = connections[alias]
     if connection.vendor != "postgresql":
@@ -88,6 +88,13 @@ def lock_row(
 
 def as_uuid(value: Any) -> UUID:
     return value if isinstance(value, UUID) else UUID(hex=value)
+
+
+def as_datetime(value: Any) -> datetime:
+    """SQLite keeps a text, in UTC."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return datetime.fromisoformat(value).replace(tzinfo=UTC)
 
 
 Pool = ConnectionPool[psycopg.Connection[Row]]

@@ -44,6 +44,13 @@ class TooManyChecks(BadRequest):
     wire_type = "TooManyChecks"
 
 
+class AmbiguousCheckId(BadRequest):
+    """A check without an id is called by its place, and another has that for its id: who looks answers up by their ids
+    would take the one for the other."""
+
+    wire_type = "AmbiguousCheckId"
+
+
 class BatchCheckView(ManagementView):
     posts_read = True
 
@@ -59,7 +66,7 @@ class BatchCheckView(ManagementView):
         responses=answers(
             {200: ActionsBatchCheckResponse},
             {
-                400: "`TooManyChecks`, `MalformedProjectID`",
+                400: "`TooManyChecks`, `AmbiguousCheckId`, `MalformedProjectID`",
                 404: f"With `error-on-not-found`: `ProjectNotFound`, {NO_WAREHOUSE}, {', '.join(MISSING.values())}",
             },
         ),
@@ -67,6 +74,7 @@ class BatchCheckView(ManagementView):
     def post(self, request: Request) -> Response:
         body = cast("dict[str, Any]", request.data)
         items, must_exist = _items(body), _must_exist(body)
+        ids = _ids(items)
         own_project = requested_project_id(named_project_id(request.META))
         read = [_read(item, own_project) for item in items]
         checks = [each for each in read if isinstance(each, ActionCheck)]
@@ -74,7 +82,7 @@ class BatchCheckView(ManagementView):
         verdicts = [
             next(found) if isinstance(each, ActionCheck) else Verdict(is_allowed=False, error=each) for each in read
         ]
-        return Response({"results": [_json(_id(item, place), verdicts[place]) for place, item in enumerate(items)]})
+        return Response({"results": [_json(*each) for each in zip(ids, verdicts, strict=True)]})
 
 
 def _items(body: dict[str, Any]) -> list[Any]:
@@ -93,10 +101,17 @@ def _must_exist(body: dict[str, Any]) -> bool:
     return given
 
 
-def _id(item: Any, place: int) -> str:
-    """What the answer to a check is called."""
-    own = item.get("id") if isinstance(item, dict) else None
-    return own if isinstance(own, str) else str(place)
+def _ids(items: list[Any]) -> list[str]:
+    """What the answer to each check is called: its id, else its place. Two may have the same id if they say so
+    themselves. Raises `AmbiguousCheckId`."""
+    own = [item.get("id") if isinstance(item, dict) else None for item in items]
+    given = {each for each in own if isinstance(each, str)}
+    found = []
+    for place, each in enumerate(own):
+        if not isinstance(each, str) and str(place) in given:
+            raise AmbiguousCheckId(f"id: {str(place)!r} is also the place of a check that has no id, counted from 0")
+        found.append(each if isinstance(each, str) else str(place))
+    return found
 
 
 def _json(check_id: str, verdict: Verdict) -> dict[str, Any]:

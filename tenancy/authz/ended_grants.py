@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from heapq import nsmallest
 from typing import Any, Final
 
-from icekeeper.kernel.sql import as_uuid
+from icekeeper.kernel.sql import as_datetime, as_uuid
 
 MOST_TOLD: Final = 100
 """Grants, and memberships, that are named; of more it is told how many there were."""
@@ -24,10 +25,15 @@ class EndedGrants:
         self._on: Counter[str] = Counter()
         self._first: list[tuple[str, str, str]] = []
 
-    def add(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Each row is one grant: securable id, privilege, user id, role id; one of the last two is None."""
+    def add(self, rows: Iterable[Sequence[Any]], *, at: datetime) -> None:
+        """Each row is one grant: securable id, privilege, user id, role id, of which one is None, and its own end.
+
+        Those that had come to their end before `at` do not end now, and are left out.
+        """
         found = self._first
-        for on, privilege, user_id, role_id in rows:
+        for on, privilege, user_id, role_id, expires_at in rows:
+            if expires_at is not None and as_datetime(expires_at) <= at:
+                continue
             self._on[on.partition(":")[0]] += 1
             found.append((on, privilege, f"role:{as_uuid(role_id)}" if user_id is None else user_id))
         self._first = nsmallest(MOST_TOLD, found)

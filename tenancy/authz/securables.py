@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db import connection
 
 from icekeeper.kernel.cascades import delete_rows_returning
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
@@ -81,7 +82,7 @@ UPDATE tenancy_grant SET path = (SELECT s.path FROM tenancy_securable AS s WHERE
 
 
 def remove_securables(refs: Iterable[Ref]) -> EndedGrants:
-    """Remove several objects; returns the grants on them that end with that.
+    """Remove several objects; returns the grants on them that end with that, those aside that had ended before.
 
     No object may be left below them: the database has the last word at the commit.
     """
@@ -89,7 +90,7 @@ def remove_securables(refs: Iterable[Ref]) -> EndedGrants:
     _lock_to_delete(ids)
     securables_go(ids)
     ended = EndedGrants()
-    ended.add(delete_rows_returning(Securable, ids, child=Grant, columns=_OF_GRANTS))
+    ended.add(delete_rows_returning(Securable, ids, child=Grant, columns=_OF_GRANTS), at=now())
     return ended
 
 
@@ -99,7 +100,7 @@ def _lock_to_delete(ids: list[str]) -> None:
         fetch_all("default", "SELECT id FROM tenancy_securable WHERE id = ANY(%s) ORDER BY id FOR UPDATE", [ids])
 
 
-_OF_GRANTS = "securable_id, privilege, user_id, role_id"
+_OF_GRANTS = "securable_id, privilege, user_id, role_id, expires_at"
 
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> EndedGrants:

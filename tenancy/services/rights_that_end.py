@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -16,10 +17,12 @@ from tenancy.models import Securable
 _GOING: Final = """
 WITH going AS (
     SELECT id, securable_id, privilege, user_id, role_id FROM tenancy_grant
-     WHERE user_id = ANY(%s) OR role_id = ANY(%s) OR securable_id = ANY(%s)
+     WHERE (user_id = ANY(%s) OR role_id = ANY(%s) OR securable_id = ANY(%s))
+       AND (expires_at IS NULL OR expires_at > %s)
 ), leaving AS (
     SELECT id, user_id, member_role_id, role_id FROM tenancy_rolemember
-     WHERE user_id = ANY(%s) OR member_role_id = ANY(%s) OR role_id = ANY(%s)
+     WHERE (user_id = ANY(%s) OR member_role_id = ANY(%s) OR role_id = ANY(%s))
+       AND (expires_at IS NULL OR expires_at > %s)
 )
 SELECT 'on', substr(securable_id, 1, strpos(securable_id, ':') - 1), NULL, NULL,
        CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) FROM going GROUP BY 2
@@ -61,14 +64,15 @@ def tell_of_ended_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project:
 
 
 def _told(*, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()) -> dict[str, Any]:
-    """How many there were, and the first of them: grants as `told_of` says, memberships as `WHO in ROLE`. One
-    statement."""
+    """How many there were that had not ended yet, and the first of them: grants as `told_of` says, memberships as
+    `WHO in ROLE`. One statement."""
     holders: list[Any] = [list(users), list(roles)]
     on: dict[str, int] = {}
     granted: list[tuple[str, str, str]] = []
     members: list[str] = []
     memberships = 0
-    params = [*holders, list(securables), *holders, list(roles), MOST_TOLD, MOST_TOLD]
+    at = now()
+    params = [*holders, list(securables), at, *holders, list(roles), at, MOST_TOLD, MOST_TOLD]
     for what, one, other, user_id, holder, role_id, count in fetch_all("default", _GOING, params):
         who = user_id or (f"role:{as_uuid(holder)}" if holder is not None else "")
         if what == "on":

@@ -27,13 +27,8 @@ def provider() -> Iterator[IdentityProvider]:
 def server(
     provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
 ) -> Iterator[CatalogServer]:
-    postgres = run_environment.postgres
-    url = postgres.create_database("authenticated") if postgres else None
-    settings = {
-        "LAKEKEEPER__OPENID_PROVIDER_URI": provider.address,
-        "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper",
-        "ICEKEEPER__AUTHENTICATION__TIMEOUT": "2s",
-    }
+    url = run_environment.own_database("authenticated")
+    settings = provider.settings | {"ICEKEEPER__AUTHENTICATION__TIMEOUT": "2s"}
     with CatalogServer(tmp_path_factory.mktemp("authenticated"), database_url=url, settings=settings) as catalog:
         yield catalog
 

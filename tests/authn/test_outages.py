@@ -31,8 +31,7 @@ def provider() -> Iterator[IdentityProvider]:
 def server(
     provider: IdentityProvider, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
 ) -> Iterator[CatalogServer]:
-    postgres = run_environment.postgres
-    url = postgres.create_database("outages") if postgres else None
+    url = run_environment.own_database("outages")
     settings = {
         "LAKEKEEPER__OPENID_PROVIDER_URI": provider.address,
         "ICEKEEPER__AUTHENTICATION__TIMEOUT": f"{TIMEOUT}s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,12 +17,15 @@ from tenancy.services import rights_that_end
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import delete_user
-from tests.audit_rows import rows, the_row
+from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.conftest import person
 from tests.authz.trees import give, role
 from tests.authz.view_owners import VIEW, Lake
-from tests.catalog_fixtures import SCHEMA
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+from tests.wsgi_client import Answer
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +75,99 @@ def test_the_role_that_was_assumed_owns_what_is_made(house: Lake, maker: CallerC
     assert details() == {"levels": ["aa"], "privilege": "ownership", "role": str(group.pk)}
 
 
+MADE: dict[str, dict[str, Any]] = {
+    "table": {"name": "t", "schema": SCHEMA},
+    "view": {"name": "t", **VIEW},
+    "generic-table": {"name": "t", "format": "lance"},
+}
+
+
+@pytest.fixture
+def make_tabular(house: Lake, maker: CallerClient) -> Callable[[str], Answer]:
+    """Makes one in the namespace `aa`, in an empty trail."""
+    make(maker, "aa")
+    generic = CallerClient(maker.base.replace("/catalog", "/lakekeeper"), "maker")
+
+    def send(kind: str, **headers: str) -> Answer:
+        client = generic if kind == "generic-table" else maker
+        return client.post(f"/namespaces/aa/{kind}s", MADE[kind], **headers)
+
+    return send
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_who_makes_a_table_or_its_like_is_told_to_own_it(
+    house: Lake, make_tabular: Callable[[str], Answer], kind: str
+) -> None:
+    assert make_tabular(kind).status == 200
+    made = Tabular.objects.get(name="t", namespace__path="aa")
+    row = the_row()
+    assert (row.event, row.object_type, row.object_id) == ("grant.created", kind, str(made.pk))
+    assert (row.actor, row.project_id) == (MAKER, house.warehouse.project_id)
+    assert json.loads(row.details) == {
+        "levels": ["aa", "t"], "uuid": str(made.uuid), "warehouse": str(house.warehouse.pk),
+        "privilege": "ownership", "user": MAKER,
+    }  # fmt: skip
+    assert make_tabular(kind).status == 409
+    assert len(rows(event="grant.created")) == 1
+
+
+def test_a_staged_table_is_owned_when_it_is_made(house: Lake, maker: CallerClient) -> None:
+    make(maker, "aa")
+    staged = maker.post("/namespaces/aa/tables", {**MADE["table"], "stage-create": True}).json()["metadata"]
+    assert rows() == []
+    commit = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged)}
+    answer = maker.post("/namespaces/aa/tables/t", commit)
+    assert answer.status == 200, answer.body
+    assert details()["uuid"] == staged["table-uuid"]
+    assert the_row().event == "grant.created"
+
+
+def test_a_registered_table_is_owned_by_who_registers_it(
+    maker: CallerClient, make_tabular: Callable[[str], Answer]
+) -> None:
+    location = make_tabular("table").json()["metadata-location"]
+    assert maker.post("/namespaces/aa/tables/t/unregister").status == 200
+    AuditRecord.objects.all().delete()
+    assert maker.post("/namespaces/aa/register", {"name": "again", "metadata-location": location}).status == 200
+    told = details(event="grant.created")
+    assert (told["levels"], told["privilege"], told["user"]) == (["aa", "again"], "ownership", MAKER)
+
+
+def test_of_a_table_that_nobody_owns_there_is_no_row(house: Lake, maker: CallerClient) -> None:
+    make(maker, "aa")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("catalog.services.insertion.grant_creator", lambda *_: {})
+        assert maker.post("/namespaces/aa/tables", MADE["table"]).status == 200
+    assert rows() == []
+
+
+def test_where_the_row_cannot_be_written_no_table_is_made(
+    house: Lake, make_tabular: Callable[[str], Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("catalog.services.insertion.record", fail)
+    assert make_tabular("table").status == 500
+    assert (rows(), Tabular.objects.filter(namespace__path="aa").count()) == ([], 0)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_the_row_of_a_maker_costs_one_statement(
+    make_tabular: Callable[[str], Answer], maker: CallerClient, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    with counting() as told:
+        assert make_tabular(kind).status == 200
+    AuditRecord.objects.all().delete()
+    Tabular.objects.filter(namespace__path="aa").delete()
+    use_settings(monkeypatch, audit=audit_settings(enabled=False))
+    with counting() as untold:
+        assert make_tabular(kind).status == 200
+    assert rows() == []
+    assert told["statements"] == untold["statements"] + 1
+
+
 def test_rows_of_what_is_made_say_who_owns_it(house: Lake, maker: CallerClient) -> None:
     give("admin", (T.SERVER, get_server().server_id), person("maker"))
     manage = CallerClient("/management/v1", "maker")
@@ -96,6 +193,7 @@ def test_what_is_moved_into_another_namespace_is_told_of(house: Lake, maker: Cal
     make(maker, "aa", "bb")
     body = {"name": "t", "schema": SCHEMA} if kind == "table" else {"name": "t", **VIEW}
     assert maker.post(f"/namespaces/aa/{kind}s", body).status == 200
+    AuditRecord.objects.all().delete()
     source, same = {"namespace": ["aa"], "name": "t"}, {"namespace": ["aa"], "name": "u"}
     moved = {"namespace": ["bb"], "name": "v"}
     assert maker.post(f"/{kind}s/rename", {"source": source, "destination": same}).status == 204

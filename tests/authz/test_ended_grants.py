@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from django.db import connection, transaction
 from catalog.models import Namespace, Tabular
 from catalog.services.subtrees import drop_subtree
 from icekeeper.kernel.cascades import delete_rows_returning
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
@@ -22,6 +24,7 @@ from tenancy.authz.securables import Ref, add_securable, remove_securables, secu
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
+from tenancy.services.users import delete_user
 from tests.audit_rows import rows, the_row
 from tests.authz.conftest import person
 from tests.authz.grant_changes import Refs
@@ -46,8 +49,9 @@ def owned(*refs: Ref) -> list[str]:
 
 
 def ended(ref: Ref) -> Any:
-    """What the one row tells."""
-    row = the_row()
+    """What the one row tells; beside it there may be those of what was made."""
+    row = the_row(event="grant.ended")
+    assert rows() == rows(event__in=["grant.ended", "grant.created"])
     assert (row.event, row.object_type, row.object_id) == ("grant.ended", ref[0].value, str(ref[1]))
     assert (row.actor, row.outcome, row.project_id) == (ROOT, "allowed", Warehouse.objects.get().project_id)
     told = json.loads(row.details)
@@ -289,6 +293,61 @@ def test_with_a_project(refs: Refs) -> None:
     assert Grant.objects.count() == before - 5
 
 
+# --- what had ended before --------------------------------------------------------------------------------------------
+
+
+def ends(seconds: float, **of: Any) -> None:
+    """Set when a grant ends, so many seconds from now."""
+    assert Grant.objects.filter(**of).update(expires_at=now() + timedelta(seconds=seconds)) == 1
+
+
+def test_what_had_ended_before_the_drop_is_not_told_of(lake: dict[str, Ref], root: CallerClient) -> None:
+    ref, on = lake["open.a"], securable_id(*lake["open.a"])
+    for name, seconds in (("ann", -1), ("bob", 3_600)):
+        give("select", ref, person(name))
+        ends(seconds, securable_id=on, user_id=f"oidc~{name}")
+    AuditRecord.objects.all().delete()
+    assert root.delete(f"{OPEN}/tables/a").status == 204
+    told = ended(ref)
+    assert (told["grants"], told["grants_on"]) == (2, {"table": 2})
+    assert told["granted"] == [f"ownership on {on} to {ROOT}", f"select on {on} to oidc~bob"]
+    assert not Grant.objects.filter(securable_id=on).exists()
+
+
+def test_where_all_had_ended_before_there_is_no_row(lake: dict[str, Ref], root: CallerClient) -> None:
+    for name, path in (("open.a", f"{OPEN}/tables/a"), ("open.v", f"{OPEN}/views/v")):
+        ends(-1, securable_id=securable_id(*lake[name]))
+        assert root.delete(path).status == 204
+    inside = [name for name in lake if name.startswith("closed")]
+    for name in inside:
+        ends(-1, securable_id=securable_id(*lake[name]))
+    assert root.delete("/namespaces/closed?recursive=true").status == 204
+    assert rows() == []
+    assert not Grant.objects.filter(securable_id__in=[securable_id(*lake[name]) for name in inside]).exists()
+
+
+def test_what_a_user_and_a_role_had_no_more_is_not_told_of(lake: dict[str, Ref]) -> None:
+    staff, guests = role("staff"), role("guests")
+    on = securable_id(*lake["open.a"])
+    for group in (staff, guests):
+        give("select", lake["open.a"], person("ann"), through=group, to=group)
+        give("select", lake["open.b"], person("ann"), to=group)
+        ends(-1, securable_id=securable_id(*lake["open.b"]), role=group)
+    give("modify", lake["open.a"], person("ann"))
+    give("describe", lake["open.a"], person("ann"))
+    ends(-1, privilege="describe", user_id="oidc~ann")
+    RoleMember.objects.filter(role=guests).update(expires_at=now() - timedelta(seconds=1))
+    AuditRecord.objects.all().delete()
+    delete_role(actor=INTERNAL, project=get_project(None), role_id=guests.pk)
+    told = json.loads(the_row(event="role.deleted").details)
+    assert (told["granted"], told["members"]) == ([f"select on {on} to role:{guests.pk}"], [])
+    assert (told["grants"], told["grants_on"], told["memberships"]) == (1, {"table": 1}, 0)
+    delete_user(actor=INTERNAL, user_id="oidc~ann")
+    told = json.loads(the_row(event="user.deleted").details)
+    assert (told["granted"], told["members"]) == ([f"modify on {on} to oidc~ann"], [f"oidc~ann in role:{staff.pk}"])
+    assert (told["grants"], told["grants_on"], told["memberships"]) == (1, {"table": 1}, 1)
+
+
 # --- how -------------------------------------------------------------------------------------------------------------
 
 
@@ -296,8 +355,10 @@ def test_what_ended_is_bounded_and_in_order() -> None:
     who = UUID(int=1)
     found, more = EndedGrants(), EndedGrants()
     assert not found
-    found.add([(f"table:{number:04d}", "select", "oidc~ann", None) for number in range(500, 0, -1)])
-    more.add([("namespace:x", "modify", None, who), ("namespace:x", "modify", "oidc~'; --", None)])
+    at = now()
+    found.add([(f"table:{number:04d}", "select", "oidc~ann", None, None) for number in range(500, 0, -1)], at=at)
+    two = [("namespace:x", "modify", None, who, at + timedelta(seconds=1)), ("namespace:x", "read", None, who, at)]
+    more.add([*two, ("namespace:x", "modify", "oidc~'; --", None, None)], at=at)
     found.merge(more)
     told = found.told()
     assert found

@@ -47,7 +47,12 @@ TABLE_CALLS: dict[str, Call] = {
         "/transactions/commit",
         {"table-changes": [{"identifier": {"namespace": ["closed"], "name": name}, **COMMIT}]},
     ),
+    "creation in a transaction": lambda client, name: client.post(
+        "/transactions/commit",
+        {"table-changes": [{"identifier": {"namespace": ["closed"], "name": name}, **CREATE}]},
+    ),
 }
+CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
 REPORT = {
     "report-type": "commit-report", "table-name": "t", "snapshot-id": 1, "sequence-number": 1, "operation": "append",
     "metrics": {},

@@ -168,6 +168,31 @@ def test_more_than_a_thousand_checks_are_too_many(ask: Ask, bootstrapped: None) 
     assert ask("ann", *[None] * 1001).refused(400, "TooManyChecks")
 
 
+UNNAMED: list[Any] = [
+    {"operation": {"server": {"action": {"action": "list_users"}}}},
+    {"id": None, "operation": {"server": {"action": {"action": "list_users"}}}},
+    {"id": 1, "operation": {"server": {"action": {"action": "list_users"}}}}, {}, None, "1", [],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unnamed", UNNAMED, ids=str)
+def test_an_id_is_not_the_place_of_a_check_without_one(
+    ask: Ask, bootstrapped: None, everything: Callable[[], Fingerprint], unnamed: Any
+) -> None:
+    check = {"operation": {"server": {"action": {"action": "list_users"}}}}
+    before = everything()
+    for checks in ([{"id": "1", **check}, unnamed], [unnamed, check, {"id": "0", **check}]):
+        assert ask("ann", *checks).refused(400, "AmbiguousCheckId", "also the place of a check that has no id")
+    assert everything() == before
+
+
+def test_what_only_resembles_a_place_is_an_id_like_others(ask: Ask, bootstrapped: None) -> None:
+    check = {"operation": {"server": {"action": {"action": "list_users"}}}}
+    own = ["0", "1", "01", "+1", "\uff14", "4.0", "7", "1"]
+    answer = ask("ann", *({"id": each, **check} for each in own), check)
+    assert [each["id"] for each in answer.json()["results"]] == [*own, "8"]
+
+
 def test_the_project_is_that_of_the_request(
     callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, elsewhere: Warehouse
 ) -> None:

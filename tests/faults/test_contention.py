@@ -123,8 +123,7 @@ WRITERS, ROUNDS = 32, 6
 def test_disjoint_writers_need_no_retry(run_environment: RunEnvironment, tmp_path: Path) -> None:
     """Properties and branches of their own, from 32 clients over 2 server processes, each commit prepared on an older
     version: nobody's requirements fail, so nobody is refused, and nothing is lost."""
-    postgres = run_environment.postgres
-    database_url = postgres.create_database("disjoint_writers") if postgres else None
+    database_url = run_environment.own_database("disjoint_writers")
     with CatalogServer(tmp_path / "server", database_url=database_url, workers=2) as server:
         server.create_warehouse("wh")
         api = f"{server.uri}/v1/{server.warehouse_id}/namespaces"

@@ -24,8 +24,7 @@ DUELS = 30
 @pytest.fixture(scope="module")
 def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """Each worker has a cache of its own, which the other's writes make stale."""
-    postgres = run_environment.postgres
-    url = postgres.create_database("duels") if postgres else None
+    url = run_environment.own_database("duels")
     with CatalogServer(tmp_path_factory.mktemp("duels"), database_url=url, workers=2) as server:
         yield server
 

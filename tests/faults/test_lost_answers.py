@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel import statement_deadline
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
+from tests.faults.losses import lost
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -27,13 +27,7 @@ def lose_the_answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def arm() -> None:
         def commit_and_lose() -> None:
             commit()
-            cause: Exception
-            if connection.vendor == "postgresql":
-                cause = psycopg.OperationalError("server closed the connection unexpectedly")
-            else:
-                cause = sqlite3.OperationalError("disk I/O error")
-                cause.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[attr-defined]
-            raise OperationalError(str(cause)) from cause
+            raise lost()
 
         commit = connection._commit
         monkeypatch.setattr(connection, "_commit", commit_and_lose)

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
-from django.db import OperationalError, connection
 
 from icekeeper.kernel import premises
+from tests.faults.losses import lost
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
 
 Made = dict[str, dict[str, Any]]
-
-
-def lose() -> None:
-    cause: Exception
-    if connection.vendor == "postgresql":
-        cause = psycopg.OperationalError("server closed the connection unexpectedly")
-    else:
-        cause = sqlite3.OperationalError("disk I/O error")
-        cause.sqlite_errorcode = sqlite3.SQLITE_IOERR  # type: ignore[attr-defined]
-    raise OperationalError(str(cause)) from cause
 
 
 def _commit(catalog: ApiClient, *updates: dict[str, Any]) -> Answer:
@@ -66,10 +54,10 @@ def test_a_commit_is_to_be_tried_again_and_leaves_no_file(
 
     def look_and_lose() -> None:
         seen.append(len(files()) > len(written))
-        lose()
+        raise lost()
 
-    with monkeypatch.context() as lost:
-        lost.setattr(premises, "look_again", look_and_lose)
+    with monkeypatch.context() as patched:
+        patched.setattr(premises, "look_again", look_and_lose)
         answer = act(catalog, made)
     assert answer.refused(409, "CommitFailedException", "nothing was committed, try again")
     assert seen == [True], "it looks once, when the files are there"

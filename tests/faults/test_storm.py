@@ -150,8 +150,7 @@ def rage(api: str, base: str, number: int, until: float, diaries: Any) -> None:
 @pytest.fixture(scope="module")
 def two_workers(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """Each server process has a cache of its own, which the other's writes make stale. Purges are done meanwhile."""
-    postgres = run_environment.postgres
-    url = postgres.create_database("storm") if postgres else None
+    url = run_environment.own_database("storm")
     soon = {"LAKEKEEPER__TASK_POLL_INTERVAL": "200ms"}
     home = tmp_path_factory.mktemp("storm")
     with CatalogServer(home, database_url=url, workers=2, arguments=["--with-worker"], settings=soon) as server:

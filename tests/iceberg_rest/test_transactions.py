@@ -11,7 +11,8 @@ from django.db import IntegrityError
 
 from catalog.models import LocationClaim, Tabular
 from catalog.services import commits, revisions
-from tests.catalog_fixtures import snapshot
+from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
+from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -98,6 +99,28 @@ def test_what_is_refused_changes_nothing(
     assert catalog.post("/transactions/commit", {"table-changes": changes}).refused(status, wire_type)
     assert properties(catalog, "a", "b") == [None, None]
     assert files() == before
+
+
+@pytest.mark.parametrize("takes_part", ["alone", "first", "last"])
+def test_a_transaction_is_of_tables_that_are_there(
+    catalog: ApiClient,
+    make_table: MakeTable,
+    files: Files,
+    everything: Callable[[], Fingerprint],
+    takes_part: str,
+) -> None:
+    """The specification creates tables by their own route alone: here one that is not there is missing, as it says."""
+    make_table("a")
+    staged = catalog.post("/namespaces/ns/tables", {"name": "new", "schema": SCHEMA, "stage-create": True}).json()
+    creation = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(staged["metadata"])}
+    change, other = {"identifier": named("new"), **creation}, setting("a", "1")
+    before, written = everything(), files()
+    answer = commit(catalog, *{"alone": [change], "first": [change, other], "last": [other, change]}[takes_part])
+    assert answer.refused(404, "NoSuchTableException", "Table does not exist: ns.new")
+    assert (everything(), files()) == (before, written)
+    assert catalog.post("/namespaces/ns/tables/new", creation).status == 200, "its own route makes it"
+    assert commit(catalog, change, other).refused(409, "CommitFailedException", "table already exists")
+    assert properties(catalog, "a") == [None]
 
 
 def test_nothing_to_do_is_done(catalog: ApiClient, make_table: MakeTable, files: Files) -> None:

@@ -20,7 +20,7 @@ ROLES = 230
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[CatalogServer]:
-    database_url = run_environment.postgres.create_database("audit") if run_environment.postgres else None
+    database_url = run_environment.own_database("audit")
     settings = {"ICEKEEPER__ACCESS_TOKENS": "true"}
     home = tmp_path_factory.mktemp("audit")
     with CatalogServer(home, database_url=database_url, workers=WORKERS, settings=settings) as running:

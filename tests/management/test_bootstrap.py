@@ -404,7 +404,7 @@ def test_of_many_threads_exactly_one_wins() -> None:
 
 
 def test_of_many_requests_to_many_processes_exactly_one_wins(run_environment: RunEnvironment, tmp_path: Path) -> None:
-    url = run_environment.postgres.create_database("bootstrap_race") if run_environment.postgres else None
+    url = run_environment.own_database("bootstrap_race")
     server = CatalogServer(tmp_path, database_url=url, workers=3)
     server.storage_root.mkdir(parents=True)
     server.manage("migrate", "--verbosity", "0")

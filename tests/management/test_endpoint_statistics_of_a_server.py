@@ -16,7 +16,7 @@ CONFIG = "GET /catalog/v1/config"
 
 
 def server(home: Path, run_environment: RunEnvironment, name: str, interval: str) -> CatalogServer:
-    database_url = run_environment.postgres.create_database(name) if run_environment.postgres else None
+    database_url = run_environment.own_database(name)
     settings = {"LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL": interval}
     return CatalogServer(home, database_url=database_url, workers=2, settings=settings)
 

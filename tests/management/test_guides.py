@@ -25,8 +25,7 @@ KEY = {
 @pytest.fixture
 def server(run_environment: RunEnvironment, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CatalogServer]:
     """Migrated and served, as both guides begin; with the settings that the compose file of one has."""
-    postgres = run_environment.postgres
-    url = postgres.create_database(request.node.name) if postgres else None
+    url = run_environment.own_database(request.node.name)
     settings = {
         "LAKEKEEPER__PG_ENCRYPTION_KEY": "CHANGE_ME_TO_A_LONG_RANDOM_SECRET",
         "LAKEKEEPER__ENABLE_DEFAULT_PROJECT": "true",

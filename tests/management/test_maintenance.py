@@ -271,7 +271,7 @@ def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
 @pytest.fixture(scope="module")
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
     """Prepared, not started."""
-    url = run_environment.postgres.create_database("maintenance") if run_environment.postgres else None
+    url = run_environment.own_database("maintenance")
     return CatalogServer(
         tmp_path_factory.mktemp("maintenance"),
         database_url=url,

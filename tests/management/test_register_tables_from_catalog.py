@@ -41,11 +41,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnviro
     home = tmp_path_factory.mktemp("pair").resolve()
     made = []
     for name in ("old", "new"):
-        postgres = run_environment.postgres
         (home / name).mkdir()
         server = CatalogServer(
             home / name,
-            database_url=postgres.create_database(f"registration_{name}") if postgres else None,
+            database_url=run_environment.own_database(f"registration_{name}"),
             settings={"ICEKEEPER__LOCAL_STORAGE_ROOT": str(home / "storage")},
         )
         server.storage_root = home / "storage"

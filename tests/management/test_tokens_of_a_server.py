@@ -22,7 +22,7 @@ CLIENTS = 24
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[CatalogServer]:
     """With several processes, which take access tokens and nothing else."""
-    database_url = run_environment.postgres.create_database("access_tokens") if run_environment.postgres else None
+    database_url = run_environment.own_database("access_tokens")
     home = tmp_path_factory.mktemp("access_tokens")
     settings = {"ICEKEEPER__ACCESS_TOKENS": "true"}
     with CatalogServer(home, database_url=database_url, workers=WORKERS, settings=settings) as running:

@@ -327,7 +327,7 @@ def test_a_server_looks_before_it_starts(in_fake: FakeVault, monkeypatch: pytest
 
 @pytest.fixture
 def server(tmp_path: Path, run_environment: RunEnvironment, fake_vault: FakeVault) -> Iterator[CatalogServer]:
-    url = run_environment.postgres.create_database(tmp_path.name) if run_environment.postgres else None
+    url = run_environment.own_database(tmp_path.name)
     own = variables(fake_vault) | {"LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true"}
     server = CatalogServer(tmp_path, database_url=url, settings=own).prepare()
     yield server

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.timeout(3_600)
 def test_random_work(run_environment: RunEnvironment, tmp_path: Path) -> None:
     seed = int(os.environ.get("ICEKEEPER_TEST_SEED") or random.SystemRandom().randrange(10**9))
     seconds = float(os.environ.get("ICEKEEPER_TEST_SECONDS") or SECONDS[run_environment.database])
-    url = run_environment.postgres.create_database(f"model_{seed}") if run_environment.postgres else None
+    url = run_environment.own_database(f"model_{seed}")
     print(f"\nICEKEEPER_TEST_SEED={seed}")
     # On both databases purges are done by creates that are in their way, and by a worker at the end: files that one
     # deletes at any moment could not be accounted for. `tests/faults/test_storm.py` has a worker all the time.

@@ -73,10 +73,9 @@ class Caller:
 @pytest.fixture(scope="module")
 def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """One that takes its own access tokens alone and has rights."""
-    postgres = run_environment.postgres
     server = CatalogServer(
         tmp_path_factory.mktemp("judging"),
-        database_url=postgres.create_database("opa_judging") if postgres else None,
+        database_url=run_environment.own_database("opa_judging"),
         settings={"ICEKEEPER__ACCESS_TOKENS": "true", "LAKEKEEPER__AUTHZ_BACKEND": "builtin"},
     )
     with server:

@@ -34,10 +34,9 @@ class Account:
 @pytest.fixture(scope="module")
 def guarded(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
     """A catalog that takes its own access tokens alone, with the warehouse NAME."""
-    postgres = run_environment.postgres
     server = CatalogServer(
         tmp_path_factory.mktemp("guarded"),
-        database_url=postgres.create_database("opa_signing_in") if postgres else None,
+        database_url=run_environment.own_database("opa_signing_in"),
         settings={"ICEKEEPER__ACCESS_TOKENS": "true"},
     )
     with server:

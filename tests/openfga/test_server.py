@@ -25,10 +25,9 @@ UNTIL_REPAIRED = 60
 def test_a_server_that_is_killed_in_mid_delivery(
     openfga: OpenFga, run_environment: RunEnvironment, tmp_path: Path
 ) -> None:
-    postgres = run_environment.postgres
     server = CatalogServer(
         tmp_path,
-        database_url=postgres.create_database("by_openfga") if postgres else None,
+        database_url=run_environment.own_database("by_openfga"),
         settings={
             "LAKEKEEPER__AUTHZ_BACKEND": "openfga",
             "LAKEKEEPER__OPENFGA__ENDPOINT": openfga.url,

@@ -259,7 +259,7 @@ def test_a_token_service_and_its_answers_are_not_logged(minio: Minio, bucket: st
 
 def test_a_real_server_at_debug(tmp_path: Path, run_environment: RunEnvironment) -> None:
     """Its log, and every file that it makes."""
-    url = run_environment.postgres.create_database(tmp_path.name) if run_environment.postgres else None
+    url = run_environment.own_database(tmp_path.name)
     variables = SECRET_SETTINGS | SYSTEM_IDENTITIES | {
         "LAKEKEEPER__SKIP_STORAGE_VALIDATION": "true", "ICEKEEPER__LOG_LEVEL": "debug",
         "ICEKEEPER__SECRET_KEY": f"signing-{CANARY}-{CANARY}",

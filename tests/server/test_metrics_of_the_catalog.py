@@ -37,8 +37,7 @@ class MeasuredCatalog(CatalogServer):
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment) -> Iterator[MeasuredCatalog]:
-    postgres = run_environment.postgres
-    url = None if postgres is None else postgres.create_database("metrics")
+    url = run_environment.own_database("metrics")
     with MeasuredCatalog(tmp_path_factory.mktemp("metrics").resolve() / "home", url) as catalog:
         assert isinstance(catalog, MeasuredCatalog)
         yield catalog

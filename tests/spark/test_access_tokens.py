@@ -17,7 +17,7 @@ from tests.run_environment import RunEnvironment
 def test_spark_renews_its_token_until_the_credential_is_revoked(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, run_environment: RunEnvironment
 ) -> None:
-    database_url = run_environment.postgres.create_database("spark_credential") if run_environment.postgres else None
+    database_url = run_environment.own_database("spark_credential")
     settings = {"ICEKEEPER__ACCESS_TOKENS": "true", "ICEKEEPER__OAUTH_TOKEN_LIFETIME": "10s"}
     home = tmp_path_factory.mktemp("credential")
     with CatalogServer(home, database_url=database_url, workers=2, settings=settings) as server:

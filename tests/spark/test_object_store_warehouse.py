@@ -55,7 +55,7 @@ def server(
 
     What is asked of the first goes through the recorder, who does not read the pieces that Arrow sends its uploads in.
     """
-    url = run_environment.postgres.create_database("without_keys") if run_environment.postgres else None
+    url = run_environment.own_database("without_keys")
     settings = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "k" * 40}
     with CatalogServer(tmp_path_factory.mktemp("without-keys"), database_url=url, settings=settings) as server:
         server.create_warehouse_on("recorded", minio.storage(bucket, "wh", endpoint=recorder.endpoint))

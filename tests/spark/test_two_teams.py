@@ -49,7 +49,7 @@ def server(
     settings = {"LAKEKEEPER__PG_ENCRYPTION_KEY": "k" * 40, "LAKEKEEPER__AUTHZ_BACKEND": "builtin"}
     running = CatalogServer(
         tmp_path_factory.mktemp("teams"),
-        database_url=run_environment.postgres.create_database("two_teams") if run_environment.postgres else None,
+        database_url=run_environment.own_database("two_teams"),
         settings=provider_settings(keycloak) | settings,
     )
     try:

@@ -232,7 +232,7 @@ KEEPING = {"LAKEKEEPER__PG_ENCRYPTION_KEY": OLD, "LAKEKEEPER__SKIP_STORAGE_VALID
 
 def server_with_secrets(home: Path, run_environment: RunEnvironment) -> CatalogServer:
     """On a database with 1,500 secrets of the key `OLD`, one of which a warehouse has; not started."""
-    url = run_environment.postgres.create_database(home.name) if run_environment.postgres else None
+    url = run_environment.own_database(home.name)
     server = CatalogServer(home, database_url=url, settings=KEEPING)
     server.prepare()
     (home / "profile.json").write_text(json.dumps(S3))

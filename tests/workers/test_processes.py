@@ -82,7 +82,7 @@ class Home:
 
 @pytest.fixture(scope="module")
 def home(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    url = run_environment.postgres.create_database("workers") if run_environment.postgres else None
+    url = run_environment.own_database("workers")
     folder = tmp_path_factory.mktemp("workers")
     with CatalogServer(folder, database_url=url, arguments=["--without-worker"], settings=SOON) as server:
         yield Home(server)

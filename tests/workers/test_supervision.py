@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def prepared(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
     """Migrated, not started; asks for a worker, as it must on PostgreSQL."""
-    url = run_environment.postgres.create_database("supervised") if run_environment.postgres else None
+    url = run_environment.own_database("supervised")
     settings = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
     arguments = ["--with-worker"] if url else []
     server = CatalogServer(

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.paging import EVERYTHING
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
 from tenancy.authz.builtin.statements import (
@@ -183,10 +183,3 @@ def read_shown_children(
 _TYPES: Final = sorted(showing_privileges())
 _PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
 """What shows itself, and so whatever it lies in: types of objects, and the privileges on them that do."""
-
-
-def as_datetime(value: Any) -> datetime:
-    """SQLite keeps a text, in UTC."""
-    if isinstance(value, datetime):
-        return value if value.tzinfo is not None else value.replace(tzinfo=now().tzinfo)
-    return datetime.fromisoformat(value).replace(tzinfo=now().tzinfo)

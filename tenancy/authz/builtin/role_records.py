@@ -10,8 +10,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all
-from tenancy.authz.builtin.records import Asker, as_datetime, read_token_roles
+from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
+from tenancy.authz.builtin.records import Asker, read_token_roles
 from tenancy.authz.role_ways import Edge, Entry, Membership, RoleGraph
 
 _LASTS: Final = "(expires_at IS NULL OR expires_at > %s)"
@@ -26,23 +26,21 @@ WITH RECURSIVE edge(member_role_id, role_id, entry, expires_at) AS (
 )"""  # noqa: S608 - constants, as below
 """Which roles are in which: as members, or as owners."""
 
-_EDGES_INTO: Final = f"""{_EDGES}, reached(role_id) AS (
+
+def _edges_from(near: str, far: str) -> str:
+    """The statement that walks over memberships from given roles at their `near` end to the `far` one, and on."""
+    return f"""{_EDGES}, reached(role_id) AS (
     SELECT id FROM tenancy_role WHERE id = ANY(%s)
     UNION
-    SELECT edge.member_role_id FROM reached JOIN edge ON edge.role_id = reached.role_id
+    SELECT edge.{far} FROM reached JOIN edge ON edge.{near} = reached.role_id
 )
 SELECT edge.member_role_id, edge.role_id, edge.entry, edge.expires_at
-  FROM edge JOIN reached ON reached.role_id = edge.role_id
+  FROM edge JOIN reached ON reached.role_id = edge.{near}
 """  # noqa: S608
 
-_EDGES_OUT: Final = f"""{_EDGES}, reached(role_id) AS (
-    SELECT id FROM tenancy_role WHERE id = ANY(%s)
-    UNION
-    SELECT edge.role_id FROM reached JOIN edge ON edge.member_role_id = reached.role_id
-)
-SELECT edge.member_role_id, edge.role_id, edge.entry, edge.expires_at
-  FROM edge JOIN reached ON reached.role_id = edge.member_role_id
-"""  # noqa: S608
+
+_EDGES_INTO: Final = _edges_from("role_id", "member_role_id")
+_EDGES_OUT: Final = _edges_from("member_role_id", "role_id")
 
 _OF_USERS: Final = f"""
 SELECT user_id, role_id, entry, expires_at FROM (
