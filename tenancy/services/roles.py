@@ -20,6 +20,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_role
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.grant_rows import end_grants_of_roles
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
@@ -162,6 +163,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
             roles_go([role_id])
+            end_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role), **gone)
