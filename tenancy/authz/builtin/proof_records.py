@@ -17,7 +17,7 @@ from tenancy.authz.builtin.role_records import read_graph_out_of, read_membershi
 from tenancy.authz.builtin.statements import SHOWS
 from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.role_ways import Membership, Way
+from tenancy.authz.role_ways import Membership, Way, earliest, moment
 from tenancy.authz.securables import securable_id
 from tenancy.models import Grant, Securable
 
@@ -39,7 +39,8 @@ class GrantRow:
 class Rows:
     """`path` leads to the object; `ways` are the asker's roles with the shortest way into each.
 
-    `grants` are those on the path by object and privilege, of several the one that came by the shortest way.
+    `grants` are those on the path by object and privilege, of several the one that came by the shortest way, and of
+    those by ways of one length the one that lasts longest, memberships and grant together.
     """
 
     asker: Asker
@@ -117,6 +118,6 @@ def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
     return found
 
 
-def _distance(row: GrantRow) -> tuple[int, bool]:
-    """Of two that came by ways of one length, the one without an end is the nearer."""
-    return len(row.through), row.expires_at is not None
+def _distance(row: GrantRow) -> tuple[int, float]:
+    """Of two that came by ways of one length, the one that lasts longer is the nearer, with the way to it."""
+    return len(row.through), -moment(earliest(row.expires_at, *(each.expires_at for each in row.through)))
