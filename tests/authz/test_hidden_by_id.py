@@ -18,6 +18,9 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
+from tenancy.authz.openfga.backend import OpenFgaAuthorizer
+from tenancy.authz.openfga.connection import Connection, Reply
+from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import good, person
@@ -25,6 +28,7 @@ from tests.authz.looking_missing import Told, told
 from tests.authz.trees import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
+from tests.openfga_fixtures import deliver_as_recorded
 from tests.routes import ROUTES, Route
 
 pytestmark = [pytest.mark.django_db]
@@ -98,6 +102,14 @@ def all_asked() -> list[Asked]:
     return found
 
 
+def names_in(warehouse: Warehouse) -> dict[str, str]:
+    """What is in the paths beside the ids that are asked for."""
+    return {
+        "warehouse_id": str(warehouse.pk), "column_name": "id", "tag_name": "pii", "member_type": "user",
+        "member_id": "oidc~root",
+    }  # fmt: skip
+
+
 @pytest.fixture
 def hidden(
     lake: dict[str, Ref], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
@@ -129,11 +141,7 @@ def test_each_route_hides_by_words_and_by_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rights_changes, "is_watched", lambda: is_watched)  # True as in a server
-    before = everything()
-    names = {
-        "warehouse_id": str(warehouse.pk), "column_name": "id", "tag_name": "pii", "member_type": "user",
-        "member_id": "oidc~root",
-    }  # fmt: skip
+    before, names = everything(), names_in(warehouse)
     asked = all_asked()
     assert {each.kind for each in asked} == set(hidden)
     of_missing = {str(each): each.told(names, str(uuid4())) for each in asked}
@@ -141,6 +149,31 @@ def test_each_route_hides_by_words_and_by_work(
     assert {each: of_it.status for each, of_it in of_hidden.items() if of_it.status != 404} == {}
     assert of_hidden == of_missing
     assert everything() == before
+
+
+def test_openfga_is_asked_as_often(
+    hidden: dict[Securable.Type, str],
+    by_openfga: OpenFgaAuthorizer,
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deliver_as_recorded(openfga_store())
+    sent: list[str] = []
+    request = Connection.request
+
+    def counted(self: Connection, method: str, url: str, **more: Any) -> Reply:
+        sent.append(url.rpartition("/")[2])
+        return request(self, method, url, **more)
+
+    def cost(each: Asked, object_id: str) -> tuple[Told, list[str]]:
+        sent.clear()
+        return each.told(names_in(warehouse), object_id), [*sent]
+
+    monkeypatch.setattr(Connection, "request", counted)
+    of_missing = {str(each): cost(each, str(uuid4())) for each in all_asked()}
+    of_hidden = {str(each): cost(each, hidden[each.kind]) for each in all_asked()}
+    assert {frozenset(requests) for _, requests in of_hidden.values()} == {frozenset({"batch-check"})}
+    assert of_hidden == of_missing
 
 
 def test_several_at_once(
