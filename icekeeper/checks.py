@@ -95,6 +95,15 @@ PLAIN_OPENFGA: Final = checks.Warning(
     hint="Set LAKEKEEPER__OPENFGA__ENDPOINT to its https address.",
     id="icekeeper.W016",
 )
+STEPS_OF_OPENFGA: Final = 10
+"""Roles in roles that OpenFGA follows as it comes: its 25 steps are for the way up from a table, too."""
+DEEPER_THAN_OPENFGA: Final = checks.Warning(
+    f"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH is more than {STEPS_OF_OPENFGA}, and OpenFGA decides: as it comes, it has no "
+    "answer for members of roles that are nested more deeply, and they are refused with 503.",
+    hint=f"Set it to {STEPS_OF_OPENFGA} or less, or OPENFGA_RESOLVE_NODE_LIMIT of OpenFGA to more than its 25 by what "
+    "this is more, and silence this.",
+    id="icekeeper.W017",
+)
 
 
 @checks.register(checks.Tags.security, deploy=True)
@@ -109,6 +118,10 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
         (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
         (_is_plain(conf.kv2.url), PLAIN_VAULT),
         (_is_plain(conf.openfga.endpoint), PLAIN_OPENFGA),
+        (
+            conf.effective_authz_backend == "openfga" and conf.role.max_nesting_depth > STEPS_OF_OPENFGA,
+            DEEPER_THAN_OPENFGA,
+        ),
         (conf.kv2.url is not None and conf.secret_backend != "kv2", TWO_PLACES),  # noqa: S105 - the name of one
         (conf.storage.sign_writes_with_warehouse_keys, WIDE_SIGNATURES),
         (conf.base_uri is None, NO_BASE_URI),

@@ -20,7 +20,7 @@ from icekeeper.kernel.paging import Page, page_of
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
+from tenancy.authz.refusals import action_forbidden
 from tenancy.models import Securable
 
 
@@ -48,10 +48,13 @@ def list_deleted_tabulars_for(
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """
     after = page.after_id()
-    require_on_warehouse(actor, warehouse_id, Can.USE, Can.LIST_DELETED_TABULARS)
+    may_list, sees_everything = require_on_warehouse(
+        actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
+    )
+    if not may_list:
+        raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, (Securable.Type.WAREHOUSE, warehouse_id))
     if namespace_id is not None:
         namespace_key_for(actor, warehouse_id, namespace_id)
-    sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
     found = seen_of(
         actor=actor,
         batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Q
-from django.db.models.functions import Substr
+from django.db.models import Q, Value
+from django.db.models.functions import StrIndex, Substr
 
 from catalog.models import Tabular
 from catalog.selectors.addressed import TABULARS
@@ -75,18 +75,18 @@ def list_grants_of_for(
         Grant.objects.filter(Q(user_id=grantee.user_id) if grantee.role_id is None else Q(role_id=grantee.role_id))
         .filter(lasting(now()), pk__gt=page.after_id())
         # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
-        .annotate(root=Substr("securable__path", 1, len(top)))
-        .annotate(step=Substr("securable__path", len(top) + 1, _WAREHOUSE_STEP))
-        .filter(root=top, securable__type__in=_LISTED)
-        .filter(Q(securable__type=Securable.Type.WAREHOUSE) | ~Q(step__in=_inactive(project)))
-        .select_related("securable")
+        .annotate(root=Substr("path", 1, len(top)))
+        .annotate(step=Substr("path", len(top) + 1, _WAREHOUSE_STEP))
+        .annotate(kind=Substr("securable_id", 1, StrIndex("securable_id", Value(":")) - 1))
+        .filter(root=top, kind__in=_LISTED)
+        .filter(Q(kind=Securable.Type.WAREHOUSE) | ~Q(step__in=_inactive(project)))
         .order_by("pk")[: page.sql_limit]
     )
     shown, token = page_of([(row.pk, row) for row in rows], page)
-    uuids = _uuids([row.securable for row in shown])
+    uuids = _uuids([_ref(row) for row in shown])
     found = []
     for row in shown:
-        place = _place(row.securable, row.step, uuids)
+        place = _place(_ref(row), row.step, uuids)
         if place is not None:
             found.append((HeldGrant(row.privilege, grantee, row.created_at, row.expires_at), place))
     return found, token
@@ -132,22 +132,28 @@ def _inactive(project: Project) -> list[str]:
     return [securable_id(Securable.Type.WAREHOUSE, pk) for pk in rows.values_list("pk", flat=True)]
 
 
-def _uuids(securables: Sequence[Securable]) -> dict[str, str]:
-    """The ids that clients know of the tabulars among the securables, by their own."""
-    own_ids: Collection[str] = {each.object_id for each in securables if each.type in TABULARS}
+def _ref(grant: Grant) -> tuple[Securable.Type, str]:
+    """What it is on."""
+    securable_type, _, object_id = grant.securable_id.partition(":")
+    return Securable.Type(securable_type), object_id
+
+
+def _uuids(refs: Sequence[tuple[Securable.Type, str]]) -> dict[str, str]:
+    """The ids that clients know of the tabulars among some objects, by their own."""
+    own_ids: Collection[str] = {object_id for securable_type, object_id in refs if securable_type in TABULARS}
     if not own_ids:
         return {}
     rows = Tabular.objects.filter(pk__in=[UUID(each) for each in own_ids]).values_list("pk", "uuid")
     return {str(pk): str(uuid) for pk, uuid in rows}
 
 
-def _place(securable: Securable, step: str, uuids: dict[str, str]) -> GrantPlace | None:
+def _place(ref: tuple[Securable.Type, str], step: str, uuids: dict[str, str]) -> GrantPlace | None:
     """None for a tabular that went away while it was listed."""
-    securable_type = Securable.Type(securable.type)
+    securable_type, object_id = ref
     if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
-        return GrantPlace(securable_type, securable.object_id)
+        return GrantPlace(securable_type, object_id)
     warehouse_id = step.partition(":")[2]
     if securable_type not in TABULARS:
-        return GrantPlace(securable_type, securable.object_id, warehouse_id)
-    uuid = uuids.get(securable.object_id)
+        return GrantPlace(securable_type, object_id, warehouse_id)
+    uuid = uuids.get(object_id)
     return None if uuid is None else GrantPlace(securable_type, uuid, warehouse_id)

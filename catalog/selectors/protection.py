@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.db.models import FilteredRelation, Q
+
 from catalog.errors import no_such_id
-from catalog.models import Namespace, Tabular
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -22,28 +23,38 @@ class Protection:
     updated_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """What may be protected, by its own id, and whether it is."""
+
+    id: UUID
+    protection: Protection
+
+
 def get_protection_for(*, actor: Actor, warehouse_id: UUID, kind: Securable.Type, object_id: UUID) -> Protection:
     """Of a namespace, table, view or generic table. Raises `NoSuchWarehouse` or the "no such" of its kind."""
     found = get_protected_for(
         actor=actor, action=Can.GET_METADATA, warehouse_id=warehouse_id, kind=kind, object_id=object_id
     )
-    return Protection(found.protected, found.updated_at)
+    return found.protection
 
 
 def get_protected_for(
     *, actor: Actor, action: Can, warehouse_id: UUID, kind: Securable.Type, object_id: UUID
-) -> Namespace | Tabular:
-    """The row of a namespace or of a tabular that was not dropped, when `actor` may do `action` on it."""
-    found: Namespace | Tabular | None
+) -> Protected:
+    """A namespace, or a tabular that was not dropped, when `actor` may do `action` on it."""
     if kind == Securable.Type.NAMESPACE:
-        found = Namespace.objects.filter(warehouse_id=warehouse_id, pk=object_id).first()
+        it = FilteredRelation("namespaces", condition=Q(namespaces__pk=object_id))
     else:
-        tabulars = Tabular.objects.filter(warehouse_id=warehouse_id, kind=kind.value, deleted_at__isnull=True)
-        found = tabulars.filter(uuid=object_id).first()
+        named = Q(tabulars__uuid=object_id, tabulars__kind=kind.value, tabulars__deleted_at__isnull=True)
+        it = FilteredRelation("tabulars", condition=named)
+    rows = Warehouse.objects.filter(pk=warehouse_id).annotate(it=it)
+    row = rows.values_list("it__pk", "it__protected", "it__updated_at").first()
+    if row is None:
+        raise no_such_warehouse(warehouse_id)
+    own_id, is_protected, updated_at = row
     missing = no_such_id(kind.value, object_id)
-    if found is None:
-        if not Warehouse.objects.filter(pk=warehouse_id).exists():
-            raise no_such_warehouse(warehouse_id)
+    if own_id is None:
         raise nothing_there(actor, kind, missing)
-    require(actor, action, kind, found.pk, missing=missing)
-    return found
+    require(actor, action, kind, own_id, missing=missing)
+    return Protected(own_id, Protection(is_protected, updated_at))

@@ -46,7 +46,7 @@ def find_target(*, actor: Actor, address: Address, project: Project | None) -> R
     """
     missing = address.missing()
     ref = find_addressed(address)
-    if ref is not None and project is not None:
+    if project is not None:  # asked of what is missing, too
         is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
         ref = ref if is_here else None
     return _found(actor, address.securable_type, ref, missing)

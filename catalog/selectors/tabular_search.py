@@ -22,7 +22,6 @@ from icekeeper.kernel.page_tokens import read_page_token, write_page_token
 from icekeeper.kernel.paging import Page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 from tenancy.selectors.similarity import LONGEST_SEARCH
 
@@ -57,9 +56,8 @@ def search_tabulars_for(
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
     """
     after = _behind(page)
-    require_on_warehouse(actor, warehouse_id, Can.USE)
+    (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.LIST_EVERYTHING])
     among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(actor, warehouse_id, wanted.namespace_id))
-    sees_everything = is_allowed(actor, Can.LIST_EVERYTHING, Securable.Type.WAREHOUSE, warehouse_id)
     search = wanted.search[:LONGEST_SEARCH]
     uuid = parse_id(search)
     if uuid is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import FilteredRelation, Q
+
 from catalog.errors import no_such_column, no_such_id
 from catalog.iceberg.schemas import parse_schema
-from catalog.models import Namespace, Tabular
 from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabular_files import STORAGE, read_storage
 from catalog.selectors.tabulars import read_document
@@ -75,22 +76,26 @@ def get_tag_target_for(*, actor: Actor, action: Can, project: Project, place: Ta
     """
     found = _find(project, place)
     if found is None:
-        if not Warehouse.objects.filter(pk=place.warehouse_id, project=project).exists():
-            raise no_such_warehouse(place.warehouse_id)
         raise nothing_there(actor, place.kind, place.missing)
     require(actor, action, place.kind, found, missing=place.missing)
     return TagTarget(place, found, None if place.column is None else _field_id(place, found, place.column))
 
 
 def _find(project: Project, place: TagPlace) -> UUID | None:
+    """The row's own id, None when there is none in the warehouse. One statement. Raises `NoSuchWarehouse`."""
+    warehouses = Warehouse.objects.filter(pk=place.warehouse_id, project=project)
     if place.kind == Securable.Type.WAREHOUSE:
-        warehouses = Warehouse.objects.filter(pk=place.warehouse_id, project=project)
         return warehouses.values_list("pk", flat=True).first()
-    here = {"warehouse_id": place.warehouse_id, "warehouse__project": project}
     if place.kind == Securable.Type.NAMESPACE:
-        return Namespace.objects.filter(pk=place.object_id, **here).values_list("pk", flat=True).first()
-    tabulars = Tabular.objects.filter(uuid=place.object_id, kind=place.kind.value, deleted_at=None, **here)
-    return tabulars.values_list("pk", flat=True).first()
+        it = FilteredRelation("namespaces", condition=Q(namespaces__pk=place.object_id))
+    else:
+        named = Q(tabulars__uuid=place.object_id, tabulars__kind=place.kind.value, tabulars__deleted_at__isnull=True)
+        it = FilteredRelation("tabulars", condition=named)
+    row = warehouses.annotate(it=it).values_list("it__pk").first()
+    if row is None:
+        raise no_such_warehouse(place.warehouse_id)
+    found: UUID | None = row[0]
+    return found
 
 
 def _field_id(place: TagPlace, table_id: UUID, column: str) -> int:

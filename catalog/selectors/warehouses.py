@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, nothing_there, require
+from tenancy.authz.port import allowed_many, nothing_there, require, require_and_ask
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
@@ -107,10 +108,12 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
     return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
 
 
-def require_on_warehouse(actor: Actor, warehouse_id: UUID, *actions: Can) -> None:
-    """The way to what a warehouse holds, whether it is active or not. Raises `NoSuchWarehouse`, `Forbidden`."""
+def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Sequence[Can] = ()) -> list[bool]:
+    """The way to what a warehouse holds, whether it is active or not; and whether `actor` may do each of `more` there.
+
+    One question to the backend. Raises `NoSuchWarehouse`, `Forbidden`.
+    """
     missing = no_such_warehouse(warehouse_id)
     if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
         raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
-    for action in actions:
-        require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
+    return require_and_ask(actor, action, (Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing)

@@ -30,17 +30,17 @@ def set_protection(
         actor=actor, action=Can.SET_PROTECTION, warehouse_id=warehouse_id, kind=kind, object_id=object_id
     )
     with write_transaction():
-        if isinstance(found, Namespace):
-            rows = Namespace.objects.filter(pk=found.pk)
+        if kind == Securable.Type.NAMESPACE:
+            rows = Namespace.objects.filter(pk=found.id)
             changed = rows.update(protected=is_protected, updated_at=at, version=F("version") + 1)
         else:
-            tabulars = Tabular.objects.filter(pk=found.pk, deleted_at__isnull=True)
+            tabulars = Tabular.objects.filter(pk=found.id, deleted_at__isnull=True)
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
             raise no_such_id(kind.value, object_id)
         premises.look_again()  # the update may have waited
         record(
-            Event.PROTECTION_SET, actor=actor, subject=found.pk, object_type=kind.value, warehouse=warehouse_id,
+            Event.PROTECTION_SET, actor=actor, subject=found.id, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,
         )  # fmt: skip
     return Protection(is_protected, at)

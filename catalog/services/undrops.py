@@ -106,6 +106,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
         may_restore, sees = next(may), next(may)
         missing = no_such_id(kind.value, uuid)
         if ref[1] == NO_OBJECT:
+            missing.is_judged = True  # by the question above
             raise missing
         if not sees:
             raise hidden(actor, Can.UNDROP, ref, missing)

@@ -34,7 +34,7 @@ def delete_rows_returning(
 ) -> list[Row]:
     """As `delete_rows`, in as many statements; returns `columns` of the rows of `child` that went with the others.
 
-    `child` refers to `model` by one key.
+    `child` refers to `model` by one key. Its rows are locked in the order of theirs.
     """
     wanted = list(ids)
     referring, own = _deletes(model)
@@ -73,7 +73,9 @@ def _in_one(model: type[models.Model]) -> str:
 def _in_one_returning(model: type[models.Model], child: type[models.Model], columns: str) -> str:
     referring, own = _deletes(model)
     parts = [
-        f"told AS ({delete} RETURNING {columns})" if referrer is child else f"gone_{number} AS ({delete})"
+        f"told AS ({_delete_in_order(model, child)} RETURNING {columns})"
+        if referrer is child
+        else f"gone_{number} AS ({delete})"
         for number, (referrer, delete) in enumerate(referring)
     ]
     return f"WITH {', '.join(parts)}, own AS ({own}) SELECT {columns} FROM told"  # noqa: S608
@@ -81,6 +83,14 @@ def _in_one_returning(model: type[models.Model], child: type[models.Model], colu
 
 def _delete(model: type[models.Model], column: str) -> str:
     return f"DELETE FROM {model._meta.db_table} WHERE {column} = ANY(%s)"  # noqa: S608, SLF001 - names of our models
+
+
+def _delete_in_order(model: type[models.Model], child: type[models.Model]) -> str:
+    related = model._meta.related_objects  # noqa: SLF001
+    (column,) = (relation.field.column for relation in related if relation.related_model is child)
+    table, key = child._meta.db_table, child._meta.pk.column  # noqa: SLF001
+    locked = f"SELECT {key} FROM {table} WHERE {column} = ANY(%s) ORDER BY {key} FOR UPDATE"  # noqa: S608
+    return f"DELETE FROM {table} WHERE {key} IN ({locked})"  # noqa: S608
 
 
 def _refuse_grandchildren(child: type[models.Model]) -> None:

@@ -78,12 +78,12 @@ class RoleGraph:
     def shortest_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
         """Into each role that can be come to through one of `first`: the way of the fewest memberships, of several the
         one that lasts longest."""
-        return self._ways(first, lambda way: (len(way.memberships), -_moment(way.expires_at)))
+        return self._ways(first, lambda way: (len(way.memberships), -moment(way.expires_at)))
 
     def longest_lasting_ways(self, first: Iterable[Membership]) -> dict[UUID, Way]:
         """Into each role that can be come to through one of `first`: the way that lasts longest. Of such the shortest
         of those that go on from what is told of the roles before."""
-        return self._ways(first, lambda way: (-_moment(way.expires_at), len(way.memberships)))
+        return self._ways(first, lambda way: (-moment(way.expires_at), len(way.memberships)))
 
     def _ways(self, first: Iterable[Membership], order: Order) -> dict[UUID, Way]:
         """The least ways first, so that the first into a role is its least."""
@@ -113,7 +113,8 @@ def earliest(*ends: datetime | None) -> datetime | None:
     return min((each for each in ends if each is not None), default=None)
 
 
-def _moment(end: datetime | None) -> float:
+def moment(end: datetime | None) -> float:
+    """For comparisons: what does not end is behind all that does."""
     return (NEVER if end is None else end).timestamp()
 
 

@@ -10,6 +10,7 @@ from icekeeper.kernel.cascades import delete_rows_returning
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
+from tenancy.authz.grant_rows import move_grants_below, move_grants_on
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
 
@@ -55,7 +56,7 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
     parent_path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(*parent))
     path = f"{parent_path}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=securable_id(*parent), path=path)
-    Grant.objects.filter(securable_id=own_id).update(path=path)
+    move_grants_on(own_id, path)
 
 
 def move_securable_tree(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
@@ -69,16 +70,10 @@ def move_securable_tree(securable_type: Securable.Type, object_id: object, *, pa
     old, new = paths[own_id], f"{paths[parent_id]}{own_id}/"
     Securable.objects.filter(pk=own_id).update(parent_id=parent_id)
     execute(_MOVE_TREE, [new, len(old) + 1, old, f"{old[:-1]}0"])  # "0" is the character after the slash
-    execute(_MOVE_GRANTS, [new, f"{new[:-1]}0"])
+    move_grants_below(new)
 
 
 _MOVE_TREE = "UPDATE tenancy_securable SET path = %s || substr(path, %s) WHERE path ~>=~ %s AND path ~<~ %s"
-
-_MOVE_GRANTS = """
-UPDATE tenancy_grant SET path = (SELECT s.path FROM tenancy_securable AS s WHERE s.id = tenancy_grant.securable_id)
- WHERE securable_id IN (SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s)
-"""
-"""After the objects: who grants has locked theirs, so that no grant is missed, and none is made with the old path."""
 
 
 def remove_securables(refs: Iterable[Ref]) -> EndedGrants:

@@ -74,7 +74,7 @@ def list_allowed_actions_for(
     """
     wanted = [(action, ref) for action in actions]
     if grantee is None or grantee == acting_as(actor):
-        knowing = _ways_to_know(ref)
+        knowing = ways_to_know(ref)
         answers = allowed_many(actor, [*knowing, *wanted])  # one question to the backend
         if knowing and not any(answers[: len(knowing)]):
             raise hidden(actor, SEEN_BY[ref[0]], ref, missing)
@@ -114,11 +114,11 @@ def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
 
 def is_known(actor: Actor, ref: Ref) -> bool:
     """Whether `actor` may know that there is the object: sees it, or reads what is granted on it."""
-    knowing = _ways_to_know(ref)
+    knowing = ways_to_know(ref)
     return not knowing or any(allowed_many(actor, knowing))
 
 
-def _ways_to_know(ref: Ref) -> list[Question]:
+def ways_to_know(ref: Ref) -> list[Question]:
     """What each is enough to know that there is such an object; none where it is no secret."""
     seen_by = SEEN_BY.get(ref[0])
     return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]

@@ -72,16 +72,16 @@ class PrincipalReview:
     def _rows(self, project: Project, *, after: UUID, limit: int) -> list[tuple[UUID, Source, str]]:
         """With the path of each object."""
         top = Securable.objects.values_list("path", flat=True).get(pk=securable_id(Securable.Type.PROJECT, project.pk))
+        server = f"{top.partition('/')[0]}/"
         grants = (
             Grant.objects.filter(lasting(now()), is_holders(self._asker, self._ways), pk__gt=after)
             # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
-            .annotate(root=Substr("securable__path", 1, len(top)))
-            .filter(Q(root=top) | Q(securable__type=Securable.Type.SERVER))
-            .select_related("securable")
+            .annotate(root=Substr("path", 1, len(top)))
+            .filter(Q(root=top) | Q(path=server))
             .order_by("pk")[:limit]
         )
         found = [
-            (row.pk, self._source(row.privilege, row.securable_id, row.role_id, row.expires_at), row.securable.path)
+            (row.pk, self._source(row.privilege, row.securable_id, row.role_id, row.expires_at), row.path)
             for row in grants
         ]
         mine = Q(member_role_id__in=list(self._ways))

@@ -26,7 +26,7 @@ from tenancy.authz.securables import Ref, securable_id
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.selectors.allowed_actions import is_known, require_known
+from tenancy.selectors.allowed_actions import require_known, ways_to_know
 from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
@@ -118,17 +118,18 @@ def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogEr
 def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing: CatalogError) -> None:
     """Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it."""
     names, stamp = list(dict.fromkeys(privileges)), rights_changes.stamp()
-    questions = [(grant_action(name), ref) for name in names]
-    answers = allowed_many(actor, questions)
-    refused = [name for name, answer in zip(names, answers, strict=True) if not answer]
+    questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
+    answers = allowed_many(actor, [*questions, *knowing])  # one question to the backend, as of what there is not
+    refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
     if not refused:
         rest_on_rights(actor, questions, stamp)
         return
-    is_hidden = not is_known(actor, ref)
+    is_hidden = bool(knowing) and not any(answers[len(names) :])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
     for name in refused:
         record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1], reason=reason)
     if is_hidden:
+        missing.is_judged = True
         raise missing
     raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
 

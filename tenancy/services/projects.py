@@ -15,6 +15,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.grant_rows import end_grants_of_roles
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import Ref, add_securable, remove_securables
@@ -114,6 +115,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             gone.append((Securable.Type.PROJECT, project_id))
             ended = rights_of_project(roles, gone)
             roles_go(roles)
+            end_grants_of_roles(roles)
             project.delete()
             remove_securables(gone)
             record(

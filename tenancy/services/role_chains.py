@@ -50,8 +50,11 @@ class RoleMembershipDepthExceeded(Conflict):
 def require_chain(role_id: UUID, new_roles: Sequence[UUID]) -> None:
     """That `new_roles` may be put into the role, or own it: none of them holds it, and no chain grows too long.
 
-    To be asked under the lock of the project's memberships. Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded`
-    (409).
+    To be asked under the lock of the project's memberships. A role that was made in an assumed role of another project
+    is owned by that one, so a chain may lead through several projects: two requests in one moment, one in each, may
+    make it longer than it may be, or a circle, of which evaluation finds the end, too.
+
+    Raises `RoleMembershipCycle`, `RoleMembershipDepthExceeded` (409).
     """
     at = now()
     above = _steps(fetch_all("default", _ABOVE, [at, at, role_id]))

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
+from icekeeper.kernel import premises
 from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation
@@ -20,6 +21,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_role
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.grant_rows import end_grants_of_roles
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
@@ -104,6 +106,7 @@ def create_role(
             if actor.assumed_role is not None:
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
+            premises.look_again()  # it may have waited for who was about to take the name, or to delete the project
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
@@ -162,6 +165,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
             roles_go([role_id])
+            end_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role), **gone)
@@ -189,6 +193,7 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
         raise role_not_found(role.pk, role.project)  # it was deleted in between
+    premises.look_again()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
     rights_changed()

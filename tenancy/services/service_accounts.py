@@ -17,8 +17,9 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.grant_rows import end_grants_of_user
 from tenancy.authz.tuple_changes import user_goes
-from tenancy.models import Grant, RoleMember, ServiceAccount, User
+from tenancy.models import RoleMember, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
@@ -87,6 +88,6 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
             gone = rights_of_user(user_id)
             user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
-            Grant.objects.filter(user_id=user_id).delete()
+            end_grants_of_user(user_id)
         record(Event.SERVICE_ACCOUNT_DELETED, actor=actor, subject=user_id, tokens_revoked=ended, **gone)
         rights_changed()

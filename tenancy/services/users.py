@@ -11,9 +11,10 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
+from tenancy.authz.grant_rows import end_grants_of_user
 from tenancy.authz.port import require
 from tenancy.authz.tuple_changes import user_goes
-from tenancy.models import Grant, RoleMember, Securable, User
+from tenancy.models import RoleMember, Securable, User
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found
 from tenancy.services.access_tokens import revoke_tokens_of
@@ -93,7 +94,7 @@ def delete_user(*, actor: Actor, user_id: str) -> None:
             gone = rights_of_user(user_id)
             user_goes(user_id)
             RoleMember.objects.filter(user_id=user_id).delete()
-            Grant.objects.filter(user_id=user_id).delete()
+            end_grants_of_user(user_id)
             ended = revoke_tokens_of(user_id=user_id)
             rows = User.objects.filter(pk=user_id)
             rows.update(deleted_at=at, updated_at=at, password=make_password(None))

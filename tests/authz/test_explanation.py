@@ -116,6 +116,22 @@ def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, Ref]) -> Non
     assert first.grant.expires_at is None
 
 
+@pytest.mark.parametrize("place", ["table", "wh"], ids=["on it", "below it"])
+def test_of_ways_of_one_length_the_one_that_lasts_longest_is_told(tree: dict[str, Ref], place: str) -> None:
+    """The whole of it: memberships end, too."""
+    soon, later, latest = (now() + timedelta(days=days) for days in (1, 2, 3))
+    somebody("oidc~alice")
+    ends = {"a": (soon, None), "b": (later, latest), "c": (latest, soon), "d": (None, soon)}
+    roles = {name: role(name) for name in ends}
+    for name, (of_membership, of_grant) in ends.items():
+        member(roles[name].pk, user_id="oidc~alice", expires_at=of_membership)
+        grant(tree["table"], "select", role_id=roles[name].pk, expires_at=of_grant)
+    first, *_ = explain(ALICE, Can.GET_METADATA, tree[place]).chain
+    assert first.grant is not None
+    assert first.grant.through == (Membership(roles["b"].pk, Entry.MEMBER, later),)
+    assert first.grant.expires_at == latest
+
+
 def test_the_shortest_way_that_has_not_ended(tree: dict[str, Ref]) -> None:
     """Reviews of the same tell the one that lasts longest."""
     inner, middle, outer = role("inner"), role("middle"), role("outer")

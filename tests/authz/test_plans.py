@@ -8,14 +8,24 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
+from catalog.selectors.grants import list_grants_of_for
 from icekeeper.kernel import sql
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.paging import Page
 from storage.models import Warehouse
-from tenancy.authz.builtin import records
+from tenancy.actor import INTERNAL
+from tenancy.authz.builtin import proof_records, records
+from tenancy.authz.builtin.proof_records import Rows
 from tenancy.authz.builtin.records import Asker
+from tenancy.authz.builtin.review_records import read_path
+from tenancy.authz.role_ways import Entry, Membership, Way
 from tenancy.authz.securables import Ref, securable_id
+from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
+from tenancy.selectors.principal_reviews import PrincipalReview
+from tenancy.selectors.projects import get_project
 from tests.authz.trees import make_tree, role
 from tests.iceberg_rest.test_listing_plans import rows_read
 
@@ -79,7 +89,14 @@ ASKED: dict[str, tuple[Ask, int]] = {
         ),
         MANY,
     ),
+    "why something shows below where nothing does": (lambda roles, tree: shown_below(roles, tree["other"]), LIMIT),
 }
+
+
+def shown_below(roles: list[UUID], ref: Ref) -> object:
+    path = read_path(securable_id(*ref))
+    ways = {each: Way((Membership(each, Entry.MEMBER),)) for each in roles}
+    return Rows(WHO, path, ways, {}).shown_below(len(path) - 1)
 
 
 @pytest.mark.parametrize("what", ASKED)
@@ -91,7 +108,8 @@ def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest
         sent.append((statement, params))
         return sql.fetch_all(alias, statement, params)
 
-    monkeypatch.setattr(records, "fetch_all", fetch_all)
+    for module in (records, proof_records):
+        monkeypatch.setattr(module, "fetch_all", fetch_all)
     ask([Role.objects.get().pk], tree)
     ((statement, params),) = sent
     if connection.vendor == "postgresql":
@@ -104,3 +122,16 @@ def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest
     by_path = {each.split("INDEX ")[1].split(" ")[0] for each in steps if "path>? AND path<?" in each}
     assert [each for each in steps if each.startswith("SCAN g")] == []
     assert by_path == {"grant_of_user", "grant_of_role"}, steps
+
+
+def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[str, Ref]) -> None:
+    """No row of an object is looked up for a grant, as most of the grants are not on the page."""
+    project, grantee = get_project(None), Grantee(user_id=WHO.user_id)
+    page = Page("grants", token=None, size=5)
+    with CaptureQueriesContext(connection) as sent:
+        held, _ = list_grants_of_for(actor=INTERNAL, project=project, grantee=grantee, page=page)
+        places = PrincipalReview(WHO).places(project, after=FIRST, limit=5)
+    assert (len(held), len(places)) == (0, 5)
+    of_grants = [each["sql"] for each in sent.captured_queries if 'FROM "tenancy_grant"' in each["sql"]]
+    assert len(of_grants) == 2
+    assert [each for each in of_grants if "tenancy_securable" in each] == []

@@ -29,6 +29,8 @@ from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.services.projects import create_project
+from tenancy.services.roles import create_role
 from tests.authz.conftest import VIEW, person
 from tests.authz.test_hiding import COMMIT
 from tests.authz.trees import give, role
@@ -267,6 +269,48 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
     there = Tabular.objects.get(pk=table.pk)
     assert (there.namespace_id, there.name) == (lake["closed"][1], "secret")
     assert there.metadata_location == table.metadata_location
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.parametrize(
+    ("target", "refusal"),
+    [("/role", "ProjectActionForbidden"), ("/role/{}", "RoleActionForbidden")],
+    ids=["new", "renamed"],
+)
+def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
+    target: str, refusal: str, manage: Any, lake: dict[str, Ref]
+) -> None:
+    """Ada acts as a role that loses its right while she waits; her own project is the only one that she has locked."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
+    own, project, server = role("own"), get_project(None), (Securable.Type.SERVER, Server.objects.get().server_id)
+    far = create_project(actor=INTERNAL, name="far", project_id="far")
+    acting = create_role(actor=INTERNAL, project=far, name="acting")
+    ada, chief = person("ada"), person("chief")
+    give("operator", server, chief)
+    give("operator", server, ada, through=acting, to=acting)
+    at, assumed = manage("ada"), {"x-assume-role": str(acting.pk)}
+    assert at.post("/role", {"name": "first"}, **assumed).status == 201
+
+    def done(act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        finally:
+            connections.close_all()
+
+    revoked = Difference(deletes=[GrantSpec("operator", Grantee(role_id=acting.pk))])
+    with ThreadPoolExecutor(2) as pool, connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        Role.objects.create(project=project, name="wanted", name_key="wanted", provider_id="oidc", source_id="x")
+        made = pool.submit(done, lambda: at.post(target.format(own.pk), {"name": "wanted"}, **assumed))
+        wait_until_somebody_waits()
+        change = pool.submit(
+            done, lambda: apply_grants(actor=INTERNAL, ref=server, difference=revoked, missing=NotFound("no"))
+        )
+        assert change.result(60) is None
+        cursor.execute("ROLLBACK")
+        assert made.result(60).refused(403, refusal)
+    assert sorted(Role.objects.values_list("name", flat=True)) == ["acting", "first", "own"]
 
 
 def wait_until_somebody_waits() -> None:

@@ -19,6 +19,8 @@ from tests.storage.test_secrets import VAULT
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = "LAKEKEEPER__TRUSTED_ENGINES__TRINO__IDENTITIES__OIDC__"
 PROVIDER = {"LAKEKEEPER__OPENID_PROVIDER_URI": "https://idp.example.com", "LAKEKEEPER__OPENID_AUDIENCE": "lake"}
+BACKEND = "LAKEKEEPER__AUTHZ_BACKEND"
+OPENFGA = {BACKEND: "openfga", "LAKEKEEPER__OPENFGA__ENDPOINT": "https://openfga.example.com:8080"}
 POSTGRES = "LAKEKEEPER__PG_DATABASE_URL_WRITE"
 SAFE = {
     "LAKEKEEPER__PG_ENCRYPTION_KEY": "another-0123456789-0123456789-0123456789",
@@ -62,6 +64,9 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         ({"ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS": "true"}, ["icekeeper.W014"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "http://openfga.example.com:8080"}, ["icekeeper.W016"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "https://openfga.example.com:8080"}, []),
+        (OPENFGA | {"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH": "10"}, []),
+        (OPENFGA | {"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH": "11"}, ["icekeeper.W017"]),
+        (OPENFGA | {"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH": "11", BACKEND: "builtin"}, []),
         (PROVIDER | {f"{ENGINE}AUDIENCES": "lake,trino"}, ["icekeeper.W015"]),
         (PROVIDER | {f"{ENGINE}AUDIENCES": "trino"}, []),
         (PROVIDER | {f"{ENGINE}AUDIENCES": "lake", "LAKEKEEPER__OPENID_AUDIENCE": "lake,people"}, []),

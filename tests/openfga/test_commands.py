@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -10,7 +11,8 @@ import orjson
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
 from tenancy.authz.actions import Can
@@ -255,6 +257,21 @@ def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
     assert sorted(map(str, (orjson.loads(row.details)["users"] for row in added))) == ["['oidc~bob']", "[]"]
     again = run("copy_grants", "--from", "openfga", "--to", "builtin")
     assert (again["added"], again["refused"]) == (0, len(refused))
+
+
+def test_objects_are_read_once_a_page_however_many_grants_are_copied(tree: dict[str, Ref]) -> None:
+    def statements(privileges: Sequence[str], names: Sequence[str]) -> int:
+        new = {
+            grant_key(securable_id(*tree[name]), each, user_id=ALICE.user_id, role_id=None): Condition(None)
+            for name in names
+            for each in privileges
+        }
+        openfga_store().write(new, [])
+        with CaptureQueriesContext(connection) as sent:
+            assert run("copy_grants", "--from", "openfga", "--to", "builtin")["added"] == len(new)
+        return sum('FROM "tenancy_securable"' in each["sql"] for each in sent.captured_queries)
+
+    assert statements(["modify"], ["table"]) == statements(["describe", "create"], ["wh", "inner", "other"])
 
 
 def test_a_model_is_written_once_a_version_and_left_alone(by_openfga: object, monkeypatch: pytest.MonkeyPatch) -> None:

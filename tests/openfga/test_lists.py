@@ -112,7 +112,7 @@ def test_search(bob: CallerClient, callers: NamedCallers, warehouse: Any, reques
         answer = bob.post(f"/warehouse/{warehouse.pk}/search-tabular", {"search": "orders"})
         return answer.json()["tabulars"] if answer.status == 200 else []
 
-    require_costs(ask, make_tables(callers, warehouse), requests_sent, before=2, page=10)
+    require_costs(ask, make_tables(callers, warehouse), requests_sent, before=1, page=10)
 
 
 def test_projects(bob: CallerClient, requests_sent: list[str]) -> None:

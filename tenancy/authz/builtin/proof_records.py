@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Substr
-
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.records import Asker, read_held
+from tenancy.authz.builtin.records import Asker, as_datetime, read_held
+from tenancy.authz.builtin.review_records import end_of
 from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
+from tenancy.authz.builtin.statements import SHOWS
 from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.role_ways import Membership, Way
+from tenancy.authz.role_ways import Membership, Way, earliest, moment
 from tenancy.authz.securables import securable_id
 from tenancy.models import Grant, Securable
 
@@ -39,7 +39,8 @@ class GrantRow:
 class Rows:
     """`path` leads to the object; `ways` are the asker's roles with the shortest way into each.
 
-    `grants` are those on the path by object and privilege, of several the one that came by the shortest way.
+    `grants` are those on the path by object and privilege, of several the one that came by the shortest way, and of
+    those by ways of one length the one that lasts longest, memberships and grant together.
     """
 
     asker: Asker
@@ -54,18 +55,30 @@ class Rows:
     def shown_below(self, place: int) -> GrantRow | None:
         """A grant on something below the object at `place` of the path that makes it visible."""
         top = "".join(f"{node.id}/" for node in self.path[: place + 1])
-        shows = Q()
-        for securable_type, privileges in showing_privileges().items():
-            shows |= Q(securable__type=securable_type, privilege__in=privileges)
-        # Compared as text: LIKE takes no notice of case on SQLite, and ids of projects differ by it.
-        below = Grant.objects.annotate(root=Substr("securable__path", 1, len(top))).filter(root=top)
-        mine = below.filter(lasting(now()), is_holders(self.asker, self.ways))
-        found = mine.filter(shows).exclude(securable_id=self.path[place].id)
-        return min(_told(found.order_by("securable__path", "pk"), self.ways), key=_distance, default=None)
+        shown = [_PRIVILEGES, _TYPES, top, end_of(top), MOST_LOOKED_AT]
+        params = [self.asker.user_id, now(), *shown, list(self.ways), now(), *shown, MOST_LOOKED_AT]
+        return min(_told(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
 
 
 MOST_LOOKED_AT: Final = 1_000
 """Grants below an object; the nearest of them is as good an explanation as another."""
+
+_TYPES: Final = sorted(showing_privileges())
+_PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
+
+_SHOWN: Final = f"""
+SELECT g.path, g.id, g.privilege, g.securable_id, g.role_id, g.expires_at FROM tenancy_grant AS g
+ WHERE {{whose}} AND (g.expires_at IS NULL OR g.expires_at > %s) AND {SHOWS} AND g.path ~>~ %s AND g.path ~<~ %s
+ ORDER BY g.path USING ~<~, g.id LIMIT %s"""  # noqa: S608 - constants, as below
+
+# Each arm by its own index: for an OR all would be gone through that the asker was ever granted.
+_SHOWN_BELOW: Final = f"""
+SELECT privilege, securable_id, role_id, expires_at FROM (
+    SELECT * FROM ({_SHOWN.format(whose="g.user_id = %s")}) AS own
+    UNION ALL
+    SELECT * FROM ({_SHOWN.format(whose="g.role_id = ANY(%s)")}) AS of_roles) AS shown
+ ORDER BY path USING ~<~, id LIMIT %s
+"""  # noqa: S608
 
 
 def read_rows(asker: Asker, own_id: str) -> Rows:
@@ -75,16 +88,22 @@ def read_rows(asker: Asker, own_id: str) -> Rows:
     path = read_held(asker, list(ways), [own_id]).paths[own_id]
     granted = Grant.objects.filter(lasting(now()), is_holders(asker, ways), securable_id__in=[node.id for node in path])
     grants: dict[tuple[str, str], GrantRow] = {}
-    for row in sorted([*_told(granted.order_by("pk"), ways), *_assigned(path, ways)], key=_distance):
+    columns = granted.order_by("pk").values_list("privilege", "securable_id", "role_id", "expires_at")
+    for row in sorted([*_told(columns[:MOST_LOOKED_AT], ways), *_assigned(path, ways)], key=_distance):
         grants.setdefault((row.securable_id, row.privilege), row)
     return Rows(asker, path, ways, grants)
 
 
-def _told(granted: QuerySet[Grant], ways: Mapping[UUID, Way]) -> list[GrantRow]:
-    columns = granted.values_list("privilege", "securable_id", "role_id", "expires_at")
+def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[GrantRow]:
+    """Of a privilege, a securable, a role, if it is to one, and an end, as either database has them."""
     return [
-        GrantRow(privilege, own_id, () if role_id is None else ways[role_id].memberships, expires_at)
-        for privilege, own_id, role_id, expires_at in columns[:MOST_LOOKED_AT]
+        GrantRow(
+            privilege,
+            own_id,
+            () if role_id is None else ways[as_uuid(role_id)].memberships,
+            None if end is None else as_datetime(end),
+        )
+        for privilege, own_id, role_id, end in rows
     ]
 
 
@@ -99,6 +118,6 @@ def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
     return found
 
 
-def _distance(row: GrantRow) -> tuple[int, bool]:
-    """Of two that came by ways of one length, the one without an end is the nearer."""
-    return len(row.through), row.expires_at is not None
+def _distance(row: GrantRow) -> tuple[int, float]:
+    """Of two that came by ways of one length, the one that lasts longer is the nearer, with the way to it."""
+    return len(row.through), -moment(earliest(row.expires_at, *(each.expires_at for each in row.through)))

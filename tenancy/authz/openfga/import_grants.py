@@ -93,10 +93,10 @@ def _import_page(page: Sequence[StoredTuple], outcome: Imported) -> None:
 
 @dataclass(slots=True)
 class _Known:
-    """What there is of that which some tuples name: projects by object and by role, and users; locked where that is
-    what keeps them."""
+    """What there is of that which some tuples name: objects, projects by role, and users; locked where that is what
+    keeps them."""
 
-    project_of_object: dict[str, str | None]
+    objects: dict[str, Securable]
     project_of_role: dict[UUID, str]
     user_ids: set[str]
 
@@ -109,16 +109,15 @@ class _Known:
         user_ids = set(rows.values_list("pk", flat=True))
         roles = Role.objects.filter(pk__in=wanted_roles).order_by("pk").select_for_update(no_key=True)
         objects = Securable.objects.filter(pk__in={key.object for key in keys}).order_by("pk")
-        paths = dict(objects.select_for_update(no_key=True).values_list("pk", "path"))
         return cls(
-            {own_id: _project_in(path) for own_id, path in paths.items()},
+            {each.pk: each for each in objects.select_for_update(no_key=True)},
             dict(roles.values_list("pk", "project_id")),
             user_ids,
         )
 
     def objection(self, key: TupleKey) -> str | None:
         """Why it cannot be taken over."""
-        if key.object not in self.project_of_object:
+        if key.object not in self.objects:
             return "no such object"
         if key.relation not in rights_model().privileges(key.object.partition(":")[0]):
             return "no such privilege"
@@ -128,7 +127,7 @@ class _Known:
         project_id = self.project_of_role.get(role_id)
         if project_id is None:
             return "no such role"
-        if self.project_of_object[key.object] not in {None, project_id}:
+        if self._project_of(key) not in {None, project_id}:
             return "a role of another project"
         return "a role in itself" if key.object == f"role:{role_id}" else None
 
@@ -143,13 +142,13 @@ class _Known:
         if on is not None and key.relation == ASSIGNEE:
             RoleMember.objects.create(role_id=on, user_id=user_id, member_role_id=role_id, expires_at=expires_at)
             record(
-                Event.ROLE_MEMBERS_ADDED, actor=INTERNAL, subject=on, project=self.project_of_object[key.object],
+                Event.ROLE_MEMBERS_ADDED, actor=INTERNAL, subject=on, project=self._project_of(key),
                 users=[] if user_id is None else [user_id], roles=[] if role_id is None else [role_id],
                 taken_over_from="openfga",
             )  # fmt: skip
         else:
             Grant.objects.create(
-                securable_id=key.object,
+                securable=self.objects[key.object],
                 privilege=key.relation,
                 user_id=user_id,
                 role_id=role_id,
@@ -159,6 +158,9 @@ class _Known:
             self._record(key, user_id, role_id, expires_at)
         grant_changed(key.object, key.relation, user_id=user_id, role_id=role_id)
 
+    def _project_of(self, key: TupleKey) -> str | None:
+        return _project_in(self.objects[key.object].path)
+
     def _record(self, key: TupleKey, user_id: str | None, role_id: UUID | None, expires_at: datetime | None) -> None:
         kind, _, object_id = key.object.partition(":")
         record(
@@ -166,7 +168,7 @@ class _Known:
             actor=INTERNAL,
             subject=object_id,
             object_type=kind,
-            project=self.project_of_object[key.object],
+            project=self._project_of(key),
             privilege=key.relation,
             user=user_id,
             role=None if role_id is None else str(role_id),

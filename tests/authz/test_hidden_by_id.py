@@ -1,0 +1,198 @@
+"""What is hidden looks missing by its id, too, on every route of the management API: by words and by work.
+
+The routes come from the resolver, so that a new one is here by itself: if it takes a body, with one in `BODIES`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from catalog.models import Tabular
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.openfga.backend import OpenFgaAuthorizer
+from tenancy.authz.openfga.connection import Connection, Reply
+from tenancy.authz.openfga.store import openfga_store
+from tenancy.authz.securables import Ref
+from tenancy.models import Securable
+from tests.authz.conftest import good, person
+from tests.authz.looking_missing import Told, told
+from tests.authz.trees import T, give, role
+from tests.fingerprint import Fingerprint
+from tests.named_callers import CallerClient
+from tests.openfga_fixtures import deliver_as_recorded
+from tests.routes import ROUTES, Route
+
+pytestmark = [pytest.mark.django_db]
+
+PLACE: Final = re.compile(r"(?:([\w-]+)/)<str:((?:warehouse|namespace|\w*table|view|object|role|tag_definition)_id)>")
+"""In a pattern: the type of an object, and the name that its id has there."""
+
+TYPES: Final = {
+    "warehouse": T.WAREHOUSE, "namespace": T.NAMESPACE, "table": T.TABLE, "view": T.VIEW, "role": T.ROLE,
+    "generic-table": T.GENERIC_TABLE, "tag": T.TAG, "tag-definition": T.TAG,
+}  # fmt: skip
+
+NOTHING_HIDDEN: Final = {
+    "role-metadata": "names of roles are no secret",
+    "role-transitive-members": "takes a right to the project, which is asked before there is a role",
+    "role-transitive-member-of": "likewise",
+    "warehouse-managed-by": "is for instance admins alone, who see everything",
+}
+PROFILE: Final[dict[str, Any]] = {"storage-profile": {"type": "local", "path": "/nowhere"}}
+GRANTS: Final[dict[str, Any]] = {"writes": [{"privilege": "ownership", "principal": {"user": "oidc~root"}}]}
+BODIES: Final[dict[str, Any]] = {
+    "grants": GRANTS,
+    "assignments": {"writes": [{"type": "ownership", "user": "oidc~root"}]},
+    "protection": {"protected": True},
+    "managed-access": {"managed-access": True},
+    "move": {"destination": ["zz"]},
+    "rename": {"new-name": "mine"},
+    "delete-profile": {"delete-profile": {"type": "hard"}},
+    "format-version-policy": {"allowed-format-versions": [2]},
+    "storage": PROFILE,
+    "validate-profile": PROFILE,
+    "undrop": {"targets": []},
+    "search-tabular": {"search": "a"},
+    "tag-definition/{tag_definition_id}": {"name": "mine", "scope": ["table"]},
+    "role/{role_id}": {"name": "mine"},
+    "source-system": {"provider-id": "oidc", "source-id": "mine"},
+    "members": {"members": [{"type": "user", "id": "oidc~root"}]},
+}
+"""By the ending of the path."""
+
+
+class Asked(NamedTuple):
+    """A request for what there is at a route's last id."""
+
+    route: Route
+    method: str
+    kind: Securable.Type
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route.template}"
+
+    def told(self, names: dict[str, str], object_id: str) -> Told:
+        target = self.route.target(names | {self.name: object_id})
+        target += "?principalUser=oidc~root" if self.route.name == "reached-objects" else ""
+        # Roles and tags are seen by who sees anything in their project, warehouses and what is in them are not.
+        caller = CallerClient("", "stranger" if self.kind in {T.ROLE, T.TAG} else "alice")
+        if self.method in {"GET", "DELETE"}:
+            return told(lambda: getattr(caller, self.method.lower())(target), object_id)
+        body = next((each for ending, each in BODIES.items() if self.route.template.endswith(f"/{ending}")), {})
+        return told(lambda: getattr(caller, self.method.lower())(target, body), object_id)
+
+
+def all_asked() -> list[Asked]:
+    found = []
+    for route in ROUTES:
+        places = PLACE.findall(route.pattern)
+        if places and route.pattern.startswith("management/") and route.name not in NOTHING_HIDDEN:
+            kind, name = places[-1]
+            found += [Asked(route, each, TYPES[kind], name) for each in route.methods if each != "HEAD"]
+    return found
+
+
+def names_in(warehouse: Warehouse) -> dict[str, str]:
+    """What is in the paths beside the ids that are asked for."""
+    return {
+        "warehouse_id": str(warehouse.pk), "column_name": "id", "tag_name": "pii", "member_type": "user",
+        "member_id": "oidc~root",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def hidden(
+    lake: dict[str, Ref], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
+) -> dict[Securable.Type, str]:
+    """One object of each type, by the ids that clients see; Alice sees what is in `open` and what holds that alone."""
+    give("ownership", lake["open"], person("alice"))
+    manage("alice")
+    manage("stranger")
+    profile = {"type": "local", "path": str(storage_root / "second")}
+    second = create_warehouse(actor=INTERNAL, project=warehouse.project, name="second", storage_profile=profile)
+    tag = good(manage("root").post("/tag-definition", {"name": "pii", "scope": ["table"], "value-kind": "marker"}))
+    uuids = dict(Tabular.objects.values_list("pk", "uuid"))
+    names = {T.TABLE: "closed.a", T.VIEW: "closed.v", T.GENERIC_TABLE: "closed.g"}
+    return {
+        T.WAREHOUSE: str(second.pk),
+        T.NAMESPACE: str(lake["closed"][1]),
+        **{kind: str(uuids[lake[name][1]]) for kind, name in names.items()},  # type: ignore[index]
+        T.ROLE: str(role("secret").pk),
+        T.TAG: tag.json()["id"],
+    }
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_each_route_hides_by_words_and_by_work(
+    hidden: dict[Securable.Type, str],
+    warehouse: Warehouse,
+    everything: Callable[[], Fingerprint],
+    is_watched: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rights_changes, "is_watched", lambda: is_watched)  # True as in a server
+    before, names = everything(), names_in(warehouse)
+    asked = all_asked()
+    assert {each.kind for each in asked} == set(hidden)
+    of_missing = {str(each): each.told(names, str(uuid4())) for each in asked}
+    of_hidden = {str(each): each.told(names, hidden[each.kind]) for each in asked}
+    assert {each: of_it.status for each, of_it in of_hidden.items() if of_it.status != 404} == {}
+    assert of_hidden == of_missing
+    assert everything() == before
+
+
+def test_openfga_is_asked_as_often(
+    hidden: dict[Securable.Type, str],
+    by_openfga: OpenFgaAuthorizer,
+    warehouse: Warehouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deliver_as_recorded(openfga_store())
+    sent: list[str] = []
+    request = Connection.request
+
+    def counted(self: Connection, method: str, url: str, **more: Any) -> Reply:
+        sent.append(url.rpartition("/")[2])
+        return request(self, method, url, **more)
+
+    def cost(each: Asked, object_id: str) -> tuple[Told, list[str]]:
+        sent.clear()
+        return each.told(names_in(warehouse), object_id), [*sent]
+
+    monkeypatch.setattr(Connection, "request", counted)
+    of_missing = {str(each): cost(each, str(uuid4())) for each in all_asked()}
+    of_hidden = {str(each): cost(each, hidden[each.kind]) for each in all_asked()}
+    assert {frozenset(requests) for _, requests in of_hidden.values()} == {frozenset({"batch-check"})}
+    assert of_hidden == of_missing
+
+
+def test_several_at_once(
+    hidden: dict[Securable.Type, str],
+    lake: dict[str, Ref],
+    warehouse: Warehouse,
+    manage: Callable[[str], CallerClient],
+    everything: Callable[[], Fingerprint],
+) -> None:
+    """What is to be restored is named in the body, the first of them one's own."""
+    before = everything()
+    own = {"type": "table", "id": str(Tabular.objects.get(pk=str(lake["open.a"][1])).uuid)}
+
+    def asked(kind: Securable.Type, object_id: str) -> Told:
+        body = {"targets": [own, {"type": kind.value, "id": object_id}]}
+        return told(lambda: manage("alice").post(f"/warehouse/{warehouse.pk}/deleted-tabulars/undrop", body), object_id)
+
+    for kind in (T.TABLE, T.VIEW, T.GENERIC_TABLE):
+        of_hidden = asked(kind, hidden[kind])
+        assert of_hidden.status == 404
+        assert of_hidden == asked(kind, str(uuid4()))
+    assert everything() == before
