@@ -9,9 +9,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node, showing_privileges
-from tenancy.authz.builtin.records import Asker, as_datetime, read_held
+from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.review_records import end_of
 from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
 from tenancy.authz.builtin.statements import SHOWS
