@@ -11,7 +11,7 @@ from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, require_and_ask, visible_ids
+from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids
 from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
@@ -53,8 +53,7 @@ def seen_page(
     kind = Securable.Type(child_type)
     after = page.after_id()
     if len(listed) < page.sql_limit:  # all that there is
-        # By number: a UUID's hash and comparison are Python's, and cost more than all else here.
-        seen = {each.int for each in visible_ids(actor, parent=seen_in, child_type=kind, after=after, limit=None)}
+        seen = all_visible(actor, parent=seen_in, child_type=kind, after=after)
         return page_of([each for each in listed if each[0].int in seen], page)
     found: list[tuple[UUID, T]] = []
     wanted = page.sql_limit

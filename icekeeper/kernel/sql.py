@@ -165,6 +165,7 @@ _SQLITE_WORDS = (
     (re.compile(r"~(>=|>|<)~"), r"\1"),
     (re.compile(r" FOR ((NO KEY )?UPDATE|SHARE)\b"), ""),
     (re.compile(r"\bjson_agg\("), "json_group_array("),
+    (re.compile(r"\bstring_agg\("), "group_concat("),
     (re.compile(r"\bstrpos\("), "instr("),
     (re.compile(r"\bunnest\(%s::uuid\[\]\) AS (\w+)\(value\)"), r"json_each(%s) AS \1"),
     (re.compile(r"::uuid\b"), ""),  # which is a text

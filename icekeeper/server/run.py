@@ -37,6 +37,10 @@ LARGEST_FIELD = 32_768
 WORKER_TIMEOUT = 60
 """Seconds without a sign of life from a worker's event loop (which never runs requests) until it is replaced."""
 
+OBJECTS_BETWEEN_COLLECTIONS = 10_000
+"""Python's 700 are less than the rows of one list: it was gone through several times while it was being read, and what
+is remembered of rights with it."""
+
 WhenBound = Callable[[int | None], None]
 """Takes the port of the metrics, None when there are none."""
 
@@ -211,6 +215,7 @@ def _before_fork(arbiter: Any, worker: Any) -> None:
         if worker.metrics_place is None:  # somebody has asked the running server for more (SIGTTIN)
             logger.warning("there are more server processes than were set: the metrics lack what one of them counts")
     gc.freeze()  # what lives now is shared; the collector would write to it in every worker
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def _after_death(arbiter: Any, worker: Any) -> None:

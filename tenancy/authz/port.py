@@ -1,8 +1,8 @@
 """The one question about rights, and who answers it.
 
-Services and selectors call `require`, listings `are_allowed` and `visible_ids`. What was required is asked once more
-before anything is written if rights have changed meanwhile (`icekeeper.kernel.premises`). Which backend answers is the
-deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend there is stands in
+Services and selectors call `require`, listings `are_allowed`, `visible_ids` and `all_visible`. What was required is
+asked once more before anything is written if rights have changed meanwhile (`icekeeper.kernel.premises`). Which backend
+answers is the deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend there is stands in
 `tenancy.authz.standing_rights`.
 """
 
@@ -19,6 +19,7 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel import premises
 from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.paging import EVERYTHING
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
@@ -53,13 +54,17 @@ class Authorizer(ABC):
 
     @abstractmethod
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         """The first `limit` ids behind `after` of what `actor` sees of the direct children of `parent`, in order.
 
-        Without a limit all of them, in whatever order.
         Asked only for who may not do `Can.LIST_EVERYTHING` on the parent.
         """
+
+    def all_visible(self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID) -> set[int]:
+        """All that `visible_ids` would find, by `UUID.int`: numbers are made and compared in a fraction of the time."""
+        ids = self.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=EVERYTHING)
+        return {each.int for each in ids}
 
 
 class AllowAll(Authorizer):
@@ -71,7 +76,7 @@ class AllowAll(Authorizer):
         return [True] * len(questions)
 
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         raise RuntimeError("nobody's view is asked for: everybody may list everything")
 
@@ -192,9 +197,14 @@ def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogEr
     return error
 
 
-def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None) -> list[UUID]:
+def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int) -> list[UUID]:
     """As `Authorizer.visible_ids`, of the backend of this deployment."""
     return authorizer().visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=limit)
+
+
+def all_visible(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID) -> set[int]:
+    """As `Authorizer.all_visible`, of the backend of this deployment."""
+    return authorizer().all_visible(actor, parent=parent, child_type=child_type, after=after)
 
 
 def _decided(backend: Authorizer, actor: Actor, questions: Sequence[Question]) -> list[bool]:

@@ -19,7 +19,7 @@ from tenancy.authz.securables import Ref, add_securable
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
-from tests.authz.trees import give
+from tests.authz.trees import give, role
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
@@ -71,6 +71,22 @@ def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, Ref
     assert names(alice, "/namespaces", "namespaces") == ["closed"]
     assert names(alice, "/namespaces/closed%1Fdeep/tables") == ["a", "b"]
     assert names(alice, "/namespaces/closed%1Fdeep/views") == ["v"]
+
+
+def test_what_is_granted_several_times_is_listed_once(client: Client, root: CallerClient, lake: dict[str, Ref]) -> None:
+    alice, roles = client("alice"), [role("readers"), role("writers")]
+    for number in range(6):
+        made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
+        table = _table(made.json()["metadata"]["table-uuid"])
+        give("manage_grants", table, person("alice"))  # which does not show
+        if number in {0, 2, 4}:
+            give("select", table, person("alice"))
+            give("ownership", table, person("alice"))
+        if number in {2, 3}:
+            for each in roles:
+                give("modify", table, person("alice"), through=each, to=each)
+    assert names(alice, "/namespaces/open/tables") == ["t0", "t2", "t3", "t4"]
+    assert pages(alice, "/namespaces/open/tables", 3) == [3, 1]
 
 
 def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, Ref]) -> None:

@@ -58,7 +58,7 @@ Ask = Callable[[list[UUID], dict[str, Ref]], object]
 
 ASKED: dict[str, tuple[Ask, int]] = {
     "all that shows where nothing does": (
-        lambda roles, tree: records.read_shown_children(WHO, roles, tree["other"], "table", after=FIRST, limit=None),
+        lambda roles, tree: records.read_all_shown_children(WHO, roles, tree["other"], "table", after=FIRST),
         LIMIT,
     ),
     "the namespaces in which something shows, where nothing does": (

@@ -15,7 +15,15 @@ from uuid import UUID
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Evaluation, looks_below
 from tenancy.authz.builtin.memory import FOR_EVER, Memory
-from tenancy.authz.builtin.records import Asker, Roles, read_held, read_roles, read_shown_children, read_shows_below
+from tenancy.authz.builtin.records import (
+    Asker,
+    Roles,
+    read_all_shown_children,
+    read_held,
+    read_roles,
+    read_shown_children,
+    read_shows_below,
+)
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
@@ -70,12 +78,16 @@ class BuiltinAuthorizer(Authorizer):
         ]
 
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int | None
+        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
         asker = Asker.of(actor)
         roles = self.roles_of(asker).ids
         return read_shown_children(asker, roles, parent, child_type.value, after=after, limit=limit)
+
+    def all_visible(self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID) -> set[int]:
+        asker = Asker.of(actor)
+        return read_all_shown_children(asker, self.roles_of(asker).ids, parent, child_type.value, after=after)
 
     def forget(self) -> None:
         """Remember nothing any more."""

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
-from tenancy.authz.builtin.evaluation import Node, showing_privileges
+from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.review_records import end_of
 from tenancy.authz.builtin.role_records import read_graph_out_of, read_memberships_of
@@ -55,7 +55,7 @@ class Rows:
     def shown_below(self, place: int) -> GrantRow | None:
         """A grant on something below the object at `place` of the path that makes it visible."""
         top = "".join(f"{node.id}/" for node in self.path[: place + 1])
-        shown = [_PRIVILEGES, _TYPES, top, end_of(top), MOST_LOOKED_AT]
+        shown = [top, end_of(top), MOST_LOOKED_AT]
         params = [self.asker.user_id, now(), *shown, list(self.ways), now(), *shown, MOST_LOOKED_AT]
         return min(_told(fetch_all("default", _SHOWN_BELOW, params), self.ways), key=_distance, default=None)
 
@@ -63,8 +63,6 @@ class Rows:
 MOST_LOOKED_AT: Final = 1_000
 """Grants below an object; the nearest of them is as good an explanation as another."""
 
-_TYPES: Final = sorted(showing_privileges())
-_PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
 
 _SHOWN: Final = f"""
 SELECT g.path, g.id, g.privilege, g.securable_id, g.role_id, g.expires_at FROM tenancy_grant AS g

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.paging import EVERYTHING
 from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
-from tenancy.authz.builtin.evaluation import Node, showing_privileges
+from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.statements import (
     FIRST_SHOWN_LEAVES,
     HELD,
@@ -135,8 +135,7 @@ def read_shows_below(asker: Asker, roles: Sequence[UUID], ids: Sequence[str]) ->
 
 def _showing(asker: Asker, roles: Sequence[UUID], at: datetime) -> list[Any]:
     """Of the first grant below a place that shows something: the user's, else a role's."""
-    of_each = [at, _PRIVILEGES, _TYPES]
-    return [asker.user_id, *of_each, *of_each, list(roles)]
+    return [asker.user_id, at, at, list(roles)]
 
 
 def read_shown_paths(
@@ -156,30 +155,36 @@ def read_token_roles(asker: Asker) -> list[UUID]:
 
 
 def read_shown_children(
-    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID, limit: int | None
+    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID, limit: int
 ) -> list[UUID]:
-    """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible.
-
-    Without a limit all of them, in whatever order.
-    """
-    at, parent_id = now(), securable_id(*parent)
-    # What follows the parent's path: "0" and ";" are the characters after the slash and the colon.
-    between = [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]
+    """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible."""
+    between = _between(parent, child_type, after)
     if rights_model().links(child_type, DOWN):
         begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
-        of_each = [at, _PRIVILEGES, _TYPES, *between]
-        place, most = [parent_id, begin], EVERYTHING if limit is None else limit
-        params = [*place, asker.user_id, *of_each, *place, list(roles), *of_each, most]
+        place, of_each = [securable_id(*parent), begin], [now(), *between]
+        params = [*place, asker.user_id, *of_each, *place, list(roles), *of_each, limit]
         rows = fetch_all("default", SHOWN_BRANCHES, params)
-    elif limit is None:
-        of_each = [at, _PRIVILEGES, *between]
-        rows = fetch_all("default", SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each])
     else:
-        of_each = [at, _PRIVILEGES, *between, limit]
+        of_each = [now(), *between, limit]
         rows = fetch_all("default", FIRST_SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each, limit])
     return [as_uuid(row[0]) for row in rows]
 
 
-_TYPES: Final = sorted(showing_privileges())
-_PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
-"""What shows itself, and so whatever it lies in: types of objects, and the privileges on them that do."""
+def read_all_shown_children(
+    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID
+) -> set[int]:
+    """All that `read_shown_children` would find, by `UUID.int`."""
+    if rights_model().links(child_type, DOWN):
+        ids = read_shown_children(asker, roles, parent, child_type, after=after, limit=EVERYTHING)
+        return {each.int for each in ids}
+    of_each = [now(), *_between(parent, child_type, after)]
+    ((shown,),) = fetch_all("default", SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each])
+    digits = (shown or "").replace(f"{child_type}:", "").replace("-", "")
+    return {int(each, 16) for each in digits.split()}
+
+
+def _between(parent: Ref, child_type: str, after: UUID) -> list[str]:
+    """What follows the parent's path in those of its children of one type behind `after`."""
+    parent_id = securable_id(*parent)
+    # "0" and ";" are the characters after the slash and the colon.
+    return [parent_id, f"{child_type}:{after}0", parent_id, f"{child_type};"]

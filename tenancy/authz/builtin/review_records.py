@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import as_uuid, fetch_all
-from tenancy.authz.builtin.evaluation import Node, showing_privileges
+from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_statements import (
     GRANTED_PATHS,
@@ -25,9 +25,6 @@ from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.role_ways import Way
 from tenancy.models import Grant, Securable
-
-_TYPES: Final = sorted(showing_privileges())
-_PRIVILEGES: Final = sorted(frozenset().union(*showing_privileges().values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def read_users(ids: Sequence[str], roles: Sequence[UUID], below: Sequence[str], 
     `below`."""
     at = now()
     params: list[Any] = [list(ids), after, at, limit, list(roles), after, at, limit, list(roles), after, at, limit]
-    params += [list(below), after, at, _PRIVILEGES, _TYPES, limit, limit]
+    params += [list(below), after, at, limit, limit]
     return [row[0] for row in fetch_all("default", USERS, params)]
 
 
@@ -81,7 +78,7 @@ def read_roles_seeing(below: Sequence[str]) -> dict[UUID, set[str]]:
     """The roles to which something below one of `below` is granted that makes it visible: below which."""
     found: dict[UUID, set[str]] = {}
     if below:
-        for role_id, top in fetch_all("default", ROLES_SEEING_BELOW, [list(below), now(), _PRIVILEGES, _TYPES]):
+        for role_id, top in fetch_all("default", ROLES_SEEING_BELOW, [list(below), now()]):
             found.setdefault(as_uuid(role_id), set()).add(top)
     return found
 
@@ -90,7 +87,7 @@ def read_users_seeing(below: Sequence[str], user_ids: Sequence[str]) -> dict[str
     """The same of users, for themselves alone."""
     found: dict[str, set[str]] = {}
     if below and user_ids:
-        params = [list(below), list(user_ids), now(), _PRIVILEGES, _TYPES]
+        params = [list(below), list(user_ids), now()]
         for user_id, top in fetch_all("default", USERS_SEEING_BELOW, params):
             found.setdefault(user_id, set()).add(top)
     return found

@@ -105,16 +105,16 @@ class OpenFgaAuthorizer(Authorizer):
         parent: tuple[Securable.Type, object],
         child_type: Securable.Type,
         after: UUID,
-        limit: int | None,
+        limit: int,
     ) -> list[UUID]:
         """Of what is visible by our rows, what OpenFGA shows: a request for up to MAX_BATCH_CHECK_SIZE of them."""
         found: list[UUID] = []
-        while limit is None or len(found) < limit:
-            wanted = None if limit is None else limit - len(found)
+        while len(found) < limit:
+            wanted = limit - len(found)
             ids = self._record.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=wanted)
             shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, (child_type, each)) for each in ids])
             found += [each for each, is_shown in zip(ids, shown, strict=True) if is_shown]
-            if wanted is None or len(ids) < wanted:
+            if len(ids) < wanted:
                 break
             after = ids[-1]
         return found

@@ -61,6 +61,8 @@ class Pair:
             assert wanted == one.visible_ids(
                 actor, parent=parent, child_type=child_type, after=NO_OBJECT, limit=EVERYTHING
             )
+            numbers = one.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
+            assert numbers == {each.int for each in wanted}
             for limit in (1, 2):
                 after = wanted[0] if wanted else NO_OBJECT
                 assert wanted[1 : 1 + limit] == one.visible_ids(
