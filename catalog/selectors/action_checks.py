@@ -17,8 +17,8 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import NO_OBJECT, Question, allowed_many
+from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import hidden
-from tenancy.authz.securables import Ref
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.projects import no_such_project

@@ -18,7 +18,7 @@ from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.sql import as_uuid, fetch_all
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 
 TABULARS: Final = {

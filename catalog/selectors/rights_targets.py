@@ -15,7 +15,7 @@ from icekeeper.kernel.errors import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.port import nothing_there
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found

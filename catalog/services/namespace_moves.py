@@ -35,7 +35,8 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import nothing_there, require
-from tenancy.authz.securables import Ref, move_securable_tree
+from tenancy.authz.refs import Ref
+from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
 
 _FIND = """

@@ -22,8 +22,8 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import NO_OBJECT, allowed_many, rest_on_rights
+from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import action_forbidden, hidden
-from tenancy.authz.securables import Ref
 from tenancy.models import Securable
 
 MOST_TARGETS = 1_000

@@ -29,9 +29,9 @@ from icekeeper.kernel.statement_deadline import restore_statement_limits
 from tenancy import maintenance
 from tenancy.authn.providers import authenticators
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.holding import is_openfga
 from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
-from tenancy.authz.tuple_changes import is_openfga
 
 logger = logging.getLogger("icekeeper.health")
 

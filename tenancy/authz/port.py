@@ -23,8 +23,9 @@ from icekeeper.kernel.paging import EVERYTHING
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
+from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import action_forbidden, hidden
-from tenancy.authz.securables import Ref, are_registered
+from tenancy.authz.securables import are_registered
 from tenancy.authz.standing_rights import standing_right
 from tenancy.models import Securable
 

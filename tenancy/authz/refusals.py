@@ -6,7 +6,7 @@ from icekeeper.kernel.errors import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 
 

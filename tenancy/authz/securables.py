@@ -11,15 +11,9 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.grant_rows import move_grants_below, move_grants_on
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
-
-Ref = tuple[Securable.Type, object]
-
-
-def securable_id(securable_type: Securable.Type, object_id: object) -> str:
-    return f"{securable_type.value}:{object_id}"
-
 
 _ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from icekeeper.kernel.errors import CatalogError
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import Authorizer, authorizer
-from tenancy.authz.securables import securable_id
+from tenancy.authz.refs import securable_id
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
 from tenancy.selectors.server import get_server

@@ -14,26 +14,18 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from tenancy.authz.changes import rights_changes
+from tenancy.authz.openfga.holding import HELD_SECONDS, is_openfga
 from tenancy.authz.openfga.tuples import TupleKey, grant_keys, managed_access_key, member_key, parent_key
 from tenancy.models import Grant, Role, RoleMember, Securable, UndeliveredTuple
 
-HELD_SECONDS: Final = 30.0
-"""For how long a delivery has a tuple for itself: longer than anything it sent can take to come about."""
-
 AT_ONCE: Final = 500
 """Rows of one statement."""
-
-
-def is_openfga() -> bool:
-    """Whether there is anybody to tell."""
-    return bool(settings.ICEKEEPER.effective_authz_backend == "openfga")
 
 
 def grant_changed(securable_id: str, privilege: str, *, user_id: str | None = None, role_id: object = None) -> None:

@@ -22,7 +22,7 @@ from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable

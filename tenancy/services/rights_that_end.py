@@ -11,7 +11,7 @@ from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Securable
 
 _GOING: Final = """

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.sql import execute
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import TagAttachment, TagDefinition
 
 # No value is the empty text: services refuse it.

@@ -15,7 +15,8 @@ from icekeeper.kernel.page_tokens import write_page_token
 from icekeeper.kernel.paging import listing_of
 from storage.models import Warehouse
 from tenancy.authz import port
-from tenancy.authz.securables import add_securable, securable_id
+from tenancy.authz.refs import securable_id
+from tenancy.authz.securables import add_securable
 from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tests.authz.conftest import person

@@ -11,7 +11,7 @@ import pytest
 
 from icekeeper.kernel import deadline
 from storage.models import Warehouse
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import person

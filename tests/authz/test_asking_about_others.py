@@ -16,8 +16,8 @@ from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin
 from tenancy.authz.port import authorizer
+from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden, WarehouseActionForbidden
-from tenancy.authz.securables import Ref
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Securable, Server, User

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import Outcome
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant
 from tests.authz.conftest import good, person
 from tests.authz.trees import give

@@ -20,7 +20,8 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import ended_grants
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.securables import Ref, add_securable, remove_securables, securable_id
+from tenancy.authz.refs import Ref, securable_id
+from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role

@@ -18,9 +18,10 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.reviews import Source
 from tenancy.authz.role_ways import Entry, Membership
-from tenancy.authz.securables import Ref, add_securable, securable_id
+from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview

@@ -12,7 +12,8 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.securables import add_securable, securable_id
+from tenancy.authz.refs import securable_id
+from tenancy.authz.securables import add_securable
 from tenancy.models import Grant
 from tenancy.services.projects import create_project
 from tests.authz.conftest import person

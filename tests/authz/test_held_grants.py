@@ -10,8 +10,8 @@ from icekeeper.kernel.errors import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import WarehouseActionForbidden
-from tenancy.authz.securables import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for, list_grants_on

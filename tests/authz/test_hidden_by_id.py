@@ -21,7 +21,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.connection import Connection, Reply
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import good, person
 from tests.authz.looking_missing import Told, told

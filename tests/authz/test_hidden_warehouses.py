@@ -9,7 +9,7 @@ import pytest
 
 from storage.models import Warehouse
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import VIEW, person
 from tests.authz.looking_missing import Told, told

@@ -15,7 +15,8 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.securables import Ref, add_securable
+from tenancy.authz.refs import Ref
+from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person

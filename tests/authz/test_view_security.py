@@ -13,7 +13,7 @@ from catalog.services.views import create_view
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.securables import Ref
+from tenancy.authz.refs import Ref
 from tenancy.models import AuditRecord, Securable, User
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role

@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 
 from icekeeper.kernel.sql import lock_row
 from storage.models import Warehouse
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
 from tenancy.services import grant_locks
 from tests.fingerprint import Fingerprint

@@ -15,7 +15,7 @@ from django.db.migrations.state import StateApps
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
-from tenancy.authz.securables import Ref, securable_id
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
 from tests.authz.trees import make_tree, role
 

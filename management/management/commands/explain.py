@@ -22,8 +22,8 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
+from tenancy.authz.refs import securable_id
 from tenancy.authz.role_ways import Entry
-from tenancy.authz.securables import securable_id
 from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee

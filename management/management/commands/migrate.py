@@ -9,9 +9,9 @@ from django.core.management.commands import migrate
 from django.db import connections
 
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.holding import is_openfga
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.tuple_changes import is_openfga
 
 LOCK: Final = 0x1CEB_E126
 """The key of PostgreSQL's advisory lock."""

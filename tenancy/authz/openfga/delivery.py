@@ -21,10 +21,10 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.holding import HELD_SECONDS, is_openfga
 from tenancy.authz.openfga.sending import LEAST_HELD, Sending
 from tenancy.authz.openfga.store import PAGE, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey
-from tenancy.authz.tuple_changes import HELD_SECONDS, is_openfga
 from tenancy.models import UndeliveredTuple
 
 EVERY_SECONDS: Final = 2.0

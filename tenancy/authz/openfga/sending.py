@@ -17,10 +17,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.errors import RequestTimeout
 from tenancy.authz.openfga.failures import OpenFgaRefused, OpenFgaUnavailable
+from tenancy.authz.openfga.holding import HELD_SECONDS
 from tenancy.authz.openfga.recorded import Recorded, recorded_among
 from tenancy.authz.openfga.store import OpenFgaStore
 from tenancy.authz.openfga.tuples import Condition, TupleKey, end_of
-from tenancy.authz.tuple_changes import HELD_SECONDS
 from tenancy.models import UndeliveredTuple
 
 LONGEST_WRITE: Final = HELD_SECONDS / 3

@@ -18,7 +18,8 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.model import DOWN, rights_model
-from tenancy.authz.securables import Ref, add_securable, securable_id
+from tenancy.authz.refs import Ref, securable_id
+from tenancy.authz.securables import add_securable
 from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
 from tests.authz.parity.pairs import Pair, T, grant, member, somebody
