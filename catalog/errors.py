@@ -121,7 +121,8 @@ def no_such_column(name: str, table_id: object) -> ColumnNotFound:
 
 
 def location_taken(location: str) -> LocationAlreadyTaken:
-    return LocationAlreadyTaken(f"Location is already taken by another table or view: {location}")
+    by = "another table or view, or by one that is staged"
+    return LocationAlreadyTaken(f"Location is already taken by {by}: {location}")
 
 
 def already_exists(kind: str, wanted: str, identifier: Identifier) -> NameTaken:

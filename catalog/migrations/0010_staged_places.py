@@ -3,6 +3,11 @@
 from django.db import migrations, models
 
 
+def forget_staged(apps, schema_editor):
+    """Going back: nothing that is staged is held any more, as before."""
+    apps.get_model("catalog", "LocationClaim").objects.filter(staged_by__isnull=False).delete()
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -33,4 +38,5 @@ class Migration(migrations.Migration):
             model_name='locationclaim',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('expires_at', None), ('staged_by', None), ('tabular__isnull', False), ('task_id', None)), models.Q(('expires_at', None), ('staged_by', None), ('tabular', None), ('task_id__isnull', False)), models.Q(('expires_at__isnull', False), ('staged_by__isnull', False), ('tabular', None), ('task_id', None)), _connector='OR'), name='location_claim_of_one'),
         ),
+        migrations.RunPython(migrations.RunPython.noop, forget_staged),
     ]

@@ -151,7 +151,7 @@ class _Teller:
 
     def _ask(self, ids: Sequence[str], roles: Sequence[UUID]) -> None:
         """All that the caller must be allowed, in one question to the backend."""
-        questions = [question for each in ids for question in _ways_to_know(_ref(each))]
+        questions = [question for each in ids for question in _ways_to_be_told(_ref(each))]
         if not self._is_own:
             questions += [_reading(_ref(each)) for each in ids]
             questions += [_reading((T.ROLE, each)) for each in roles]
@@ -159,12 +159,12 @@ class _Teller:
         self._allowed = dict(zip(asked, allowed_many(self._actor, asked), strict=True)) if asked else {}
 
     def _is_known(self, own_id: str) -> bool:
-        ways = _ways_to_know(_ref(own_id))
+        ways = _ways_to_be_told(_ref(own_id))
         return not ways or any(self._allowed[each] for each in ways)
 
     def _is_seen(self, own_id: str) -> bool:
         """Not only known, as by who may grant on it: its name, and those above it, are no secret."""
-        ways = _ways_to_know(_ref(own_id))
+        ways = _ways_to_be_told(_ref(own_id))
         return not ways or self._allowed[ways[0]]
 
     def _is_readable(self, ref: Ref) -> bool:
@@ -200,7 +200,7 @@ def _reading(ref: Ref) -> Question:
     return reads_grants(ref), ref
 
 
-def _ways_to_know(ref: Ref) -> list[Question]:
+def _ways_to_be_told(ref: Ref) -> list[Question]:
     """What each is enough to be told what the object is called; none where everybody is."""
     seen_by = Can.GET_METADATA if ref[0] is T.PROJECT else SEEN_BY.get(ref[0])
     return [] if seen_by is None else [(seen_by, ref), _reading(ref)]

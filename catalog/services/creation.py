@@ -14,9 +14,9 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.insertion import make_tabular
-from catalog.services.locations import is_foreseeable, is_in_own_folder, spelled_location
+from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey
-from catalog.services.staged_places import hold_staged_place
+from catalog.services.staged_places import hold_staged_place, require_own_folder
 from catalog.services.vacancy import require_vacant
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
@@ -24,7 +24,6 @@ from icekeeper.kernel.errors import AlreadyExists, CommitFailed, InvalidLocation
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
-from storage.profiles.options import vends_credentials
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
@@ -50,8 +49,7 @@ def create_table(
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
     A location that the client chooses, or that the layout makes of the name alone, must be empty. One that is staged
-    there, where credentials are lent, must also be in its namespace's own folder: nobody sees it, and it keeps others
-    from making anything there until the commit, or for the time of `hold_staged_place`. Raises `NoSuchNamespace`,
+    there must also be in its namespace's own folder: see `require_own_folder`. Raises `NoSuchNamespace`,
     `AlreadyExists`, `BadRequest`, `InvalidLocation`, `LocationAlreadyTaken`, and `Busy` while files of a dropped table
     are deleted there.
     """
@@ -72,7 +70,7 @@ def create_table(
         now_ms=now_ms(),
     )
     if stage:
-        _require_out_of_the_way(target, metadata)
+        require_own_folder(target, metadata)
     if is_foreseeable(metadata["location"], table_uuid):
         require_vacant(actor, target, metadata["location"], once)
     if not stage:
@@ -100,11 +98,9 @@ def files_to_write(
     if not is_allowed(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id):
         return None
     metadata = read_stored_json(staged.document)
-    if not _is_out_of_the_way(target, metadata):
-        return None
     try:
         hold_staged_place(actor, target, namespace_id, metadata, staged=staged, once=None)
-    except (LocationAlreadyTaken, AlreadyExists, NotFound):
+    except (LocationAlreadyTaken, InvalidLocation, AlreadyExists, NotFound):
         return None
     return TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
 
@@ -141,23 +137,6 @@ def require_format_version(target: Target, version: int) -> None:
     if version not in target.allowed_format_versions:
         allowed = ", ".join(str(each) for each in target.allowed_format_versions)
         raise FormatVersionNotAllowed(f"Format version {version} is not allowed in this warehouse; allowed: {allowed}")
-
-
-def _require_out_of_the_way(target: Target, metadata: dict[str, Any]) -> None:
-    if not _is_out_of_the_way(target, metadata):
-        raise InvalidLocation(
-            f"Location {metadata['location']!r} is not free to be staged at: it must be in the folder of the table's "
-            f"own namespace ({target.namespace_location or target.warehouse_location}), and not at, above or in the "
-            "folder of another one"
-        )
-
-
-def _is_out_of_the_way(target: Target, metadata: dict[str, Any]) -> bool:
-    """Whether credentials may be lent for a place where there is no table yet."""
-    if not vends_credentials(target.storage.profile):
-        return True
-    location = metadata["location"]
-    return not is_foreseeable(location, UUID(metadata["table-uuid"])) or is_in_own_folder(target, location)
 
 
 def _format_version(target: Target, requested: int | None) -> int:

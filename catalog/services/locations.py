@@ -165,10 +165,10 @@ def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID, act
             raise location_taken(location)
 
 
-def tabular_lies_at(*, warehouse: Warehouse, location: str) -> bool:
-    """Under the lock of `warehouse`: whether a tabular, soft-deleted ones included, lies or lay at, above or below."""
-    held = _holders(warehouse.pk, warehouse.location, location)
-    return any(holder.tabular_id is not None for holder in held)
+def is_occupied(*, warehouse: Warehouse, location: str) -> bool:
+    """Under the lock of `warehouse`: whether a tabular lies or lay at, above or below, soft-deleted or staged ones
+    included; apart from purges."""
+    return any(holder.task_id is None for holder in _holders(warehouse.pk, warehouse.location, location))
 
 
 def others_at(*, actor: Actor, warehouse_id: UUID, base: str, location: str) -> list[Holder]:

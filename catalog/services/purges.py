@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.db import transaction
 
 from catalog.models import LocationClaim
-from catalog.services.locations import lock_warehouse, tabular_lies_at
+from catalog.services.locations import is_occupied, lock_warehouse
 from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.io.stores import store_for
@@ -56,7 +56,7 @@ def _deletable(lease: Lease) -> tuple[Warehouse | None, list[str]]:
             except InvalidLocation as refusal:
                 _leave(lease, location, refusal.message)
                 continue
-            if tabular_lies_at(warehouse=warehouse, location=checked):
+            if is_occupied(warehouse=warehouse, location=checked):
                 _leave(lease, location, "a table or view lies there")
             else:
                 locations.append(checked)

@@ -9,11 +9,12 @@ from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tabulars import StagedTable
 from catalog.selectors.targets import Target
 from catalog.services.insertion import hold_name, making
-from catalog.services.locations import NOBODY, take_location
+from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, take_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.staging_tickets import GOOD_FOR
 from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import InvalidLocation
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.profiles.location import location_inside
 from storage.profiles.options import longest_life_of_credentials
@@ -32,18 +33,34 @@ def hold_staged_place(
     """Let nobody but `actor` make anything at, above or below the location in `metadata`, and keep the outcome.
 
     For as long as a query may write before it commits, and what is lent at its last moment is good; again from now on
-    when `actor` has it already. The name stays free. Raises as `hold_name`, and `LocationAlreadyTaken`.
+    when `actor` has it already. The name stays free. Raises as `hold_name`, `require_own_folder` and `take_location`.
     """
     location = location_inside(metadata["location"], base=target.warehouse_location)
     held_for = GOOD_FOR + longest_life_of_credentials(target.storage.profile)
     with making(Tabular.Kind.TABLE, target.identifier), write_transaction():
         table_uuid = UUID(metadata["table-uuid"])
         warehouse = hold_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
+        require_own_folder(target, metadata)  # again, now that no namespace can come
         take_location(actor=actor, warehouse=warehouse, location=location, owner=NOBODY)
         LocationClaim.objects.create(
             warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + held_for
         )
         keep_outcome(once, staged)
+
+
+def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:
+    """Raises `InvalidLocation` when a table is to be staged in the way of what others make by default.
+
+    It is if it lies at or above the folder of any namespace, or in the folder of another one than its own. Nobody sees
+    what is staged, and it would keep them from there.
+    """
+    location = metadata["location"]
+    if is_foreseeable(location, UUID(metadata["table-uuid"])) and not is_in_own_folder(target, location):
+        own = target.namespace_location or target.warehouse_location
+        raise InvalidLocation(
+            f"Location {location!r} is not free to be staged at: it must be in the folder of the table's own namespace "
+            f"({own}), and not at, above or in the folder of another one"
+        )
 
 
 def delete_old_claims(*, actor: Actor) -> int:

@@ -28,7 +28,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.securables import remove_securables
+from tenancy.authz.securables import lock_securable_tree, remove_securables
 from tenancy.models import Securable
 from tenancy.services.rights_that_end import tell_of_ended_grants
 
@@ -45,7 +45,8 @@ def drop_subtree(
     """Forget a namespace, those below it, and every table, view and generic table in them, soft-deleted ones too.
 
     All at once or nothing, and for good: nothing of it can be restored. With `purge` the files of each are deleted by
-    a task. Locks are taken in the order of the house: warehouse, namespaces and tabulars, each by id.
+    a task. Locks are taken in the order of the house: warehouse, namespaces, tabulars, what rights hang on, and grants,
+    each by id.
 
     Raises `NoSuchNamespace`, `ReservedNamespace` (400); unless `force`, `NamespaceDeleteNotAllowed` (400) in a
     soft-delete warehouse and `NamespaceProtected`, `ChildNamespaceProtected`, `ChildTabularProtected` (409); and
@@ -72,6 +73,7 @@ def drop_subtree(
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)
+        lock_securable_tree(Securable.Type.NAMESPACE, top.pk)
         ended = retire(tabulars, purge=purge)
         ended.merge(_delete_namespaces(namespaces))
         tell_of_ended_grants(

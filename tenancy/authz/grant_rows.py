@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.sql import execute
+from icekeeper.kernel.sql import execute, fetch_one
 
 _MOVE_ON: Final = """
 UPDATE tenancy_grant SET path = %s
@@ -22,6 +22,12 @@ UPDATE tenancy_grant SET path = (SELECT s.path FROM tenancy_securable AS s WHERE
     SELECT id FROM tenancy_grant
      WHERE securable_id IN (SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s)
      ORDER BY id FOR UPDATE)
+"""
+_LOCK_BELOW: Final = """
+SELECT count(*) FROM (
+    SELECT id FROM tenancy_grant
+     WHERE securable_id IN (SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s)
+     ORDER BY id FOR UPDATE) AS locked
 """
 _END_OF_USER: Final = """
 DELETE FROM tenancy_grant
@@ -44,6 +50,11 @@ def move_grants_below(path: str) -> None:
     After the objects: who grants has locked theirs, so that no grant is missed, and none is made with the old path.
     """
     execute(_MOVE_BELOW, [path, f"{path[:-1]}0"])  # "0" is the character after the slash
+
+
+def lock_grants_below(path: str) -> None:
+    """Those on the object at `path` and on all below it, which are to end in several statements. After the objects."""
+    fetch_one("default", _LOCK_BELOW, [path, f"{path[:-1]}0"])
 
 
 def end_grants_of_user(user_id: str) -> None:

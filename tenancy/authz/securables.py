@@ -10,7 +10,7 @@ from icekeeper.kernel.cascades import delete_rows_returning
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.grant_rows import move_grants_below, move_grants_on
+from tenancy.authz.grant_rows import lock_grants_below, move_grants_below, move_grants_on
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
@@ -68,6 +68,22 @@ def move_securable_tree(securable_type: Securable.Type, object_id: object, *, pa
 
 
 _MOVE_TREE = "UPDATE tenancy_securable SET path = %s || substr(path, %s) WHERE path ~>=~ %s AND path ~<~ %s"
+
+
+_LOCK_TREE = """
+SELECT count(*) FROM (
+    SELECT id FROM tenancy_securable WHERE path ~>=~ %s AND path ~<~ %s ORDER BY id FOR UPDATE) AS locked
+"""
+
+
+def lock_securable_tree(securable_type: Securable.Type, object_id: object) -> None:
+    """Before an object and those below it are removed in several steps: all of them, then all grants on them, in one
+    order, so that nobody who ends such grants waits in turn. SQLite has no row locks and needs none.
+    """
+    if connection.vendor == "postgresql":
+        path = Securable.objects.values_list("path", flat=True).get(pk=securable_id(securable_type, object_id))
+        fetch_all("default", _LOCK_TREE, [path, f"{path[:-1]}0"])
+        lock_grants_below(path)
 
 
 def remove_securables(refs: Iterable[Ref]) -> EndedGrants:

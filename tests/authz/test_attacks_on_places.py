@@ -183,7 +183,7 @@ def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
     before = everything()
     for location in (there, f"{folder}/nowhere.metadata.json", folder):
         answer = alice.post("/namespaces/open/register", {"name": "mine", "metadata-location": location})
-        told = f"Location is already taken by another table or view: {location}"
+        told = f"Location is already taken by another table or view, or by one that is staged: {location}"
         assert answer.refused(409, "LocationAlreadyTaken")
         assert answer.error["message"] == told
     assert everything() == before

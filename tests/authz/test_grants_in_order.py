@@ -37,15 +37,16 @@ def only_postgres(lake: dict[str, Ref]) -> None:
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
 
 
-def grant_all(lake: dict[str, Ref], names: list[str], **grantee: Any) -> list[UUID]:
-    """Grants to one, whose ids go down as everything else that they could be come to by goes up; the ids, in order."""
+def grant_all(lake: dict[str, Ref], names: list[str], *, step: int = -1, **grantee: Any) -> list[UUID]:
+    """Grants to one, whose ids go down, or up, as everything else that they could be come to by goes up; the ids, in
+    order."""
     objects = sorted(
         (Securable.objects.get(pk=securable_id(*lake[name])) for name in names), key=lambda each: each.path
     )
     number = 1_000
     for on in objects:
         for privilege in PRIVILEGES:
-            number -= 1
+            number += step
             Grant.objects.create(id=UUID(int=number), securable=on, privilege=privilege, **grantee)
     return sorted(Grant.objects.filter(**grantee).values_list("pk", flat=True))
 
@@ -101,9 +102,11 @@ MOVES: dict[str, tuple[list[str], Callable[[CallerClient, CallerClient, str, dic
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("step", [-1, 1])
 @pytest.mark.parametrize("what", MOVES)
 def test_objects(
     what: str,
+    step: int,
     lake: dict[str, Ref],
     warehouse: Warehouse,
     client: Callable[[str], CallerClient],
@@ -111,7 +114,7 @@ def test_objects(
 ) -> None:
     User.objects.create(id="oidc~bob", name="Bob")
     names, act = MOVES[what]
-    ids = grant_all(lake, names, user_id="oidc~bob")
+    ids = grant_all(lake, names, step=step, user_id="oidc~bob")
     catalog, management = client("root"), manage("root")
     require_in_order(ids, lambda: good(act(catalog, management, f"/warehouse/{warehouse.pk}", lake)))
     for grant in Grant.objects.select_related("securable").filter(pk__in=ids):

@@ -76,7 +76,7 @@ def test_what_fails_before_the_commit_was_certainly_not_done(
     def lose(**_: Any) -> None:
         raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(insertion, "require_free_location", lose)
+    monkeypatch.setattr(insertion, "take_location", lose)
     answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
     assert answer.refused(503, "SlowDownException", "nothing was changed")
     assert "Retry-After" in answer.headers

@@ -54,17 +54,6 @@ def test_a_table_is_staged_at_a_place_of_its_namespace(
     assert stage_at(lake, namespace, location).refused(400, "InvalidLocation", "empty")
 
 
-@pytest.mark.parametrize("members", [{"sts-enabled": False}, {"remote-signing-enabled": False, "sts-enabled": False}])
-def test_where_nothing_is_lent_a_table_is_staged_anywhere_that_is_free(
-    minio: Minio, bucket: str, bootstrapped: None, monkeypatch: pytest.MonkeyPatch, members: dict[str, bool]
-) -> None:
-    keep_secrets(monkeypatch)
-    lake = new_lake(minio, bucket, **members)
-    location = f"s3://{bucket}/wh/sales"
-    assert lake.post("/namespaces", {"namespace": ["sales"], "properties": {"location": location}}).status == 200
-    assert stage_at(lake, "ns", location).status == 200
-
-
 # --- answers that are told again -------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,8 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.profiles.options import longest_life_of_credentials
 from tasks.workers import housekeeping
+from tenancy.models import Role, RoleMember
+from tests.authz.trees import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
 from tests.iceberg_rest.lakes import VIEW
@@ -197,12 +199,51 @@ def test_a_table_is_not_moved_to_it(alice: CallerClient, place: str, everything:
     assert everything() == before
 
 
-def test_whoever_acts_as_a_role_is_somebody_else(alice: CallerClient, bob: CallerClient, place: str) -> None:
-    stage(alice, location=place)
-    assert LocationClaim.objects.get().staged_by == "oidc~alice"
-    LocationClaim.objects.update(staged_by="role oidc~alice assumed by oidc~bob")
-    for client in (alice, bob):
-        assert WAYS["create"](client, place).refused(*TAKEN)
+@pytest.mark.parametrize("staged_as_role", [False, True])
+def test_whoever_acts_as_a_role_is_somebody_else(
+    alice: CallerClient, place: str, everything: Everything, staged_as_role: bool
+) -> None:
+    team = role("team")
+    RoleMember.objects.create(role=team, user_id="oidc~alice")
+    in_role = InRole(alice, team)
+    maker, other = (in_role, alice) if staged_as_role else (alice, in_role)
+    metadata = stage(maker, location=place)
+    before = everything()
+    assert finish(other, metadata).refused(*TAKEN)
+    assert WAYS["create"](other, place).refused(*TAKEN)
+    assert everything() == before
+    assert is_finished(maker, metadata)
+
+
+class InRole(CallerClient):
+    """The same person, who assumes a role."""
+
+    def __init__(self, person: CallerClient, assumed: Role) -> None:
+        super().__init__(person.base, person.token)
+        self.assumed = assumed
+
+    def _with_token(self, headers: dict[str, str]) -> dict[str, str]:
+        return super()._with_token(headers) | {"x-assume-role": str(self.assumed.pk)}
+
+
+# --- in nobody's way --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["sales", "", "sales/eu", "sales/eu/x", "sales/orders"])
+def test_it_is_not_in_the_way_of_a_namespace(
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse, everything: Everything, where: str
+) -> None:
+    """Nobody sees it, and it would keep others from what they make there by default."""
+    base = f"{warehouse.location}/shared"
+    for namespace, at in (("sales", "sales"), ("eu", "sales/eu")):
+        body = {"namespace": [namespace], "properties": {"location": f"{base}/{at}"}}
+        assert bob.post("/namespaces", body).status == 200
+    before = everything()
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": f"{base}/{where}".rstrip("/")}
+    assert alice.post("/namespaces/ns/tables", body).refused(400, "InvalidLocation", "is not free to be staged at")
+    assert everything() == before
+    assert bob.post("/namespaces/eu/tables", {"name": "own", "schema": SCHEMA}).status == 200
+    stage(alice, location=f"{warehouse.location}/shared2")
 
 
 # --- its end ----------------------------------------------------------------------------------------------------------
@@ -266,7 +307,7 @@ def test_a_warehouse_goes_with_what_is_only_staged_in_it(alice: CallerClient, wa
 # --- under the lock ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["namespace", "name", "place", "warehouse"])
+@pytest.mark.parametrize("what", ["namespace", "another namespace", "name", "place", "warehouse"])
 def test_what_changed_between_the_look_and_the_lock(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, place: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -276,6 +317,9 @@ def test_what_changed_between_the_look_and_the_lock(
         monkeypatch.setattr(creation, "hold_staged_place", hold)
         done = {
             "namespace": lambda: bob.delete("/namespaces/ns").status == 204,
+            "another namespace": lambda: (
+                bob.post("/namespaces", {"namespace": ["q"], "properties": {"location": place}}).status == 200
+            ),
             "name": lambda: bob.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}).status == 200,
             "place": lambda: stage(bob, "other", location=f"{place}/in"),
             "warehouse": lambda: Warehouse.objects.filter(pk=warehouse.pk).update(status="inactive"),
@@ -287,8 +331,8 @@ def test_what_changed_between_the_look_and_the_lock(
     body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
     answer = alice.post("/namespaces/ns/tables", body)
     refusal = {
-        "namespace": (404, "NoSuchNamespaceException"), "name": (409, "AlreadyExistsException"), "place": TAKEN,
-        "warehouse": (404, "NoSuchWarehouseException"),
+        "namespace": (404, "NoSuchNamespaceException"), "another namespace": (400, "InvalidLocation"),
+        "name": (409, "AlreadyExistsException"), "place": TAKEN, "warehouse": (404, "NoSuchWarehouseException"),
     }  # fmt: skip
     assert answer.refused(*refusal[what])
     assert not LocationClaim.objects.filter(staged_by="oidc~alice").exists()
