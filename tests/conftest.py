@@ -120,10 +120,6 @@ def _needs_keycloak(item: pytest.Item) -> bool:
     return "keycloak" in getattr(item, "fixturenames", ())
 
 
-SAME_ON_BOTH = ("opa", "authz/parity", "openfga/test_away.py", "openfga/test_costs_of_lists.py")
-"""Folders and files that ask a part the same whatever the database, and need none of its qualities."""
-
-
 def _runs_of(item: pytest.Item) -> set[str]:
     """The runs of `make test` that have this test.
 
@@ -132,8 +128,6 @@ def _runs_of(item: pytest.Item) -> set[str]:
     does it on the other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
-    if any(_is_below(item, place) for place in SAME_ON_BOTH):
-        return {"sqlite"}
     if _is_below(item, "fuzz"):
         return {"once"}  # on PostgreSQL, which takes less of what is hostile
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))

@@ -6,19 +6,26 @@ from typing import Any
 from uuid import UUID
 
 from catalog.models import LocationClaim, Tabular
+from catalog.selectors.staged_places import StagedPlace
 from catalog.selectors.tabulars import StagedTable
 from catalog.selectors.targets import Target
+from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.insertion import hold_name, making
-from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, take_location
+from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.staging_tickets import GOOD_FOR
 from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.sql import as_datetime, fetch_all
 from icekeeper.kernel.write_transaction import write_transaction
+from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.options import longest_life_of_credentials
 from tenancy.actor import Actor
+from tenancy.audit.log import Event, record
+from tenancy.authz.actions import Can
+from tenancy.models import Securable
 
 
 def hold_staged_place(
@@ -61,6 +68,36 @@ def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:
             f"Location {location!r} is not free to be staged at: it must be in the folder of the table's own namespace "
             f"({own}), and not at, above or in the folder of another one"
         )
+
+
+_RELEASE = """
+DELETE FROM catalog_locationclaim
+ WHERE warehouse_id = %s AND location = %s AND staged_by IS NOT NULL AND expires_at > %s
+RETURNING staged_by, expires_at
+"""
+
+
+def release_staged_place(*, actor: Actor, warehouse_id: UUID, location: str) -> list[StagedPlace]:
+    """End the holds of exactly `location`, in any spelling of it, whoever has them; returns those that were ended.
+
+    What was lent there is good to its end: until then whoever staged a table there may write beside who comes next.
+    Raises `NoSuchWarehouse`, `Forbidden`, and `InvalidLocation` for what does not lie in the warehouse.
+    """
+    require_on_warehouse(actor, warehouse_id, Can.UPDATE_STORAGE)
+    with write_transaction():
+        warehouse = lock_warehouse(warehouse_id)
+        if warehouse is None:
+            raise no_such_warehouse(warehouse_id)
+        compared = location_inside(location, base=warehouse.location)
+        rows = fetch_all("default", _RELEASE, [warehouse_id, compared, now()])
+        ended = [StagedPlace(compared, staged_by, as_datetime(expires_at)) for staged_by, expires_at in sorted(rows)]
+        for place in ended:
+            record(
+                Event.STAGED_PLACE_RELEASED, actor=actor, subject=warehouse_id, project=warehouse.project_id,
+                object_type=Securable.Type.WAREHOUSE.value, location=compared, staged_by=place.staged_by,
+                until=place.expires_at,
+            )  # fmt: skip
+    return ended
 
 
 def delete_old_claims(*, actor: Actor) -> int:

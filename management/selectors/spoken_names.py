@@ -71,6 +71,17 @@ def describe_grantee(grantee: Grantee) -> str:
     return str(grantee) if name is None else f"role {name}"
 
 
+def find_spoken_warehouse(project: Project, text: str) -> Warehouse:
+    """By its id, of any project, else by its name in the project. Raises `BadRequest`, `NoSuchWarehouse`."""
+    _require_text(text)
+    own_id = parse_id(text)
+    by_id = None if own_id is None else Warehouse.objects.filter(pk=own_id).first()
+    found = by_id or Warehouse.objects.filter(project=project, name_key=name_key(text)).first()
+    if found is None:
+        raise no_such_warehouse(text[:200])
+    return found
+
+
 def find_spoken_object(project: Project, kind: Securable.Type, words: Sequence[str]) -> Ref:
     """The object of a type that the words of `SPOKEN` mean; names are looked up in the project, ids in all of them.
 
@@ -84,19 +95,10 @@ def find_spoken_object(project: Project, kind: Securable.Type, words: Sequence[s
         return (kind, get_server().server_id)
     if kind is T.PROJECT:
         return (kind, find_spoken_project(words[0]).pk if words else project.pk)
-    warehouse = _find_warehouse(project, words[0])
+    warehouse = find_spoken_warehouse(project, words[0])
     if kind is T.WAREHOUSE:
         return (kind, warehouse.pk)
     return _find_inside(warehouse, kind, words[1:])
-
-
-def _find_warehouse(project: Project, text: str) -> Warehouse:
-    own_id = parse_id(text)
-    by_id = None if own_id is None else Warehouse.objects.filter(pk=own_id).first()
-    found = by_id or Warehouse.objects.filter(project=project, name_key=name_key(text)).first()
-    if found is None:
-        raise no_such_warehouse(text[:200])
-    return found
 
 
 def _find_inside(warehouse: Warehouse, kind: Securable.Type, words: Sequence[str]) -> Ref:

@@ -25,7 +25,8 @@ def normalize_location(location: str) -> str:
     """The compared form of a `file:` location: `file:///a/b`, no trailing slash.
 
     `file:/a/b` and `file:///a/b/` are the same folder. Raises `InvalidLocation` for other schemes, hosts, dot
-    segments, empty segments, and characters that clients decode differently (`%`, `?`, `#`, backslash, controls).
+    segments, empty segments, characters that clients decode differently (`%`, `?`, `#`, backslash, controls), and
+    halves of surrogate pairs.
     """
     matched = _FILE.fullmatch(location)
     if matched is None:
@@ -36,7 +37,7 @@ def normalize_location(location: str) -> str:
     segments = path.split("/")[1:]
     if not segments or any(segment in {"", ".", ".."} for segment in segments):
         raise InvalidLocation(f"Location {location!r} has empty or dot segments")
-    if re.search(r"[%?#\\\x00-\x1f\x7f]", path):
+    if re.search(r"[%?#\\\x00-\x1f\x7f\ud800-\udfff]", path):
         raise InvalidLocation(f"Location {location!r} holds a character that is not allowed there")
     return f"file://{path}"
 

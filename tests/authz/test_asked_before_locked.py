@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
 from unittest import mock
 from uuid import UUID
 
 import pytest
 
+from catalog.models import LocationClaim
+from catalog.selectors.staged_places import list_staged_places_for
+from catalog.services.staged_places import release_staged_place
 from icekeeper.kernel import deadline
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import Forbidden, NoSuchWarehouse
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable
@@ -118,3 +125,27 @@ def test_on_what_is_protected(
         answer = alice.post(f"/warehouse/{warehouse.pk}/namespace/{lake['open'][1]}/protection", {"protected": True})
     assert answer.refused(403, "NamespaceActionForbidden")
     assert everything() == before
+
+
+def test_on_what_others_staged(lake: dict[str, Ref], warehouse: Warehouse, everything: Everything) -> None:
+    """Of the services that only commands call so far."""
+    place = f"{warehouse.location}/staged"
+    LocationClaim.objects.create(
+        warehouse=warehouse, staged_by="oidc~bob", location=place, expires_at=now() + timedelta(days=1)
+    )
+    before = everything()
+    for each in (warehouse.pk, NOWHERE):
+        for ask in (list_staged_places_for, partial(release_staged_place, location=place)):
+            with nothing_begins(), pytest.raises(NoSuchWarehouse):
+                ask(actor=ALICE, warehouse_id=each)
+    assert everything() == before
+    give("create", (Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
+    before = everything()
+    for ask in (list_staged_places_for, partial(release_staged_place, location=place)):
+        with nothing_begins(), pytest.raises(Forbidden):
+            ask(actor=ALICE, warehouse_id=warehouse.pk)
+    assert everything() == before
+    give("modify", (Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
+    assert [each.staged_by for each in list_staged_places_for(actor=ALICE, warehouse_id=warehouse.pk)] == ["oidc~bob"]
+    assert len(release_staged_place(actor=ALICE, warehouse_id=warehouse.pk, location=place)) == 1
+    assert not LocationClaim.objects.exists()

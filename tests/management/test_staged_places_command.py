@@ -1,0 +1,327 @@
+"""`manage.py staged_places`: what is held for who staged a table, and the end of such a hold by an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from django.core.management import CommandError, call_command
+
+from catalog.models import LocationClaim
+from catalog.selectors import staged_places as selectors
+from catalog.services import staged_places as services
+from catalog.services.locations import lock_warehouse
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from storage.services.warehouses import create_warehouse
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tests.audit_rows import rows, the_row
+from tests.authz.permissions import other_project
+from tests.catalog_fixtures import SCHEMA, finishing_updates
+from tests.fingerprint import Fingerprint
+from tests.log_lines import log_lines
+from tests.management.asking import keep_secrets, use_settings
+from tests.named_callers import CallerClient, NamedCallers
+from tests.signing_fixtures import KEY, make_warehouse, s3_profile
+
+pytestmark = pytest.mark.django_db
+
+Everything = Callable[[], Fingerprint]
+TAKEN = (409, "LocationAlreadyTaken")
+LATER = datetime(2101, 2, 3, 4, 5, 6, tzinfo=UTC)
+HEADER = "location\tstaged-by\texpires-at"
+RISKS = "a'b\"c$(id) \u202e\x85\u2028\U000e0041Ω;--"
+"""What a local folder may be called, and a shell or a terminal should not be shown as it is."""
+RISKS_SHOWN = r"""a'b"c$(id) \u202e\u0085\u2028\U000e0041Ω;--"""
+
+
+@pytest.fixture
+def alice(callers: NamedCallers, warehouse: Warehouse) -> CallerClient:
+    """Who stages; everybody may do everything here."""
+    callers.person("alice")
+    client = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
+    assert client.post("/namespaces", {"namespace": ["ns"]}).status == 200
+    return client
+
+
+@pytest.fixture
+def bob(alice: CallerClient, callers: NamedCallers) -> CallerClient:
+    callers.person("bob")
+    return CallerClient(alice.base, "bob")
+
+
+def stage(client: CallerClient, location: str, name: str = "t") -> dict[str, Any]:
+    body = {"name": name, "schema": SCHEMA, "stage-create": True, "location": location}
+    answer = client.post("/namespaces/ns/tables", body)
+    assert answer.status == 200, answer.body
+    metadata: dict[str, Any] = answer.json()["metadata"]
+    return metadata
+
+
+def create(client: CallerClient, location: str) -> Any:
+    return client.post("/namespaces/ns/tables", {"name": "own", "schema": SCHEMA, "location": location})
+
+
+def hold(warehouse: Warehouse, below: str, by: str = "oidc~alice", until: datetime = LATER) -> str:
+    location = f"{warehouse.location}/{below}"
+    LocationClaim.objects.create(warehouse=warehouse, staged_by=by, location=location, expires_at=until)
+    return location
+
+
+def run(*words: str, **options: Any) -> list[str]:
+    out = StringIO()
+    call_command("staged_places", *words, **options, stdout=out)
+    return out.getvalue().split("\n")[:-1]
+
+
+def refused(*words: str, **options: Any) -> str:
+    with pytest.raises(CommandError) as error:
+        run(*words, **options)
+    assert error.value.returncode == 1
+    return str(error.value)
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_holds_what_and_until_when(alice: CallerClient, bob: CallerClient, warehouse: Warehouse) -> None:
+    stage(bob, f"{warehouse.location}/b")
+    stage(alice, f"{warehouse.location}/a")
+    LocationClaim.objects.update(expires_at=LATER)
+    expected = [
+        HEADER,
+        f"{warehouse.location}/a\toidc~alice\t2101-02-03 04:05 UTC",
+        f"{warehouse.location}/b\toidc~bob\t2101-02-03 04:05 UTC",
+    ]
+    assert run("wh") == run("WH", project_id=warehouse.project_id) == run(str(warehouse.pk)) == expected
+    assert [orjson.loads(line) for line in run("wh", json=True)] == [
+        {"location": f"{warehouse.location}/{name}", "staged-by": by, "expires-at": "2101-02-03T04:05:06+00:00"}
+        for name, by in (("a", "oidc~alice"), ("b", "oidc~bob"))
+    ]
+
+
+def test_only_what_is_staged_and_has_not_ended(alice: CallerClient, warehouse: Warehouse) -> None:
+    assert run("wh") == [HEADER]
+    assert run("wh", json=True) == []
+    assert create(alice, f"{warehouse.location}/made").status == 200
+    hold(warehouse, "over", until=now() - timedelta(seconds=1))
+    LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=f"{warehouse.location}/purged")
+    assert run("wh") == [HEADER]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 5, 6])
+def test_it_is_read_in_pieces(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """In the order of bytes, on every database, and two of one location one after the other."""
+    for below in ("b", "a-", "a/", "B", "b"):
+        hold(warehouse, below.rstrip("/") + ("/x" if below.endswith("/") else ""), by=below)
+    monkeypatch.setattr(selectors, "AT_ONCE", at_once)
+    shown = [line.split("\t")[0].removeprefix(f"{warehouse.location}/") for line in run("wh")[1:]]
+    assert shown == ["B", "a-", "a/x", "b", "b"]
+
+
+def test_a_warehouse_by_its_name_is_that_of_the_project(warehouse: Warehouse, storage_root: Path) -> None:
+    profile = {"type": "local", "path": str(storage_root / "other")}
+    other = create_warehouse(actor=INTERNAL, project=other_project(), name="wh", storage_profile=profile)
+    location = hold(other, "t")
+    assert run("wh") == [HEADER]
+    for shown in (run("wh", project_id="Other"), run(str(other.pk))):
+        assert shown == [HEADER, f"{location}\toidc~alice\t2101-02-03 04:05 UTC"]
+    Warehouse.objects.update(status="inactive")
+    assert len(run("wh", project_id="other")) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["nowhere"], "Warehouse does not exist: nowhere"),
+        (["' OR 1=1 --"], "Warehouse does not exist: ' OR 1=1 --"),
+        ([str(new_id())], "Warehouse does not exist"),
+        (["w\x00h"], "A name must not be empty"),
+        ([""], "A name must not be empty"),
+        (["w\ud800h"], "A name that is not UTF-8"),
+        (["wh", "--project-id", "elsewhere"], "Project does not exist: elsewhere"),
+    ],
+)
+def test_what_is_not_there(warehouse: Warehouse, everything: Everything, words: list[str], text: str) -> None:
+    hold(warehouse, "t")
+    before = everything()
+    assert text in refused(*words)
+    assert text in refused(*words, "--release", f"{warehouse.location}/t")
+    assert everything() == before
+
+
+# --- the release ------------------------------------------------------------------------------------------------------
+
+
+def test_after_it_another_may_come(
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse, everything: Everything
+) -> None:
+    place = f"{warehouse.location}/orders"
+    metadata = stage(alice, place)
+    LocationClaim.objects.update(expires_at=LATER)
+    assert create(bob, place).refused(*TAKEN)
+    assert run("wh", "--release", place) == [f"Released {place}, held by oidc~alice until 2101-02-03 04:05 UTC."]
+    assert not LocationClaim.objects.exists()
+    assert run("wh") == [HEADER]
+    assert create(bob, place).status == 200
+    before = everything()
+    body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
+    assert alice.post("/namespaces/ns/tables/t", body).refused(*TAKEN)
+    assert everything() == before
+
+
+def test_what_was_written_there_stays_and_is_in_the_way(
+    alice: CallerClient, bob: CallerClient, warehouse: Warehouse
+) -> None:
+    place = f"{warehouse.location}/orders"
+    stage(alice, place)
+    left = Path(place.removeprefix("file://")) / "data.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_text("what Alice wrote")
+    run("wh", release=place)
+    assert create(bob, place).refused(400, "InvalidLocation")
+    assert left.read_text() == "what Alice wrote"
+    left.unlink()
+    assert create(bob, place).status == 200
+
+
+def test_as_json(warehouse: Warehouse) -> None:
+    place = hold(warehouse, "t", by="role x assumed by oidc~bob\n")
+    [line] = run("wh", release=place, json=True)
+    assert orjson.loads(line) == {
+        "location": place, "staged-by": "role x assumed by oidc~bob\n", "expires-at": "2101-02-03T04:05:06+00:00",
+    }  # fmt: skip
+
+
+def test_of_just_that_place_and_all_who_hold_it(alice: CallerClient, warehouse: Warehouse) -> None:
+    """One at most has it; if ever it were more, the place would not be free otherwise."""
+    place = hold(warehouse, "a/t")
+    hold(warehouse, "a/t", by="oidc~bob\u202e")
+    hold(warehouse, "a/t", by="oidc~carl", until=now() - timedelta(seconds=1))
+    made = f"{warehouse.location}/made"
+    assert create(alice, made).status == 200
+    LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=place)
+    kept = {hold(warehouse, below) for below in ("a", "a/t/in", "a/t2", "A/t", "b")}
+    assert run("wh", release=place) == [
+        f"Released {place}, held by oidc~alice until 2101-02-03 04:05 UTC.",
+        f"Released {place}, held by oidc~bob\\u202e until 2101-02-03 04:05 UTC.",
+    ]
+    left = LocationClaim.objects.filter(expires_at=LATER)
+    assert set(left.values_list("location", flat=True)) == kept
+    assert LocationClaim.objects.filter(location=place).count() == 2, "what has ended goes by itself; a purge stays"
+
+
+def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Path, everything: Everything) -> None:
+    place = f"{warehouse.location}/t"
+    assert create(alice, place).status == 200
+    hold(warehouse, "over", until=now())
+    LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=f"{warehouse.location}/purged")
+    hold(warehouse, "there")
+    profile = {"type": "local", "path": str(storage_root / "other")}
+    other = create_warehouse(actor=INTERNAL, project=get_project(None), name="other", storage_profile=profile)
+    foreign = hold(other, "t")
+    before = everything()
+    for below in ("t", "over", "purged", "ther_", "there/in", RISKS):
+        text = refused("wh", "--release", f"{warehouse.location}/{below}")
+        assert text.startswith("Nobody holds")
+        assert text.isprintable()
+    assert refused("wh", "--release", f"{warehouse.location}/t") == (
+        f"Nobody holds {place} for a staged table: nothing was released"
+    )
+    assert "does not lie in the warehouse" in refused("wh", "--release", foreign)
+    assert everything() == before
+    assert rows(event="staged-place.released") == []
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "", "t", "%", "'", "file:///",
+        "s3://wh/t", "file:///other/t", "{base}", "{base}/", "{base}/../x", "{base}/a//b",
+        "{base}/%25", "{base}/a\nb", "{base}/\\n", "{base}/\x00", "{base}/\\u0000", "{base}/\ud800", "{base}/\\ud800",
+        "{base}/" + "x" * 3_000,
+    ],
+)  # fmt: skip
+def test_of_what_is_no_place_here(warehouse: Warehouse, everything: Everything, location: str) -> None:
+    hold(warehouse, "t")
+    before = everything()
+    text = refused("wh", release=location.replace("{base}", warehouse.location))
+    assert text.startswith(("Location ", "The location "))
+    assert text.isprintable()
+    assert everything() == before
+
+
+def test_a_place_is_named_as_it_is_shown(alice: CallerClient, warehouse: Warehouse) -> None:
+    for spelled in (RISKS, RISKS_SHOWN):
+        stage(alice, f"{warehouse.location}/{RISKS}")
+        LocationClaim.objects.update(expires_at=LATER)
+        assert run("wh") == [HEADER, f"{warehouse.location}/{RISKS_SHOWN}\toidc~alice\t2101-02-03 04:05 UTC"]
+        [line] = run("wh", json=True)
+        assert orjson.loads(line)["location"] == f"{warehouse.location}/{RISKS}"
+        [line] = run("wh", release=f"{warehouse.location}/{spelled}")
+        assert line.startswith(f"Released {warehouse.location}/{RISKS_SHOWN}, held by oidc~alice")
+        assert not LocationClaim.objects.exists()
+
+
+def test_any_spelling_of_a_place_in_a_store(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True)
+    warehouse = make_warehouse(s3_profile(), KEY)
+    below = "a%2Fb%/c'd _%25"
+    for spelled in (f"s3://my-bucket/wh/{below}", f"s3a://my-bucket/wh/{below}/"):
+        kept = [hold(warehouse, "a/b%/c'd _%"), hold(warehouse, f"{below}x")]
+        place = hold(warehouse, below)
+        assert run("wh", release=spelled)[0].startswith(f"Released {place}, ")
+        assert sorted(LocationClaim.objects.values_list("location", flat=True)) == sorted(kept)
+        LocationClaim.objects.all().delete()
+
+
+def test_what_changed_between_the_look_and_the_lock(
+    alice: CallerClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who staged it makes it just then: their table is not touched, and nothing was released."""
+    place = f"{warehouse.location}/orders"
+    metadata = stage(alice, place)
+
+    def after_others(warehouse_id: Any) -> Warehouse | None:
+        body = {"requirements": [{"type": "assert-create"}], "updates": finishing_updates(metadata)}
+        assert alice.post("/namespaces/ns/tables/t", body).status == 200
+        return lock_warehouse(warehouse_id)
+
+    monkeypatch.setattr(services, "lock_warehouse", after_others)
+    assert refused("wh", release=place).startswith("Nobody holds")
+    assert alice.get("/namespaces/ns/tables/t").status == 200
+    monkeypatch.setattr(services, "lock_warehouse", lambda _: None)
+    assert refused("wh", release=place) == f"Warehouse does not exist: {warehouse.pk}"
+
+
+# --- what is told of it -----------------------------------------------------------------------------------------------
+
+
+def test_it_is_in_the_audit_trail_and_in_the_log(
+    warehouse: Warehouse, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    place = hold(warehouse, RISKS, by="role x assumed by oidc~bob\n")
+    with log_lines("icekeeper.audit") as lines, django_capture_on_commit_callbacks(execute=True):
+        run("wh")
+        run("wh", release=place)
+        refused("wh", release=place)
+    row = the_row(event="staged-place.released")
+    assert (row.actor, row.object_type, row.object_id, row.project_id, row.outcome) == (
+        "internal", "warehouse", str(warehouse.pk), warehouse.project_id, "allowed",
+    )  # fmt: skip
+    assert orjson.loads(row.details) == {
+        "location": place, "staged_by": "role x assumed by oidc~bob\n", "until": "2101-02-03T04:05:06+00:00",
+    }  # fmt: skip
+    [line] = lines.read()
+    told = (line["message"], line["id"], line["type"], line["by"], line["location"], line["staged_by"])
+    assert told == (
+        "staged-place.released", str(warehouse.pk), "warehouse", "internal", place, "role x assumed by oidc~bob\n",
+    )  # fmt: skip
