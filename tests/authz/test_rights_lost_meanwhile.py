@@ -72,6 +72,9 @@ IN_THE_CATALOG: dict[str, Act] = {
     "commit": lambda alice, _: alice.post("/namespaces/closed/tables/b", COMMIT),
     "transaction": lambda alice, _: alice.post("/transactions/commit", _TRANSACTION),
     "table": lambda alice, _: alice.post("/namespaces/closed/tables", {"name": "n", "schema": SCHEMA}),
+    "staged table": lambda alice, _: alice.post(
+        "/namespaces/closed/tables", {"name": "n", "schema": SCHEMA, "stage-create": True}
+    ),
     "view": lambda alice, _: alice.post("/namespaces/closed/views", {"name": "n", **VIEW}),
     "namespace": lambda alice, _: alice.post("/namespaces", {"namespace": ["closed", "n"]}),
     "properties": lambda alice, _: alice.post("/namespaces/closed/properties", {"updates": {"k": "v"}}),
