@@ -75,7 +75,7 @@ def on(switch_on: SwitchOn, provider: IdentityProvider) -> tuple[Authenticator, 
     return switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
         LAKEKEEPER__OPENID_AUDIENCE="icekeeper",
-        ICEKEEPER__AUTHENTICATION__TIMEOUT="500ms",
+        ICEKEEPER__AUTHENTICATION__TIMEOUT="2s",
     )
 
 
