@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -36,21 +37,25 @@ WHO = Asker("oidc~busy", None, "", ())
 FIRST = UUID(int=0)
 
 
+def grant_many(child_type: str, ref: Ref, **grant: Any) -> None:
+    """A grant on each of many new children."""
+    parent = Securable.objects.get(pk=securable_id(*ref))
+    ids = [f"{child_type}:{new_id()}" for _ in range(MANY)]
+    shared = {"type": child_type, "parent": parent}
+    children = [
+        Securable(id=each, object_id=each.partition(":")[2], path=f"{parent.path}{each}/", **shared) for each in ids
+    ]
+    Securable.objects.bulk_create(children, batch_size=500)
+    Grant.objects.bulk_create([Grant(securable=each, path=each.path, **grant) for each in children], batch_size=500)
+
+
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, Ref]:
     """In the namespace `inner` somebody owns many tables, and a role they are in may read as many others."""
     made = make_tree(warehouse)
     User.objects.create(id=WHO.user_id, name="Busy")
-    parent = Securable.objects.get(pk=securable_id(*made["inner"]))
     for grantee in ({"user_id": WHO.user_id}, {"role": role("readers")}):
-        tables = [
-            Securable(id=own_id, type="table", object_id=own_id[6:], parent=parent, path=f"{parent.path}{own_id}/")
-            for own_id in (f"table:{new_id()}" for _ in range(MANY))
-        ]
-        Securable.objects.bulk_create(tables, batch_size=500)
-        Grant.objects.bulk_create(
-            [Grant(securable=each, path=each.path, privilege="ownership", **grantee) for each in tables], batch_size=500
-        )
+        grant_many("table", made["inner"], privilege="ownership", **grantee)
     return made
 
 
@@ -67,6 +72,11 @@ ASKED: dict[str, tuple[Ask, int]] = {
         ),
         LIMIT,
     ),
+    "the namespaces in which something shows, all in one": (
+        lambda roles, tree: records.read_shown_children(WHO, roles, tree["wh"], "namespace", after=FIRST, limit=LIMIT),
+        LIMIT,
+    ),
+    "the first of many namespaces that were granted one by one": (lambda _, tree: first_namespaces(tree), 2 * LIMIT),
     "a page of one's own": (
         lambda _, tree: records.read_shown_children(WHO, [], tree["inner"], "table", after=FIRST, limit=LIMIT),
         LIMIT,
@@ -91,6 +101,12 @@ ASKED: dict[str, tuple[Ask, int]] = {
     ),
     "why something shows below where nothing does": (lambda roles, tree: shown_below(roles, tree["other"]), LIMIT),
 }
+
+
+def first_namespaces(tree: dict[str, Ref]) -> object:
+    """Each is taken from the index: if PostgreSQL sorted them all for each, that would be a second for a thousand."""
+    grant_many("namespace", tree["wh"], privilege="select", user_id=WHO.user_id)
+    return records.read_shown_children(WHO, [], tree["wh"], "namespace", after=FIRST, limit=LIMIT)
 
 
 def shown_below(roles: list[UUID], ref: Ref) -> object:
@@ -120,7 +136,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest
         cursor.execute(f"EXPLAIN QUERY PLAN {sql._for_sqlite(statement)}", converted)
         steps = [row[3] for row in cursor.fetchall()]
     by_path = {each.split("INDEX ")[1].split(" ")[0] for each in steps if "path>? AND path<?" in each}
-    assert [each for each in steps if each.startswith("SCAN g")] == []
+    assert [each for each in steps if re.match(r"SCAN g\b", each)] == []
     assert by_path == {"grant_of_user", "grant_of_role"}, steps
 
 

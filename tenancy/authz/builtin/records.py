@@ -158,14 +158,13 @@ def read_shown_children(
     asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID, limit: int
 ) -> list[UUID]:
     """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible."""
-    between = _between(parent, child_type, after)
     if rights_model().links(child_type, DOWN):
-        begin = len(child_type) + 2  # of the id, behind the type and a colon; SQL counts from one
-        place, of_each = [securable_id(*parent), begin], [now(), *between]
-        params = [*place, asker.user_id, *of_each, *place, list(roles), *of_each, limit]
+        start = f"{child_type}:{after}"
+        each = [len(start), now(), f"{child_type};"]
+        params = [securable_id(*parent), asker.user_id, list(roles), start, *each, *each, limit, limit]
         rows = fetch_all("default", SHOWN_BRANCHES, params)
     else:
-        of_each = [now(), *between, limit]
+        of_each = [now(), *_between(parent, child_type, after), limit]
         rows = fetch_all("default", FIRST_SHOWN_LEAVES, [asker.user_id, *of_each, list(roles), *of_each, limit])
     return [as_uuid(row[0]) for row in rows]
 
