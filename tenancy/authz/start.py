@@ -21,7 +21,7 @@ logger = logging.getLogger("icekeeper.authz")
 ALLOW_ALL: Final = "allowall"
 OPENFGA: Final = "openfga"
 NOBODY: Final = ""
-"""It is bootstrapped and has not served yet."""
+"""It has not served yet: nobody relies on having all rights."""
 
 
 class AuthorizationNotChosen(CatalogError):
@@ -32,7 +32,8 @@ def require_chosen_backend() -> None:
     """Asked before the server begins (`SERVER_PRECONDITIONS`); raises `AuthorizationNotChosen`.
 
     A server on which everybody might do everything goes on like that until somebody decides: who only upgrades locks
-    nobody out. From then on who decided when it last began to serve is on record.
+    nobody out. Who decided when it last began to serve is on record, since before it was bootstrapped: that may be done
+    over the API, of a server that serves.
     """
     own = settings.ICEKEEPER
     chosen = own.effective_authz_backend
@@ -44,20 +45,22 @@ def require_chosen_backend() -> None:
         )
     _require_authorizer(chosen)
     server = get_server()
-    if server.bootstrapped_at is None:
-        return
-    if own.authz_backend is None and chosen != ALLOW_ALL and server.authz_backend in {None, ALLOW_ALL}:
+    is_bootstrapped = server.bootstrapped_at is not None
+    decided_before = server.authz_backend
+    if decided_before is None and not is_bootstrapped:
+        decided_before = NOBODY
+    if is_bootstrapped and own.authz_backend is None and chosen != ALLOW_ALL and decided_before in {None, ALLOW_ALL}:
         raise AuthorizationNotChosen(
             "On this server everybody who has a token may do everything, and nothing says whether that is to go on. "
             "Set LAKEKEEPER__AUTHZ_BACKEND=allowall to go on like that; or appoint an administrator "
             "(manage.py bootstrap --admin oidc~SUBJECT) and set LAKEKEEPER__AUTHZ_BACKEND=builtin, from when on "
             "everybody needs grants (docs/authorization.md)"
         )
-    if chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
+    if is_bootstrapped and chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
         logger.warning(
             "nobody administrates this server, so nobody can grant anything: run manage.py bootstrap --admin USER_ID"
         )
-    if chosen == OPENFGA and server.authz_backend not in {OPENFGA, NOBODY}:
+    if chosen == OPENFGA and decided_before not in {OPENFGA, NOBODY}:
         require_reconciliation()
         logger.warning(
             "OpenFGA was not told of rights that changed before; until manage.py openfga_reconcile has run, what it "

@@ -77,6 +77,36 @@ def test_either_choice_is_a_cure(choose: Any, chosen: str) -> None:
         assert on_record() == "builtin"
 
 
+def test_one_that_was_bootstrapped_while_it_served_let_everybody_too(choose: Any) -> None:
+    """Over the API, which only answers when the server has begun."""
+    choose(None, authentication=False)
+    require_chosen_backend()
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    choose(None)
+    with pytest.raises(AuthorizationNotChosen):
+        require_chosen_backend()
+    assert on_record() == "allowall"
+
+
+def test_one_that_was_bootstrapped_while_it_judged_goes_on(choose: Any, caplog: pytest.LogCaptureFixture) -> None:
+    choose(None)
+    require_chosen_backend()
+    assert caplog.text == ""  # nobody can administrate it yet
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    require_chosen_backend()
+    assert on_record() == "builtin"
+
+
+def test_one_that_let_everybody_before_it_was_bootstrapped_has_locked_nobody_out(choose: Any) -> None:
+    choose(None, authentication=False)
+    require_chosen_backend()
+    choose(None)
+    require_chosen_backend()
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    require_chosen_backend()
+    assert on_record() == "builtin"
+
+
 def test_deciding_by_who_asks_needs_somebody_who_asks(choose: Any) -> None:
     choose("builtin", authentication=False)
     with pytest.raises(AuthorizationNotChosen, match="authentication is off"):

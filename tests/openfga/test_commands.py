@@ -129,6 +129,16 @@ def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[s
     assert not UndeliveredTuple.objects.exists()
 
 
+@pytest.mark.parametrize(("before", "is_checked"), [(None, False), ("", False), ("openfga", False), ("allowall", True)])
+def test_before_it_is_bootstrapped_only_who_decided_counts(
+    before: str | None, is_checked: bool, tree: dict[str, Ref]
+) -> None:
+    Server.objects.update(authz_backend=before, bootstrapped_at=None)
+    require_chosen_backend_with_authentication()
+    assert UndeliveredTuple.objects.exists() is is_checked
+    assert Server.objects.get().authz_backend == "openfga"
+
+
 def require_chosen_backend_with_authentication() -> None:
     """As when a server begins."""
     with pytest.MonkeyPatch.context() as patch:
