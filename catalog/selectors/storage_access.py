@@ -17,6 +17,7 @@ from storage.vending.rights import Rights
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 from tenancy.actor import Actor
+from tenancy.authn.scopes import may_change_catalog
 from tenancy.authz.refusals import AuthorizationBackendError
 
 logger = logging.getLogger("icekeeper.storage")
@@ -37,9 +38,13 @@ def access_for(
 
     Requests to the folder of a view are not signed. Nor are those of an engine that reads with an owner's rights: the
     signer knows only the engine's own, so that it gets credentials of the owner's where these can be had, else nothing.
+    Who came with a token that opens only what changes nothing gets at files to read them.
     """
     if rights is None or files is None or _needs_no_help(files):
         return None
+    caller = reader.actor.delegated_by or reader.actor
+    if not may_change_catalog(caller.identity):
+        rights = Rights.READ
     if reader.is_delegate and asked is Asked.SIGNING:
         asked = Asked.VENDED
     return _access(files, rights, asked, signs=kind != Tabular.Kind.VIEW and not reader.is_delegate)

@@ -57,6 +57,11 @@ def require_scope(identity: Identity, path: str, *, is_reading: bool) -> None:
         raise InsufficientScope(f"This token has not the scope {needed or 'for this address'}: it has {joined(held)}")
 
 
+def may_change_catalog(identity: Identity | None) -> bool:
+    """Whether the scopes of a token, if it has any, open what changes something in the catalog."""
+    return identity is None or identity.scopes is None or Scope.CATALOG.value in identity.scopes
+
+
 def held_by(scopes: Iterable[str]) -> frozenset[str]:
     """The scopes with all that they hold: `catalog` holds `catalog:read`."""
     given = frozenset(scopes)

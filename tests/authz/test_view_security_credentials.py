@@ -86,6 +86,13 @@ def test_the_engine_is_lent_no_more_than_the_owner_may_do(house: Lake) -> None:
     assert not may_write(*lent_in(trino.get(T + CHAIN)))
 
 
+def test_an_engine_whose_token_may_only_read_is_lent_nothing_to_write(house: Lake) -> None:
+    house.give("modify", "t", "alice")
+    assert may_write(*lent_in(house.engine(scopes=frozenset({"catalog"})).get(T + CHAIN)))
+    for target in (T, CREDENTIALS):
+        assert not may_write(*lent_in(house.engine(scopes=frozenset({"catalog:read"})).get(target + CHAIN)))
+
+
 def test_newer_credentials_come_through_the_same_views(house: Lake) -> None:
     trino = house.engine()
     house.give("select", "t", "alice", "trino")

@@ -14,9 +14,11 @@ from icekeeper.kernel import clock
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
+from tenancy.identity import Identity
 from tests.catalog_fixtures import SCHEMA
 from tests.iceberg_rest.lakes import KEYS, VIEW, client_of, make_table, may_write, new_lake
 from tests.management.asking import keep_secrets, refuse
+from tests.named_callers import CallerClient, NamedCallers
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient, call
 
@@ -152,6 +154,25 @@ def test_readers_get_less_and_others_nothing(lake: ApiClient, monkeypatch: pytes
         assert "storage-credentials" not in answer
         assert lake.get(f"{TABLE}/credentials").refused(403, "TableActionForbidden", "read_data")
     assert may_write(lake.get(TABLE).json()["config"], location)
+
+
+def test_a_token_that_may_only_read_opens_files_to_be_read(lake: ApiClient, request: pytest.FixtureRequest) -> None:
+    location = make_table(lake)["metadata"]["location"]
+    generic = lake.base.replace("/catalog/", "/lakekeeper/")
+    place = ApiClient(generic).post("/namespaces/ns/generic-tables", {"name": "g", "format": "lance"}).json()["table"]
+    callers: NamedCallers = request.getfixturevalue("callers")
+    for token, scopes in (("reads", {"catalog:read"}), ("writes", {"catalog"}), ("all", None)):
+        held = None if scopes is None else frozenset(scopes)
+        callers.add(token, Identity(f"oidc~{token}", "oidc", "human", "R", scopes=held))
+        of_tables, of_generic = CallerClient(lake.base, token), CallerClient(generic, token)
+        lent = [
+            (of_tables.get(TABLE).json()["config"], location),
+            (of_tables.get(f"{TABLE}/credentials").json()["storage-credentials"][0]["config"], location),
+            (of_generic.get("/namespaces/ns/generic-tables/g").json()["config"], place["base-location"]),
+        ]
+        assert [may_write(*each) for each in lent] == [token != "reads"] * len(lent), token
+        bucket, _, key = location.removeprefix("s3://").partition("/")
+        assert client_of(lent[0][0]).list_objects_v2(Bucket=bucket, Prefix=f"{key}/")["KeyCount"] > 0
 
 
 # --- other answers ---------------------------------------------------------------------------------------------------
