@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import no_such_namespace, no_such_tabular
@@ -19,6 +19,12 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import nothing_there, require
 from tenancy.models import Securable
+
+_CREATE: Final = {
+    Tabular.Kind.TABLE: Can.CREATE_TABLE,
+    Tabular.Kind.VIEW: Can.CREATE_VIEW,
+    Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
+}
 
 _TARGET = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
@@ -71,12 +77,12 @@ class Target:
         """Whether one of `kind` has the name now."""
         return self.current is not None and self.current.kind == kind
 
-    def namespace_for(self, actor: Actor, action: Can) -> UUID:
-        """The namespace, when it is there and `actor` may do `action` in it."""
+    def namespace_to_create_in(self, actor: Actor, kind: Tabular.Kind) -> UUID:
+        """The namespace, when it is there and `actor` may make something of `kind` in it."""
         missing = no_such_namespace(self.identifier.levels)
         if self.namespace_id is None:
             raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
-        require(actor, action, Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
+        require(actor, _CREATE[kind], Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
         return self.namespace_id
 
     def tabular_for(self, actor: Actor, action: Can, kind: Tabular.Kind) -> CurrentTabular:

@@ -115,7 +115,7 @@ def _is_seen(actor: Actor, target: Target) -> bool:
 def _namespace_to_create_in(actor: Actor, target: Target) -> UUID:
     """Before anything is said of the name: what is there is answered like what is not, after as many questions."""
     try:
-        return target.namespace_for(actor, Can.CREATE_TABLE)
+        return target.namespace_to_create_in(actor, Tabular.Kind.TABLE)
     except CatalogError as refusal:
         if target.has(Tabular.Kind.TABLE):
             raise
@@ -142,6 +142,7 @@ def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableCha
     if metadata.get("table-uuid") != base.get("table-uuid"):
         raise BadRequest("Cannot assign another UUID to a table")
     return revise(
+        actor,
         target,
         current,
         base,

@@ -55,7 +55,7 @@ def create_table(
     """
     identifier = Identifier(levels, require_name(name, "table name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_TABLE)
+    namespace_id = target.namespace_to_create_in(actor, Tabular.Kind.TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, "table", identifier)
     table_uuid = new_id()

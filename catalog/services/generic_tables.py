@@ -27,7 +27,6 @@ from icekeeper.kernel.names import require_name
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
-from tenancy.authz.actions import Can
 
 KIND = Tabular.Kind.GENERIC_TABLE
 MAX_JSON_BYTES = 1_048_576
@@ -76,7 +75,7 @@ def create_generic_table(
         statistics=_json_text(statistics, "statistics"),
     )
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_GENERIC_TABLE)
+    namespace_id = target.namespace_to_create_in(actor, Tabular.Kind.GENERIC_TABLE)
     if target.current is not None:
         raise already_exists(target.current.kind, KIND, identifier)
     table_id = new_id()

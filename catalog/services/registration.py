@@ -31,8 +31,6 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
-_CREATE = {Tabular.Kind.TABLE: Can.CREATE_TABLE, Tabular.Kind.VIEW: Can.CREATE_VIEW}
-
 
 def register_tabular(
     *,
@@ -54,7 +52,7 @@ def register_tabular(
     """
     identifier = Identifier(levels, require_name(name, f"{kind} name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, _CREATE[kind])
+    namespace_id = target.namespace_to_create_in(actor, kind)
     replaced = None
     if target.current is not None:
         if not overwrite or target.current.kind != kind:

@@ -29,12 +29,6 @@ from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
 from tenancy.selectors.managed_access import is_access_managed
 
-_CREATE = {
-    Tabular.Kind.TABLE: Can.CREATE_TABLE,
-    Tabular.Kind.VIEW: Can.CREATE_VIEW,
-    Tabular.Kind.GENERIC_TABLE: Can.CREATE_GENERIC_TABLE,
-}
-
 
 def rename_tabular(
     *,
@@ -55,7 +49,7 @@ def rename_tabular(
     tabular = origin.tabular_for(actor, Can.RENAME, kind)
     require_name(destination.name, f"{noun(kind).lower()} name")
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
-    namespace_id = goal.namespace_for(actor, _CREATE[kind])
+    namespace_id = goal.namespace_to_create_in(actor, kind)
     if namespace_id != tabular.namespace_id:
         step = _Step(actor, (Securable.Type(kind.value), tabular.id), tabular.namespace_id, namespace_id)
         stamp = rights_changes.stamp()

@@ -43,6 +43,7 @@ from storage.io.port import ObjectStore
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside
+from tenancy.actor import Actor
 
 PARALLEL_PUTS = 8
 """Metadata files of one transaction that are written at the same time."""
@@ -75,6 +76,7 @@ class Revision:
 
 
 def revise(
+    actor: Actor,
     target: Target,
     current: CurrentTabular,
     base: dict[str, Any],
@@ -86,9 +88,13 @@ def revise(
 ) -> Revision:
     """The step from `base`, the metadata of `current`, to `metadata`.
 
-    Raises `InvalidLocation` when the tabular would leave the warehouse, `BadRequest` when its file would be too large.
+    Where else a tabular is to lie may be said by who may make one there: they, too, choose a location. Raises
+    `InvalidLocation` when the tabular would leave the warehouse, `BadRequest` when its file would be too large, and
+    `Forbidden`.
     """
     require_new_places(target, metadata, base=base)
+    if _goes_elsewhere(target, base, metadata):
+        target.namespace_to_create_in(actor, Tabular.Kind(current.kind))
     location = location_inside(metadata["location"], base=target.warehouse_location)
     metadata_location = next_metadata_location(metadata, current.metadata_location, new_id())
     new_claims = [] if location == current.location else [current.location]
@@ -110,6 +116,14 @@ def revise(
     base_location = target.warehouse_location
     expired = deletable_files(metadata, expired_files, base=base_location, metadata_location=metadata_location)
     return Revision(target.identifier, move, metadata, encode(document, metadata), document, new_claims, expired)
+
+
+def _goes_elsewhere(target: Target, base: dict[str, Any], metadata: dict[str, Any]) -> bool:
+    """Whether the new version says of another place than the old one that the tabular lies there."""
+    if metadata["location"].rstrip("/") != base["location"].rstrip("/"):
+        return True
+    is_same_folder = metadata_folder(metadata) == metadata_folder(base)
+    return not is_same_folder and folder_outside(metadata, base=target.warehouse_location) is not None
 
 
 def _is_new_folder(

@@ -51,7 +51,7 @@ def create_view(
     require_may_name_owners(actor, properties if isinstance(properties, dict) else ())
     identifier = Identifier(levels, require_name(name, "view name"))
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    namespace_id = target.namespace_for(actor, Can.CREATE_VIEW)
+    namespace_id = target.namespace_to_create_in(actor, VIEW)
     if target.current is not None:
         raise already_exists(target.current.kind, VIEW, identifier)
     view_uuid = new_id()
@@ -95,7 +95,7 @@ def replace_view(
                 keep_unchanged(once, unchanged)
                 return unchanged
             require_may_change(actor, current.id, base, change.metadata)
-            revision = revise(target, current, base, change.metadata)
+            revision = revise(actor, target, current, base, change.metadata)
             if write_revisions(target, [revision], once=once, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")

@@ -22,6 +22,7 @@ from tests.authz.looking_missing import told
 from tests.authz.trees import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
+from tests.wsgi_client import Answer
 
 pytestmark = [pytest.mark.django_db]
 
@@ -223,3 +224,41 @@ def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[
     assert alice.post("/namespaces/closed/tables/a", CREATE).refused(409, "CommitFailedException")
     give("create", lake["closed"], ALICE)
     assert alice.post("/namespaces/closed/tables/v", CREATE).refused(409, "AlreadyExistsException")
+
+
+# --- a place of one's choice ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["location", "metadata folder", "transaction", "view"])
+def test_who_may_only_change_a_table_moves_it_nowhere(
+    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything, warehouse: Warehouse, way: str
+) -> None:
+    """Not to where a hidden table lay whose files are still there, nor in the way of a hidden namespace."""
+    bob, is_view = client("bob"), way == "view"
+    gone = good(root.get("/namespaces/closed/tables/a")).json()["metadata"]["location"]
+    good(root.delete("/namespaces/closed/tables/a"))
+    give("modify", lake["open.v" if is_view else "open.a"], BOB)
+    path = "/namespaces/open/views/v" if is_view else "/namespaces/open/tables/a"
+    own = good(bob.get(path)).json()["metadata"]["location"]
+
+    def go(update: dict[str, Any]) -> Answer:
+        change = {"requirements": [], "updates": [update]}
+        if way != "transaction":
+            return bob.post(path, change)
+        identified = change | {"identifier": {"namespace": ["open"], "name": "a"}}
+        return bob.post("/transactions/commit", {"table-changes": [identified]})
+
+    def to(place: str) -> dict[str, Any]:
+        if way != "metadata folder":
+            return {"action": "set-location", "location": place}
+        return {"action": "set-properties", "updates": {"write.metadata.path": place}}
+
+    before = everything()
+    for place in (gone, f"{gone}/metadata", f"{warehouse.location}/secret"):
+        assert go(to(place)).refused(403, "NamespaceActionForbidden"), place
+    assert everything() == before
+    within = {"action": "set-properties", "updates": {"write.metadata.path": f"{own}/meta"}}
+    good(go(within))
+    good(go({"action": "set-location", "location": f"{own}/"}))
+    give("create", lake["open"], BOB)
+    good(go(to(f"{warehouse.location}/chosen")))
