@@ -11,7 +11,7 @@ from icekeeper.kernel.api_shapes import answers
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
 from management.api.permission_places import TAGS
-from management.api.permission_questions import QUESTION_REFUSALS, read_question
+from management.api.permission_questions import BAD_QUESTION, NOTHING_THERE, read_question
 from tenancy.authz.vocabulary import ALL_WORDS
 
 
@@ -22,13 +22,20 @@ class ExplainView(ManagementView):
         operation_id="explain_permission",
         tags=TAGS,
         summary="Why somebody may do something, or what would let them",
-        description="Takes what `permissions/check` takes: to ask about oneself to see the object, to ask about "
-        "somebody else the right to read the grants there. What stands on other objects is told to who may read the "
-        "grants on them, and who is in a role to who may read that. Roles of tokens count for who shows the token. "
-        "Who asks about somebody else is recorded.",
+        description="Of what `permissions/check` is asked about, and of roles and tags: to ask about oneself takes to "
+        "see the object, to ask about somebody else the right to read the grants there. What stands elsewhere is "
+        "told to who may read the grants there, and who is in a role to who may read that. Roles of tokens count for "
+        "who shows the token. Who asks about somebody else is recorded.",
         parameters=[PROJECT_HEADER],
         request=ExplainRequest,
-        responses=answers({200: ExplainResponse}, QUESTION_REFUSALS),
+        responses=answers(
+            {200: ExplainResponse},
+            {
+                400: BAD_QUESTION,
+                404: f"{NOTHING_THERE}, `RoleNotFoundInProject`, `TagDefinitionIdNotFound`; `UserNotFound`, "
+                "`RoleIdNotFound`: nobody is whom `identity` names",
+            },
+        ),
     )
     def post(self, request: Request) -> Response:
         asked = read_question(self, ExplainRequest, ALL_WORDS)

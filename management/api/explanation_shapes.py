@@ -18,7 +18,7 @@ from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.models import Securable
 
 T = Securable.Type
-STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.INSTANCE_ADMIN.value]
+STANDING = [ALLOWALL, Standing.BLOCKED.value, Standing.EVERYBODY.value, Standing.INSTANCE_ADMIN.value]
 
 
 class ExplainRequest(PermissionQuestion):
@@ -31,13 +31,13 @@ class ExplainRequest(PermissionQuestion):
 
 
 class ExplainedObject(KebabSerializer):
-    type = serializers.ChoiceField([resource_type(each) for each in ALL_WORDS if each is not T.ROLE])
+    type = serializers.ChoiceField([resource_type(each) for each in ALL_WORDS])
     id = Text(help_text="As clients know it")
     warehouse_id = serializers.UUIDField(required=False, help_text="Of what is in one")
     namespace = serializers.ListField(
         child=Text(), required=False, help_text="The levels of a namespace, or of the one that a table or view is in"
     )
-    name = Text(required=False, help_text="Of a project, a warehouse, a table or a view")
+    name = Text(required=False, help_text="Of a project, a warehouse, a table, a view, a role or a tag")
 
 
 class ExplainedMembership(KebabSerializer):
@@ -85,8 +85,8 @@ class ExplainResponse(KebabSerializer):
     standing = serializers.ChoiceField(
         STANDING,
         required=False,
-        help_text="What settles it whatever is granted: a server that refuses nobody, a user who is locked out, an "
-        "instance admin",
+        help_text="What settles it whatever is granted: a server that refuses nobody, a user who is locked out, what "
+        "everybody may, an instance admin",
     )
     chain = ExplainedStep(
         many=True, help_text="Where grants allow it: the shortest way from a grant to the action, in its order"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -10,13 +12,24 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import KebabSerializer, answers
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.permission_places import TAGS
-from management.api.permission_questions import QUESTION_REFUSALS, PermissionQuestion, operation_shape, read_question
+from management.api.permission_questions import (
+    BAD_QUESTION,
+    NOTHING_THERE,
+    PermissionQuestion,
+    Words,
+    operation_shape,
+    read_question,
+)
 from tenancy.authz.vocabulary import OLD_WORDS
+from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import is_allowed_for
+
+_WORDS: Final[Words] = {kind: words for kind, words in OLD_WORDS.items() if kind is not Securable.Type.ROLE}
+"""Clients of this route ask about no roles."""
 
 
 class PermissionCheckRequest(PermissionQuestion):
-    operation = operation_shape(OLD_WORDS, name="PermissionCheckOperation", of_type="Check")
+    operation = operation_shape(_WORDS, name="PermissionCheckOperation", of_type="Check")
 
 
 class PermissionCheckResponse(KebabSerializer):
@@ -31,13 +44,17 @@ class PermissionCheckView(ManagementView):
         tags=TAGS,
         summary="Whether somebody may do something",
         description="To ask about oneself takes to see the object, to ask about somebody else the right to read the "
-        "grants there. Inactive warehouses and what was dropped and can be restored are found by their ids.",
+        "grants there. Inactive warehouses and what was dropped and can be restored are found by their ids. Users "
+        "need not be registered.",
         parameters=[PROJECT_HEADER],
         request=PermissionCheckRequest,
-        responses=answers({200: PermissionCheckResponse}, QUESTION_REFUSALS),
+        responses=answers(
+            {200: PermissionCheckResponse},
+            {400: BAD_QUESTION, 404: f"{NOTHING_THERE}; `RoleIdNotFound`: there is no role that `identity` names"},
+        ),
     )
     def post(self, request: Request) -> Response:
-        asked = read_question(self, PermissionCheckRequest, OLD_WORDS)
+        asked = read_question(self, PermissionCheckRequest, _WORDS)
         allowed = is_allowed_for(
             actor=self.actor,
             grantee=asked.grantee,

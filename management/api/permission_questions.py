@@ -1,6 +1,6 @@
 """What `permissions/check` and `permissions/explain` are asked: about one action on one object, of somebody.
 
-The two differ in the words for actions that they know.
+The two differ in the words for actions that they know, and so in the types of objects: roles and tags are explained.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from catalog.selectors.addressed import Address
-from catalog.selectors.rights_targets import RightsTarget, find_target, target_project, the_server
+from catalog.selectors.rights_targets import (
+    RightsTarget,
+    find_role_target,
+    find_tag_target,
+    find_target,
+    target_project,
+    the_server,
+)
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 from icekeeper.kernel.errors import BadRequest
 from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, ManagementView
@@ -27,11 +34,8 @@ from tenancy.models import Securable
 T = Securable.Type
 Words = Mapping[Securable.Type, Mapping[str, Can]]
 
-QUESTION_REFUSALS: Final = {
-    400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
-    404: f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}; "
-    "`UserNotFound`, `RoleIdNotFound`: nobody is whom `identity` names",
-}
+BAD_QUESTION: Final = f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}"
+NOTHING_THERE: Final = f"{', '.join(MISSING.values())}, {NO_WAREHOUSE}, {PROJECT_REFUSALS[404]}"
 
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("table_id", "view_id", "view-id", "generic_table_id", "generic-table-id"), "table-id"),
@@ -86,6 +90,14 @@ class _Tabular(KebabSerializer):
         return super().to_internal_value(data)
 
 
+class _Role(KebabSerializer):
+    role_id = IdText(help_text="Of a role of the request's project")
+
+
+class _Tag(KebabSerializer):
+    tag_definition_id = IdText(help_text="Of a tag definition of any project")
+
+
 _PLACES: Final[Mapping[Securable.Type, tuple[str, type[KebabSerializer]]]] = {
     T.SERVER: ("Server", _Server),
     T.PROJECT: ("Project", _Project),
@@ -94,15 +106,18 @@ _PLACES: Final[Mapping[Securable.Type, tuple[str, type[KebabSerializer]]]] = {
     T.TABLE: ("Table", _Tabular),
     T.VIEW: ("View", _Tabular),
     T.GENERIC_TABLE: ("GenericTable", _Tabular),
+    T.ROLE: ("Role", _Role),
+    T.TAG: ("Tag", _Tag),
 }
 
 
 def operation_shape(words: Words, *, name: str, of_type: str, told: str | None = None) -> KebabSerializer:
-    """The member `operation`: its shape is called `name`, that of a type `Table` and `of_type`; `told` is said of the
-    actions."""
+    """The member `operation`, about the types that have `words`: its shape is called `name`, that of a type `Table` and
+    `of_type`; `told` is said of the actions."""
     members: dict[str, Any] = {}
-    for kind, (noun, place) in _PLACES.items():
-        action = serializers.ChoiceField(list(words[kind]), help_text=told)
+    for kind, known in words.items():
+        noun, place = _PLACES[kind]
+        action = serializers.ChoiceField(list(known), help_text=told)
         asked: type[KebabSerializer] = type(f"{noun}{of_type}", (place,), {"action": action})
         members[kind.value.replace("-", "_")] = asked(required=False)
     shape: type[KebabSerializer] = type(name, (KebabSerializer,), members)
@@ -128,18 +143,26 @@ def read_question(view: ManagementView, shape: type[PermissionQuestion], words: 
     identity, operation = body.get("identity"), body["operation"]
     grantee = None if identity is None else read_grantee(identity, "identity")
     if len(operation) != 1:
-        raise BadRequest(f"operation: there must be exactly one of {', '.join(each.value for each in _PLACES)}")
+        raise BadRequest(f"operation: there must be exactly one of {', '.join(each.value for each in words)}")
     ((name, asked),) = operation.items()
     kind = Securable.Type(name.replace("_", "-"))
     return Asked(grantee, _target(view, kind, asked), words[kind][asked["action"]])
 
 
 def _target(view: ManagementView, kind: Securable.Type, asked: dict[str, Any]) -> RightsTarget:
-    if kind is T.SERVER:
-        return the_server()
-    if kind is T.PROJECT:
-        return target_project(view.project(asked.get("project_id")))
-    return find_target(actor=view.actor, address=_address(kind, asked), project=None)
+    match kind:
+        case T.SERVER:
+            return the_server()
+        case T.PROJECT:
+            return target_project(view.project(asked.get("project_id")))
+        case T.ROLE:
+            role_id = required_id(asked["role_id"], "operation.role.role-id")
+            return find_role_target(actor=view.actor, project=view.project(), role_id=role_id)
+        case T.TAG:
+            definition_id = required_id(asked["tag_definition_id"], "operation.tag.tag-definition-id")
+            return find_tag_target(actor=view.actor, project=None, definition_id=definition_id)
+        case _:
+            return find_target(actor=view.actor, address=_address(kind, asked), project=None)
 
 
 def _address(kind: Securable.Type, asked: dict[str, Any]) -> Address:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
+
+from django.db.models import Q
 
 from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors import BadRequest, NotFound
@@ -13,10 +16,11 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref
 from tenancy.grantee import Grantee
-from tenancy.models import Project, Role, Securable
+from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import get_project, no_such_project
-from tenancy.selectors.roles import role_not_found
+from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
+from tenancy.selectors.tag_definitions import tag_id_not_found
 from tenancy.user_ids import require_user_id
 
 T = Securable.Type
@@ -28,11 +32,13 @@ SPOKEN: Final = {
     T.TABLE: "WAREHOUSE LEVEL [LEVEL ...] NAME, or WAREHOUSE ID",
     T.VIEW: "WAREHOUSE LEVEL [LEVEL ...] NAME, or WAREHOUSE ID",
     T.GENERIC_TABLE: "WAREHOUSE LEVEL [LEVEL ...] NAME, or WAREHOUSE ID",
+    T.ROLE: "ROLE",
+    T.TAG: "TAG",
 }
 """The words that say which object of a type is meant."""
 
-_FEWEST: Final = {T.SERVER: 0, T.PROJECT: 0, T.WAREHOUSE: 1}
-_MOST: Final = {T.SERVER: 0, T.PROJECT: 1, T.WAREHOUSE: 1}
+_FEWEST: Final = {T.SERVER: 0, T.PROJECT: 0, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
+_MOST: Final = {T.SERVER: 0, T.PROJECT: 1, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
 
 
 def find_spoken_project(text: str | None) -> Project:
@@ -50,17 +56,12 @@ def find_spoken_project(text: str | None) -> Project:
 def find_spoken_grantee(project: Project, text: str) -> Grantee:
     """A user as `<provider>~<subject>`, else a role by its id, which need not be there, or by its name in the project.
 
-    Raises `RoleNotFoundInProject` (404), and what `require_user_id` raises.
+    Raises `NotFound`, and what `require_user_id` raises.
     """
     _require_text(text)
     if "~" in text:  # whatever a role may be called: nobody is to be taken for somebody else
         return Grantee(user_id=require_user_id(text))
-    role_id = parse_id(text)
-    if role_id is None:
-        role_id = Role.objects.filter(project=project, name_key=name_key(text)).values_list("pk", flat=True).first()
-    if role_id is None:
-        raise role_not_found(text[:200], project)
-    return Grantee(role_id=role_id)
+    return Grantee(role_id=_find_role_id(project, text))
 
 
 def describe_grantee(grantee: Grantee) -> str:
@@ -72,13 +73,13 @@ def describe_grantee(grantee: Grantee) -> str:
 
 
 def find_spoken_warehouse(project: Project, text: str) -> Warehouse:
-    """By its id, of any project, else by its name in the project. Raises `BadRequest`, `NoSuchWarehouse`."""
+    """By its id, of any project, else by its name in the project. Raises `BadRequest`, `NotFound`."""
     _require_text(text)
     own_id = parse_id(text)
     by_id = None if own_id is None else Warehouse.objects.filter(pk=own_id).first()
     found = by_id or Warehouse.objects.filter(project=project, name_key=name_key(text)).first()
     if found is None:
-        raise no_such_warehouse(text[:200])
+        raise no_such_warehouse(text) if own_id is not None else _none_named("Warehouse", text, project)
     return found
 
 
@@ -95,10 +96,47 @@ def find_spoken_object(project: Project, kind: Securable.Type, words: Sequence[s
         return (kind, get_server().server_id)
     if kind is T.PROJECT:
         return (kind, find_spoken_project(words[0]).pk if words else project.pk)
+    if kind is T.ROLE:
+        return (kind, _require_role(_find_role_id(project, words[0])))
+    if kind is T.TAG:
+        return (kind, _find_tag_id(project, words[0]))
     warehouse = find_spoken_warehouse(project, words[0])
     if kind is T.WAREHOUSE:
         return (kind, warehouse.pk)
     return _find_inside(warehouse, kind, words[1:])
+
+
+def _find_role_id(project: Project, text: str) -> UUID:
+    """By its id, which need not be there, else by its name in the project. Raises `NotFound`."""
+    own_id = parse_id(text)
+    if own_id is None:
+        own_id = Role.objects.filter(project=project, name_key=name_key(text)).values_list("pk", flat=True).first()
+    if own_id is None:
+        raise _none_named("Role", text, project)
+    return own_id
+
+
+def _require_role(role_id: UUID) -> UUID:
+    """Raises `RoleIdNotFound` (404)."""
+    if not Role.objects.filter(pk=role_id).exists():
+        raise role_id_not_found(role_id)
+    return role_id
+
+
+def _find_tag_id(project: Project, text: str) -> UUID:
+    """By its id, of any project, else by its name in the project. Raises `NotFound`, `TagDefinitionIdNotFound`."""
+    own_id = parse_id(text)
+    named = Q(pk=own_id) if own_id is not None else Q(project=project, name_key=name_key(text))
+    found = TagDefinition.objects.filter(named).values_list("pk", flat=True).first()
+    if found is None:
+        raise _none_named("Tag", text, project) if own_id is None else tag_id_not_found(own_id, None)
+    return found
+
+
+def _none_named(noun: str, text: str, project: Project) -> NotFound:
+    return NotFound(
+        f"{noun} does not exist in project {project.pk}: {text[:200]}. `--project-id` names another project"
+    )
 
 
 def _find_inside(warehouse: Warehouse, kind: Securable.Type, words: Sequence[str]) -> Ref:

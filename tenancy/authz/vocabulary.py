@@ -128,6 +128,6 @@ OLD_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
 """The words of `permissions/check` and of `permissions/.../access`."""
 
 ALL_WORDS: Final[Mapping[Securable.Type, Mapping[str, Can]]] = {
-    kind: {**_words(*ACTIONS_ON[kind]), **words} for kind, words in OLD_WORDS.items()
+    kind: {**_words(*ACTIONS_ON[kind]), **words} for kind, words in {**OLD_WORDS, T.TAG: _granting(T.TAG)}.items()
 }
 """Both sets of words, for questions of our own: what is in both means the same."""

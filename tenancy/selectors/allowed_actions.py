@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from django.conf import settings
+
 from icekeeper.kernel.errors import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
@@ -13,29 +15,33 @@ from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
-from tenancy.models import Role, Securable
+from tenancy.models import Role, Securable, User
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found, users
+from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found
 
 
-def actor_of(grantee: Grantee) -> Actor:
+def actor_of(grantee: Grantee, *, must_be_known: bool = True) -> Actor:
     """Somebody as what is granted to them alone makes them: without roles of a token, and never as an instance admin.
 
-    A role has the rights of whoever assumes it, and who is locked out has none. Raises `UserNotFound` or
-    `RoleIdNotFound` (404).
+    A role has the rights of whoever assumes it, and who is locked out has none. Users are known who are registered, and
+    instance admins, who need not be; without `must_be_known` others are people to whom nothing is granted. Raises
+    `UserNotFound` or `RoleIdNotFound` (404).
     """
-    return actors_of([grantee])[grantee]
+    return actors_of([grantee], must_be_known=must_be_known)[grantee]
 
 
-def actors_of(grantees: Collection[Grantee]) -> dict[Grantee, Actor]:
+def actors_of(grantees: Collection[Grantee], *, must_be_known: bool = True) -> dict[Grantee, Actor]:
     """`actor_of` for each; at most two statements. Raises as soon as one of them is nobody."""
     user_ids = {each.user_id for each in grantees if each.user_id is not None}
     role_ids = {each.role_id for each in grantees if each.role_id is not None}
-    known = dict(users().filter(pk__in=user_ids).values_list("pk", "is_active")) if user_ids else {}
+    rows = User.objects.filter(pk__in=user_ids).values_list("pk", "is_active", "deleted_at") if user_ids else ()
+    registered = {pk for pk, _, deleted_at in rows if deleted_at is None}
+    blocked = {pk for pk, is_active, _ in rows if not is_active}
     there = set(Role.objects.filter(pk__in=role_ids).values_list("pk", flat=True)) if role_ids else set()
-    for user_id in sorted(user_ids - known.keys()):
-        raise user_not_found(user_id)
+    if must_be_known:
+        for user_id in sorted(user_ids - registered - set(settings.ICEKEEPER.instance_admins)):
+            raise user_not_found(user_id)
     for role_id in sorted(role_ids - there):
         raise role_id_not_found(role_id)
     return {
@@ -43,13 +49,15 @@ def actors_of(grantees: Collection[Grantee]) -> dict[Grantee, Actor]:
             user_id=each.user_id,
             assumed_role=each.role_id,
             is_asked_about=True,
-            is_blocked=each.user_id is not None and not known[each.user_id],
+            is_blocked=each.user_id in blocked,
         )
         for each in set(grantees)
     }
 
 
-def asked_about(*, actor: Actor, grantee: Grantee | None, ref: Ref, missing: CatalogError) -> Actor:
+def asked_about(
+    *, actor: Actor, grantee: Grantee | None, ref: Ref, missing: CatalogError, must_be_known: bool = True
+) -> Actor:
     """Whose rights on an object a question of `actor` is about: `grantee`, or whoever asks.
 
     To ask about others takes what it takes to read the grants on the object, and who lacks that learns nothing of them.
@@ -62,7 +70,7 @@ def asked_about(*, actor: Actor, grantee: Grantee | None, ref: Ref, missing: Cat
             require(actor, Can.GET_METADATA, *ref)
         return actor
     require(actor, reads_grants(ref), *ref, missing=missing)
-    return actor_of(grantee)
+    return actor_of(grantee, must_be_known=must_be_known)
 
 
 def list_allowed_actions_for(
@@ -99,11 +107,12 @@ def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str
 
 
 def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> bool:
-    """Whether `grantee`, or who asks, may do `action` on an object.
+    """Whether `grantee`, or who asks, may do `action` on an object; users need not be known, as in a batch check.
 
     Raises what `asked_about` raises.
     """
-    return is_allowed(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), action, *ref)
+    asked = asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing, must_be_known=False)
+    return is_allowed(asked, action, *ref)
 
 
 def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:

@@ -11,6 +11,10 @@ T = Securable.Type
 KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE]
 IN_WAREHOUSES = KINDS[2:]
 TABULARS = KINDS[4:]
+IN_PROJECTS = [T.ROLE, T.TAG]
+EXPLAINED = [*KINDS, *IN_PROJECTS]
+ASKED = [("/check", kind) for kind in KINDS] + [("/explain", kind) for kind in EXPLAINED]
+"""Routes, and what each is asked about."""
 NAMES = {T.TABLE: "a", T.VIEW: "v", T.GENERIC_TABLE: "g"}
 A_WORD = {
     T.SERVER: "create_project",
@@ -20,6 +24,8 @@ A_WORD = {
     T.TABLE: "write_data",
     T.VIEW: "commit",
     T.GENERIC_TABLE: "write_data",
+    T.ROLE: "update",
+    T.TAG: "update",
 }
 
 
@@ -32,6 +38,8 @@ def by_id(things: Things, kind: Securable.Type, object_id: str | None = None) ->
     named = object_id or things.public_id(kind)
     if kind is T.WAREHOUSE:
         return {"warehouse-id": named}
+    if kind in IN_PROJECTS:
+        return {"role-id" if kind is T.ROLE else "tag-definition-id": named}
     return {"warehouse-id": warehouse_id, "namespace-id" if kind is T.NAMESPACE else "table-id": named}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -35,6 +36,7 @@ from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
 from tests.management.asking import use_settings
+from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
@@ -73,6 +75,9 @@ def asked(actor: Actor, grantee: Grantee | None, ref: Ref, *actions: Can) -> lis
 def refused(actor: Actor, grantee: Grantee | None, ref: Ref) -> type[CatalogError]:
     with pytest.raises(CatalogError) as listed:
         asked(actor, grantee, ref, Can.GET_METADATA)
+    if listed.type is UserNotFound:  # who need not be known to the single question
+        assert not is_allowed_for(actor=actor, grantee=grantee, ref=ref, action=Can.GET_METADATA, missing=MISSING)
+        return UserNotFound
     with pytest.raises(CatalogError) as single:
         is_allowed_for(actor=actor, grantee=grantee, ref=ref, action=Can.GET_METADATA, missing=MISSING)
     assert listed.type is single.type
@@ -137,6 +142,38 @@ def test_nobody_is_an_instance_admin_in_the_answers_to_others(
     assert asked(person("bert"), ANNA, wh, Can.DELETE) == []
     assert asked(person("anna"), BERT, wh, Can.DELETE, Can.GRANT_SELECT) == [Can.GRANT_SELECT]
     assert not is_instance_admin(actor_of(ANNA))
+
+
+def test_instance_admins_need_not_be_registered(
+    wh: Ref, monkeypatch: pytest.MonkeyPatch, manage: Callable[[str], CallerClient]
+) -> None:
+    give(wh, "manage_grants", BERT)
+    give((Securable.Type.PROJECT, get_project(None).pk), "project_admin", BERT)
+    bert, who = manage("bert"), "principalUser=oidc~inst"
+    inst, place = Grantee(user_id="oidc~inst"), {"warehouse": {"action": "delete", "warehouse-id": str(wh[1])}}
+    question = {"identity": {"user": "oidc~inst"}, "operation": place}
+    reads = [
+        f"/warehouse/{wh[1]}/actions?{who}", f"/warehouse/{wh[1]}/grants/grantable-privileges?{who}",
+        f"/access-review?{who}", f"/warehouse/{wh[1]}/reached-objects?{who}", f"/user/oidc~carl/actions?{who}",
+    ]  # fmt: skip
+    give((Securable.Type.SERVER, Server.objects.get().server_id), "admin", BERT)
+    for path in reads:
+        assert bert.get(path).refused(404, "UserNotFound"), path
+    assert bert.post("/permissions/explain", question).refused(404, "UserNotFound")
+    assert bert.post("/permissions/check", question).json() == {"allowed": False}
+    use_settings(monkeypatch, instance_admins=["oidc~inst"])
+    for path in reads:
+        assert bert.get(path).status == 200, path
+    assert bert.get(reads[2]).json()["is-instance-admin"] is True
+    told = bert.post("/permissions/explain", question).json()
+    assert (told["allowed"], told["chain"]) == (False, [])  # in answers to others nobody is one
+    assert bert.post("/permissions/check", question).json() == {"allowed": False}
+    assert refused(person("anna"), inst, wh) is NoSuchWarehouse
+    assert actor_of(inst) == Actor(user_id="oidc~inst", is_asked_about=True)
+    User.objects.create(
+        id="oidc~inst", name="i", is_active=False, deleted_at=User.objects.get(pk=ANNA.user_id).created_at
+    )
+    assert actor_of(inst).is_blocked  # who was blocked and deleted does not come back
 
 
 def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Ref) -> None:

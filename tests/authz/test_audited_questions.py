@@ -14,7 +14,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import AuditRecord, Securable
 from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.parity.pairs import grant, member
-from tests.authz.permission_questions import asked, by_id
+from tests.authz.permission_questions import IN_PROJECTS, asked, by_id
 from tests.authz.permissions import FORBIDDEN, NOBODY, Things
 from tests.authz.places import path_of
 from tests.management.asking import use_settings
@@ -67,6 +67,12 @@ def test_why_somebody_else_may(things: Things, asker: CallerClient) -> None:
         row = the_row(event="access.reviewed")
         told = {"principal": named, "explained": word}
         assert facts(row) == ("oidc~manager", "read_grants", "allowed", "table", table, project, told)
+        AuditRecord.objects.all().delete()
+    for kind in IN_PROJECTS:
+        assert asker.post("/explain", asked(kind, "update", by_id(things, kind), ADA)).status == 200
+        row, told = the_row(event="access.reviewed"), {"principal": "oidc~ada", "explained": "update"}
+        own_id = str(things.refs[kind][1])
+        assert facts(row) == ("oidc~manager", "read_grants", "allowed", kind.value, own_id, project, told)
         AuditRecord.objects.all().delete()
     assert asker.post("/explain", asked(T.SERVER, "create_project", {}, ADA)).refused(403, FORBIDDEN[T.SERVER])
     assert not rows(event="access.reviewed")

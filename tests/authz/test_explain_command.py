@@ -16,7 +16,7 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
-from tenancy.models import Securable
+from tenancy.models import Securable, User
 from tenancy.services.blocking import block_user
 from tests.authz.parity.pairs import grant, member, somebody
 from tests.authz.permissions import NOBODY, Everything, Things, make_role, other_project
@@ -115,11 +115,14 @@ def test_each_type_by_name_and_by_id(things: Things) -> None:
             kind: [(lake.name, "closed", "deep", name), (lake.name, things.public_id(kind))]
             for kind, name in ((T.TABLE, "a"), (T.VIEW, "v"), (T.GENERIC_TABLE, "g"))
         },
+        T.ROLE: [("TEAM",), (things.public_id(T.ROLE),)],
+        T.TAG: [("PII",), (things.public_id(T.TAG),)],
     }
     for kind, privilege, action in (
         (T.SERVER, "admin", "create_project"), (T.PROJECT, "create", "create_warehouse"),
         (T.WAREHOUSE, "modify", "modify_storage"), (T.NAMESPACE, "create", "create_table"),
         (T.TABLE, "modify", "undrop"), (T.VIEW, "select", "select"), (T.GENERIC_TABLE, "modify", "write_data"),
+        (T.ROLE, "ownership", "assume"), (T.TAG, "apply", "remove"),
     ):  # fmt: skip
         grant(things.refs[kind], privilege, user_id="oidc~ada")
         for words in ways[kind]:
@@ -127,6 +130,54 @@ def test_each_type_by_name_and_by_id(things: Things) -> None:
             assert shown[0].startswith(f"oidc~ada may {action} on "), (kind, words, shown)
     Tabular.objects.filter(pk=things.refs[T.TABLE][1]).update(deleted_at=now())
     assert run("oidc~ada", "undrop", "table", lake.name, things.public_id(T.TABLE))[0][0].startswith("oidc~ada may u")
+
+
+def test_who_is_in_a_role(things: Things) -> None:
+    somebody("oidc~ada")
+    inner = make_role("Inner")
+    member(inner.pk, user_id="oidc~ada")
+    member(things.role.pk, role=inner.pk, expires_at=datetime(2101, 2, 3, tzinfo=UTC))
+    assert run("oidc~ada", "assume", "role", "team")[0] == [
+        "oidc~ada may assume on role team.",
+        "  oidc~ada is in role Inner",
+        "  role Inner is in role team until 2101-02-03 00:00 UTC",
+        "  so may assume on role team",
+    ]
+    assert run("team", "assume", "role", "team")[0] == [
+        "role team may assume on role team.",
+        "  so may assume on role team",
+    ]
+    assert run("oidc~ada", "assume", "role", "Inner")[0][1:] == [
+        "  oidc~ada is in role Inner",
+        "  so may assume on role Inner",
+    ]
+    grant(things.refs[T.ROLE], "ownership", role_id=inner.pk)
+    assert run("oidc~ada", "update", "role", "team")[0] == [
+        "oidc~ada may update on role team.",
+        "  oidc~ada is in role Inner",
+        "  role Inner has ownership on role team",
+        "  so may update on role team",
+    ]
+    assert run("team", "assume", "role", "Inner")[0] == [
+        "role team may not assume on role Inner.",
+        "By grants, any one of these would let them:",
+        "  assignee on role Inner",
+        "  ownership on role Inner",
+    ]
+
+
+def test_what_everybody_may_do_with_a_role_and_what_few_do_with_a_tag(things: Things) -> None:
+    somebody("oidc~ada")
+    assert run("oidc~ada", "read_metadata", "role", "team") == (
+        ["oidc~ada may read_metadata on role team, whatever is granted (everybody may). By grants: no."],
+        [],
+    )
+    shown, _ = run("oidc~ada", "apply", "tag", "pii")
+    assert shown[0] == "oidc~ada may not apply on tag pii."
+    assert shown[2:] == [
+        "  apply on tag pii", "  ownership on tag pii", "  security_admin on project Default Project",
+        "  project_admin on project Default Project", "  operator on the server",
+    ]  # fmt: skip
 
 
 def test_a_namespace_that_is_called_like_an_id(things: Things) -> None:
@@ -162,11 +213,13 @@ def test_where_nobody_is_refused_the_grants_are_told_beside_it(
 def test_of_an_instance_admin_who_comes_in_person(
     things: Things, place: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_settings(monkeypatch, instance_admins=["oidc~ada"])
-    assert run("oidc~ada", "drop", *place)[0][0] == (
-        "oidc~ada may drop on table closed.deep.a, whatever is granted (instance-admin). By grants: no."
-    )
-    assert run("oidc~ada", "read_data", *place)[0][0] == "oidc~ada may not read_data on table closed.deep.a."
+    use_settings(monkeypatch, instance_admins=["oidc~ada", "oidc~inst"])
+    for who in ("oidc~ada", "oidc~inst"):  # who has not been here
+        assert run(who, "drop", *place)[0][0] == (
+            f"{who} may drop on table closed.deep.a, whatever is granted (instance-admin). By grants: no."
+        )
+        assert run(who, "read_data", *place)[0][0] == f"{who} may not read_data on table closed.deep.a."
+    assert not User.objects.filter(pk="oidc~inst").exists()
 
 
 def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> None:
@@ -214,11 +267,16 @@ def test_a_backend_that_says_otherwise_or_nothing(
 def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, place: tuple[str, ...]) -> None:
     project = other_project()
     make_role("elsewhere", project)
-    assert "elsewhere" in refused("elsewhere", "read_data", *place)
+    assert refused("elsewhere", "read_data", *place) == (
+        f"Role does not exist in project {things.refs[T.PROJECT][1]}: elsewhere. `--project-id` names another project"
+    )
     for named in ("other", "OTHER"):
-        assert refused("oidc~ada", "use", "warehouse", things.warehouse.name, project_id=named) == (
-            f"Warehouse does not exist: {things.warehouse.name}"
-        )
+        for kind, word, name in (
+            (T.WAREHOUSE, "use", things.warehouse.name), (T.ROLE, "assume", "team"), (T.TAG, "apply", "pii"),
+        ):  # fmt: skip
+            assert refused("oidc~ada", word, kind.value, name, project_id=named) == (
+                f"{kind.value.title()} does not exist in project other: {name}. `--project-id` names another project"
+            )
         shown, _ = run("elsewhere", "create_warehouse", "project", project_id=named)
         assert shown[0] == "role elsewhere may not create_warehouse on project Other."
 
@@ -240,7 +298,7 @@ def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, 
         (("oidc~", "read_data", *place), "must have a subject"),
         (("a b~c", "read_data", *place), "user id"),
         (("oidc~ada", "select", *place), "nothing to be done with a table: change_ownership, "),
-        (("oidc~ada", "read_data", "table", "none", "closed", "a"), "Warehouse does not exist: none"),
+        (("oidc~ada", "read_data", "table", "none", "closed", "a"), ": none. `--project-id` names another"),
         (("oidc~ada", "read_data", "table", lake, "closed", "none"), "Table does not exist: closed.none"),
         (("oidc~ada", "read_data", "table", lake, "closed.deep", "a"), "a word of its own: a b, not a.b"),
         (("oidc~ada", "read_data", "table", lake, "a"), "table takes WAREHOUSE LEVEL"),
@@ -251,7 +309,19 @@ def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, 
         (("oidc~ada", "create_project", "server", lake), "server takes nothing more"),
         (("oidc~ada", "delete", "namespace", lake), "namespace takes WAREHOUSE LEVEL"),
         (("oidc~ada", "delete", "project", "none"), "Project does not exist: none"),
-        (("oidc~ada", "assume", "role", "x"), "invalid choice"),
+        (("oidc~ada", "read", "user", "oidc~ada"), "invalid choice"),
+        (("oidc~ada", "assume", "role", "x"), "Role does not exist in project"),
+        (("oidc~ada", "assume", "role", NOBODY), f"Role does not exist: {NOBODY}"),
+        (("oidc~ada", "assume", "role", things.public_id(T.TAG)), "Role does not exist: "),
+        (("oidc~ada", "assume", "role"), "role takes ROLE"),
+        (("oidc~ada", "assume", "role", "team", "team"), "role takes ROLE"),
+        (("oidc~ada", "assume", "role", ""), "A name must not be empty"),
+        (("oidc~ada", "apply", "role", "team"), "nothing to be done with a role: assume, "),
+        (("oidc~ada", "apply", "tag", "x"), "Tag does not exist in project"),
+        (("oidc~ada", "apply", "tag", NOBODY), f"Tag definition does not exist: {NOBODY}"),
+        (("oidc~ada", "apply", "tag"), "tag takes TAG"),
+        (("oidc~ada", "apply", "tag", "\udcff"), "not UTF-8"),
+        (("oidc~ada", "assume", "tag", "pii"), "nothing to be done with a tag: apply, "),
         (("oidc~ada", "read_data", "table", lake, "closed", "' OR 1=1 --"), "Table does not exist"),
         (("oidc~ada", "read_data", "table", lake, "closed", "a\x00"), "A name must not"),
         (("oidc~ada", "read_data", "table", lake, "closed", ""), "A name must not be empty"),

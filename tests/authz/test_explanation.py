@@ -15,6 +15,7 @@ from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
+from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
@@ -33,6 +34,7 @@ from tests.management.asking import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
+T = Securable.Type
 ALICE = person("alice")
 
 
@@ -76,7 +78,7 @@ def test_what_is_seen_because_of_something_below(tree: dict[str, Ref]) -> None:
 
 @pytest.mark.parametrize(("name", "action"), [
     ("table", Can.READ_DATA), ("table", Can.DROP), ("inner", Can.MOVE), ("wh", Can.GRANT_SELECT),
-    ("project", Can.CREATE_WAREHOUSE), ("server", Can.CREATE_PROJECT),
+    ("project", Can.CREATE_WAREHOUSE), ("server", Can.CREATE_PROJECT), ("role", Can.UPDATE), ("tag", Can.APPLY),
 ])  # fmt: skip
 def test_each_cure_cures(tree: dict[str, Ref], name: str, action: Can) -> None:
     give("describe", tree["wh"], ALICE)
@@ -139,7 +141,7 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, Ref]) -> None:
     soon, past = now() + timedelta(days=1), now() - timedelta(seconds=1)
     member(inner.pk, user_id=somebody("oidc~alice"))
     member(middle.pk, role=inner.pk)
-    grant((Securable.Type.ROLE, outer.pk), "ownership", role_id=middle.pk)
+    grant((T.ROLE, outer.pk), "ownership", role_id=middle.pk)
     member(outer.pk, role=inner.pk, expires_at=soon)
     grant(tree["table"], "select", role_id=outer.pk)
 
@@ -186,13 +188,44 @@ def test_what_has_ended_explains_nothing(tree: dict[str, Ref]) -> None:
 def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, Ref]) -> None:
     inner, outer = role("inner"), role("outer")
     member(outer.pk, role=inner.pk)
-    grant((Securable.Type.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
-    by_owning = explain(ALICE, Can.ASSUME, (Securable.Type.ROLE, inner.pk))
-    assert [step.relation for step in by_owning.chain] == ["assignee", "can_assume"]
-    found = explain(ALICE, Can.ASSUME, (Securable.Type.ROLE, outer.pk))
+    grant((T.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
+    by_owning = explain(ALICE, Can.ASSUME, (T.ROLE, inner.pk))
+    assert [step.relation for step in by_owning.chain] == ["ownership", "assignee", "can_assume"]
+    found = explain(ALICE, Can.ASSUME, (T.ROLE, outer.pk))
     assert [step.relation for step in found.chain] == ["assignee", "can_assume"]
     assert found.chain[0].grant is not None
     assert found.chain[0].grant.through == (Membership(inner.pk, Entry.OWNER),)
+    for ref, action, expected in (
+        ((T.ROLE, inner.pk), Can.UPDATE, ["ownership", "can_update"]),
+        ((T.ROLE, inner.pk), Can.READ, []),
+    ):
+        assert [step.relation for step in explain(ALICE, action, ref).chain] == expected
+
+
+def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: dict[str, Ref]) -> None:
+    group = role("group", source="staff")
+    ends = now() + timedelta(days=1)
+    member(group.pk, user_id=somebody("oidc~alice"), expires_at=ends)
+    for asker, through, expires_at in (
+        (ALICE, (), ends),
+        (person("bob", "staff"), (Membership(group.pk, Entry.TOKEN),), None),
+        (Actor(assumed_role=group.pk), (Membership(group.pk, Entry.ASSUMED),), None),
+    ):
+        first, last = explain(asker, Can.ASSUME, (T.ROLE, group.pk)).chain
+        assert (first.relation, last.relation) == ("assignee", "can_assume")
+        assert first.grant == GrantRow("assignee", securable_id(T.ROLE, group.pk), through, expires_at)
+
+
+def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, Ref]) -> None:
+    group = (T.ROLE, role("group").pk)
+    somebody("oidc~alice")
+    found = explain(ALICE, Can.ASSUME, group)
+    assert found == Explanation(cures=[Cure(each, securable_id(*group)) for each in ("assignee", "ownership")])
+    give("ownership", group, ALICE)
+    assert explain(ALICE, Can.ASSUME, group).is_allowed
+    Grant.objects.all().delete()
+    member(group[1], user_id="oidc~alice")
+    assert explain(ALICE, Can.ASSUME, group).is_allowed
 
 
 def test_in_an_assumed_role_it_alone_counts(tree: dict[str, Ref]) -> None:
@@ -229,13 +262,13 @@ def test_ids_of_projects_that_differ_by_case_are_two(tree: dict[str, Ref], wareh
     wanted, other = [], []
     for project_id, found in (("data", wanted), ("DATA", other)):
         Project.objects.create(id=project_id, name=project_id, name_key=f"key of {project_id}")
-        add_securable(Securable.Type.PROJECT, project_id, parent=server)
+        add_securable(T.PROJECT, project_id, parent=server)
         warehouse_id = new_id()
-        add_securable(Securable.Type.WAREHOUSE, warehouse_id, parent=(Securable.Type.PROJECT, project_id))
-        found.append((Securable.Type.WAREHOUSE, warehouse_id))
+        add_securable(T.WAREHOUSE, warehouse_id, parent=(T.PROJECT, project_id))
+        found.append((T.WAREHOUSE, warehouse_id))
     give("select", other[0], ALICE)
-    assert not explain(ALICE, Can.GET_METADATA, (Securable.Type.PROJECT, "data")).is_allowed
-    found = explain(ALICE, Can.GET_METADATA, (Securable.Type.PROJECT, "DATA"))
+    assert not explain(ALICE, Can.GET_METADATA, (T.PROJECT, "data")).is_allowed
+    found = explain(ALICE, Can.GET_METADATA, (T.PROJECT, "DATA"))
     assert [step.securable_id for step in found.chain] == [securable_id(*other[0]), "project:DATA"]
 
 

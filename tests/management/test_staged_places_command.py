@@ -140,8 +140,8 @@ def test_a_warehouse_by_its_name_is_that_of_the_project(warehouse: Warehouse, st
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["nowhere"], "Warehouse does not exist: nowhere"),
-        (["' OR 1=1 --"], "Warehouse does not exist: ' OR 1=1 --"),
+        (["nowhere"], ": nowhere. `--project-id` names another project"),
+        (["' OR 1=1 --"], ": ' OR 1=1 --. `--project-id` names"),
         ([str(new_id())], "Warehouse does not exist"),
         (["w\x00h"], "A name must not be empty"),
         ([""], "A name must not be empty"),

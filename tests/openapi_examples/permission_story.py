@@ -31,6 +31,7 @@ def play(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
     managed_access(story, here, namespace)
     actions(story, places)
     checks(story, warehouse_id, ids)
+    explanations(story, warehouse_id, places)
 
 
 def assignments(story: Story, places: dict[str, tuple[dict[str, str], str]], role: str) -> None:
@@ -84,7 +85,20 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
         body={"operation": {"namespace": {"action": "create_table", **by_id}}},
         summary="Oneself, and a namespace by its id",
     )
-    by_both = {"identity": {"user": DANA}, "operation": {"table": {"action": "read_data", **by_name}}}
-    story.tell("explain_permission", body=by_both, summary="What somebody else may do")
-    refused = {"identity": {"user": DANA}, "operation": {"table": {"action": "grant_select", **by_name}}}
-    story.tell("explain_permission", body=refused, summary="What somebody else may not do")
+
+
+def explanations(story: Story, warehouse_id: str, places: dict[str, tuple[dict[str, str], str]]) -> None:
+    dana = {"user": DANA}
+    table = {"namespace": ["finance", "sales"], "table": "orders", "warehouse-id": warehouse_id}
+    role, tag = (
+        {"role-id": places["role"][0]["role_id"]},
+        {"tag-definition-id": places["tag"][0]["tag_definition_id"]},
+    )
+    for summary, kind, asked in (
+        ("What somebody else may do", "table", {"action": "read_data", **table}),
+        ("What somebody else may not do", "table", {"action": "grant_select", **table}),
+        ("A role of the project", "role", {"action": "assume", **role}),
+        ("A tag definition by its id", "tag", {"action": "apply", **tag}),
+    ):
+        body = {"identity": dana, "operation": {kind: asked}}
+        story.tell("explain_permission", body=body, summary=summary)

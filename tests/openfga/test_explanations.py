@@ -20,7 +20,9 @@ from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import allowed_many
 from tenancy.authz.refs import Ref
 from tenancy.grantee import Grantee
-from tenancy.models import Grant, Securable
+from tenancy.models import Grant, Role, Securable
+from tenancy.selectors.projects import get_project
+from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.parity.pairs import grant, member, questions_about, somebody
 from tests.authz.parity.test_random import make_world, plans
 from tests.authz.trees import role
@@ -53,9 +55,10 @@ def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Re
     return (T.TABLE, Tabular.objects.get().pk)
 
 
-def told(word: str) -> tuple[list[str], list[str]]:
+def told(word: str, *place: str) -> tuple[list[str], list[str]]:
+    """Of our table, unless another place is said."""
     out, err = StringIO(), StringIO()
-    call_command("explain", BOB, word, "table", "wh", "ns", "t", stdout=out, stderr=err)
+    call_command("explain", BOB, word, *(place or ("table", "wh", "ns", "t")), stdout=out, stderr=err)
     return out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
@@ -84,6 +87,35 @@ def test_it_agrees_with_openfga(table: Ref) -> None:
         assert told("drop")[0][0] == f"{BOB} may drop on table ns.t."
         Grant.objects.filter(user_id=BOB).delete()
         deliver_as_recorded(openfga_store())
+
+
+def test_it_agrees_about_roles_and_tags(table: Ref) -> None:
+    project = get_project(None)
+    tag = create_tag_definition(actor=INTERNAL, project=project, name="pii", scope=["table"], value_kind="marker")
+    owners = role("owners")
+    member(owners.pk, role=Role.objects.get(name="readers").pk)
+    deliver_as_recorded(openfga_store())
+    shown, noted = told("assume", "role", "owners")
+    assert (shown[-1], noted) == ("  so may assume on role owners", [])
+    above = f"  security_admin on project {project.name}"
+    for words, cures in (
+        (("update", "role", "owners"), ["  ownership on role owners", above]),
+        (("apply", "tag", "pii"), ["  apply on tag pii", "  ownership on tag pii", above]),
+    ):
+        shown, _ = told(*words)
+        assert shown[0] == f"{BOB} may not {words[0]} on {words[1]} {words[2]}."
+        assert shown[2:][: len(cures)] == cures
+    grant((T.TAG, tag.pk), "apply", role_id=owners.pk)
+    grant((T.ROLE, owners.pk), "ownership", user_id=BOB)
+    deliver_as_recorded(openfga_store())
+    assert told("update", "role", "owners")[0] == [
+        f"{BOB} may update on role owners.",
+        f"  {BOB} has ownership on role owners",
+        "  so may update on role owners",
+    ]
+    shown, noted = told("apply", "tag", "pii")
+    assert (shown[0], noted) == (f"{BOB} may apply on tag pii.", [])
+    assert shown[-2:] == ["  role owners has apply on tag pii", "  so may apply on tag pii"]
 
 
 def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:

@@ -22,6 +22,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
+from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.refs import securable_id
 from tenancy.authz.role_ways import Entry
 from tenancy.authz.standing_rights import Standing
@@ -31,6 +32,8 @@ from tenancy.models import Securable
 
 OWN_PROVIDERS: Final = ("local", "icekeeper")
 """Their users come with tokens of this server, which name no roles."""
+
+_REASONS: Final = {ALLOWALL: "nobody is refused", Standing.EVERYBODY: "everybody may"}
 
 
 class Command(BaseCommand):
@@ -49,9 +52,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "place",
             nargs="*",
-            help="which one, by name or id: a project (default: --project-id) or a warehouse by itself, a namespace by "
-            "its warehouse and its levels, a table or view by its warehouse, the levels of its namespace and its name; "
-            "each level is a word. What was dropped is found by warehouse and id",
+            help="which one, by name or id: a project (default: --project-id), warehouse, role or tag by itself, a "
+            "namespace by its warehouse and its levels, a table or view by its warehouse, the levels of its namespace "
+            "and its name; each level is a word. What was dropped is found by warehouse and id",
         )
         parser.add_argument("--project-id", metavar="PROJECT", help="by id or name; default: the default project")
         parser.add_argument("--json", action="store_true", help="print what POST .../permissions/explain answers")
@@ -97,7 +100,7 @@ def _lines(explained: Explained, who: str, what: str) -> Iterator[str]:
         yield "By grants, any one of these would let them:"
         for cure in explained.cures:
             yield f"  {cure.privilege} on {_called(cure.object)}"
-    else:
+    elif explained.standing != Standing.EVERYBODY:
         yield "No single grant would let them."
 
 
@@ -110,7 +113,7 @@ def _answer(explained: Explained, who: str, what: str) -> str:
         )
     may = f"{who} may {what}" if explained.is_allowed else f"{who} may not {what}"
     if explained.standing is not None:
-        reason = "nobody is refused" if explained.standing == ALLOWALL else explained.standing
+        reason = _REASONS.get(explained.standing, explained.standing)
         return f"{may}, whatever is granted ({reason}). By grants: {by_grants}."
     if explained.is_allowed is not explained.is_by_grants:
         return f"{may}, says {authorizer().name}, which counts. By the grants on record: {by_grants}."
@@ -128,7 +131,10 @@ def _step(step: ToldStep, who: str) -> Iterator[str]:
         if membership.entry is not Entry.ASSUMED:  # which is whom this is about
             yield _membership(membership, holder)
         holder = f"role {membership.role_name}"
-    yield f"{holder} has {step.grant.privilege} on {place}{_until(step.grant.expires_at)}"
+    if step.grant.privilege != ASSIGNEE:
+        yield f"{holder} has {step.grant.privilege} on {place}{_until(step.grant.expires_at)}"
+    elif str(step.grant.grantee.role_id) != step.object.object_id:  # that a role is in itself need not be told
+        yield f"{holder} is in {place}{_until(step.grant.expires_at)}"
 
 
 def _membership(membership: ToldMembership, holder: str) -> str:
@@ -151,7 +157,7 @@ def _notes(explained: Explained, grantee: Grantee) -> Iterator[str]:
     is_decided = explained.is_allowed is not None and explained.standing is None
     if authorizer().name == "openfga" and is_decided and explained.is_allowed is not explained.is_by_grants:
         yield "OpenFGA may not have been told of everything: `manage.py openfga_reconcile --dry-run` compares."
-    if grantee.user_id is None:
+    if grantee.user_id is None or explained.standing == Standing.EVERYBODY:
         return
     if explained.standing == Standing.BLOCKED:
         yield f"`manage.py unblock_user {grantee.user_id}` lets them in again."

@@ -18,7 +18,7 @@ from tenancy.authz.builtin.statements import SHOWS
 from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.refs import securable_id
-from tenancy.authz.role_ways import Membership, Way, earliest, moment
+from tenancy.authz.role_ways import Entry, Membership, Way, earliest, moment
 from tenancy.models import Grant, Securable
 
 
@@ -106,13 +106,19 @@ def _told(rows: Iterable[Sequence[Any]], ways: Mapping[UUID, Way]) -> list[Grant
 
 
 def _assigned(path: Iterable[Node], ways: Mapping[UUID, Way]) -> list[GrantRow]:
-    """That the asker is in a role on the path: granted to whoever comes into it last."""
+    """That the asker is in a role on the path: granted to whoever is a member.
+
+    Who owns it has a grant that says so. A role that is assumed, or named by a token, is in itself alone.
+    """
     found = []
     for role_id, way in ways.items():
         own_id = securable_id(Securable.Type.ROLE, role_id)
         if any(node.id == own_id for node in path):
             *before, last = way.memberships
-            found.append(GrantRow(ASSIGNEE, own_id, tuple(before), last.expires_at))
+            if last.entry is Entry.MEMBER:
+                found.append(GrantRow(ASSIGNEE, own_id, tuple(before), last.expires_at))
+            elif last.entry is not Entry.OWNER:
+                found.append(GrantRow(ASSIGNEE, own_id, way.memberships, None))
     return found
 
 
