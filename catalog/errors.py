@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from catalog.identifiers import Identifier, Levels, dotted
 from icekeeper.kernel.errors import (
     AlreadyExists,
@@ -16,7 +18,12 @@ from icekeeper.kernel.errors import (
     NotFound,
 )
 
-_NO_SUCH = {"table": NoSuchTable, "view": NoSuchView, "generic-table": NoSuchGenericTable}
+_NO_SUCH: Final[dict[str, type[NotFound]]] = {
+    "namespace": NoSuchNamespace,
+    "table": NoSuchTable,
+    "view": NoSuchView,
+    "generic-table": NoSuchGenericTable,
+}
 
 
 class LocationAlreadyTaken(Conflict):
@@ -102,18 +109,19 @@ def noun(kind: str) -> str:
     return kind.replace("-", " ").capitalize()
 
 
-def no_such_namespace(levels: Levels) -> NoSuchNamespace:
-    return NoSuchNamespace(f"Namespace does not exist: {dotted(levels)}")
+def no_such_namespace(levels: Levels) -> CatalogError:
+    return no_such_id("namespace", dotted(levels))
 
 
 def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
-    return _NO_SUCH[kind](f"{noun(kind)} does not exist: {identifier}")
+    return no_such_id(kind, identifier)
 
 
 def no_such_id(kind: str, object_id: object) -> CatalogError:
     """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
-    refusal = NoSuchNamespace if kind == "namespace" else _NO_SUCH[kind]
-    return refusal(f"{noun(kind)} does not exist: {object_id}")
+    error = _NO_SUCH[kind](f"{noun(kind)} does not exist: {object_id}")
+    error.about = f"{kind} {object_id}"
+    return error
 
 
 def no_such_column(name: str, table_id: object) -> ColumnNotFound:

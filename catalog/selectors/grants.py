@@ -6,7 +6,7 @@ Oneself is who acts: in an assumed role the role, and who is in a role is not th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -14,8 +14,8 @@ from uuid import UUID
 from django.db.models import Q, Value
 from django.db.models.functions import StrIndex, Substr
 
-from catalog.models import Tabular
 from catalog.selectors.addressed import TABULARS
+from catalog.selectors.client_uuids import client_uuids
 from catalog.selectors.rights_targets import RightsTarget, target_project
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.paging import Page, page_of
@@ -83,7 +83,7 @@ def list_grants_of_for(
         .order_by("pk")[: page.sql_limit]
     )
     shown, token = page_of([(row.pk, row) for row in rows], page)
-    uuids = _uuids([_ref(row) for row in shown])
+    uuids = client_uuids({UUID(object_id) for kind, object_id in map(_ref, shown) if kind in TABULARS})
     found = []
     for row in shown:
         place = _place(_ref(row), row.step, uuids)
@@ -138,16 +138,7 @@ def _ref(grant: Grant) -> tuple[Securable.Type, str]:
     return Securable.Type(securable_type), object_id
 
 
-def _uuids(refs: Sequence[tuple[Securable.Type, str]]) -> dict[str, str]:
-    """The ids that clients know of the tabulars among some objects, by their own."""
-    own_ids: Collection[str] = {object_id for securable_type, object_id in refs if securable_type in TABULARS}
-    if not own_ids:
-        return {}
-    rows = Tabular.objects.filter(pk__in=[UUID(each) for each in own_ids]).values_list("pk", "uuid")
-    return {str(pk): str(uuid) for pk, uuid in rows}
-
-
-def _place(ref: tuple[Securable.Type, str], step: str, uuids: dict[str, str]) -> GrantPlace | None:
+def _place(ref: tuple[Securable.Type, str], step: str, uuids: Mapping[UUID, UUID]) -> GrantPlace | None:
     """None for a tabular that went away while it was listed."""
     securable_type, object_id = ref
     if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
@@ -155,5 +146,5 @@ def _place(ref: tuple[Securable.Type, str], step: str, uuids: dict[str, str]) ->
     warehouse_id = step.partition(":")[2]
     if securable_type not in TABULARS:
         return GrantPlace(securable_type, object_id, warehouse_id)
-    uuid = uuids.get(object_id)
-    return None if uuid is None else GrantPlace(securable_type, uuid, warehouse_id)
+    uuid = uuids.get(UUID(object_id))
+    return None if uuid is None else GrantPlace(securable_type, str(uuid), warehouse_id)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import already_exists
+from catalog.errors import already_exists, no_such_tabular
 from catalog.iceberg.metadata_files import decode
 from catalog.iceberg.validation import read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
@@ -63,7 +63,8 @@ def register_tabular(
         replaced, metadata, str(metadata_location), base=target.warehouse_location
     ):
         # Whoever registers it owns it, and what was granted on the former one goes: that is giving and taking rights.
-        require(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id)
+        missing = no_such_tabular(kind, identifier)
+        require(actor, Can.GRANT_MANAGE_GRANTS, Securable.Type(kind.value), replaced.id, missing=missing)
     if kind == Tabular.Kind.VIEW:
         require_may_name_owners(actor, metadata["properties"])
     new = NewTabular(

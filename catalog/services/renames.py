@@ -15,7 +15,7 @@ from catalog.services.outcomes import RequestKey, keep_outcome
 from icekeeper.kernel import premises
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import AlreadyExists
+from icekeeper.kernel.errors import AlreadyExists, CatalogError
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.sql import lock_row
 from icekeeper.kernel.write_transaction import write_transaction
@@ -51,7 +51,8 @@ def rename_tabular(
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_to_create_in(actor, kind)
     if namespace_id != tabular.namespace_id:
-        step = _Step(actor, (Securable.Type(kind.value), tabular.id), tabular.namespace_id, namespace_id)
+        ref = (Securable.Type(kind.value), tabular.id)
+        step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         stamp = rights_changes.stamp()
         _require_nothing_gained(step)
         premises.rest_on(_look_for_gains, (step, stamp))
@@ -89,6 +90,7 @@ class _Step(NamedTuple):
     ref: Ref
     origin_id: UUID
     namespace_id: UUID
+    missing: CatalogError
 
 
 def _require_nothing_gained(step: _Step) -> None:
@@ -101,9 +103,9 @@ def _require_nothing_gained(step: _Step) -> None:
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
     for action, is_held in zip(gained, allowed_many(step.actor, [(each, place) for each in gained]), strict=True):
         if is_held:
-            require(step.actor, action, *step.ref)
+            require(step.actor, action, *step.ref, missing=step.missing)
     if is_access_managed((Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
-        require(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref)
+        require(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
 
 
 def _look_for_gains(steps: list[tuple[_Step, int]]) -> None:

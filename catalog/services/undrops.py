@@ -111,8 +111,8 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
         if not sees:
             raise hidden(actor, Can.UNDROP, ref, missing)
         if not may_restore:
-            raise action_forbidden(actor, Can.UNDROP, ref)
-    rest_on_rights(actor, [(Can.UNDROP, ref) for ref in refs], stamp)
+            raise action_forbidden(actor, Can.UNDROP, ref, missing)
+        rest_on_rights(actor, [(Can.UNDROP, ref)], stamp, missing)
     return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)
 
 

@@ -16,7 +16,8 @@ class CatalogError(Exception):
     `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
     same again is pointless: the request and the state it met decided, not load or time, `is_on_purpose` whether a 5xx
     is what the operator wants, or the log tells of its cause once, so that it need not explain each, `is_judged`
-    whether rights were asked about before it was raised. `message` must never hold a secret.
+    whether rights were asked about before it was raised, `about` how the caller named what is missing, with its type
+    (`table sales.orders`), where that is not what we call it. `message` must never hold a secret.
     """
 
     status: ClassVar[int] = 500
@@ -26,6 +27,7 @@ class CatalogError(Exception):
     is_final: ClassVar[bool] = False
     is_on_purpose: ClassVar[bool] = False
     is_judged: bool = False
+    about: str | None = None
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

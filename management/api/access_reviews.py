@@ -45,13 +45,13 @@ from management.api.base import (
     PROJECT_REFUSALS,
     WAREHOUSE_ID,
     ManagementView,
+    require_parameters,
 )
 from management.api.csv_answers import CSV, csv_answer, wants_csv
 from management.api.grant_queries import (
     BAD_PRINCIPAL,
     PAGE_NAMES,
     PRINCIPAL_NAMES,
-    require_parameters,
     required_principal,
 )
 from management.api.grants import GrantedView

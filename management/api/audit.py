@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -17,12 +18,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.selectors.client_uuids import own_ids_of
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView
-from tenancy.audit.document import document_of, line_of
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
+from management.selectors.audit_documents import documents_of, lines_of
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import named_project_id, require_project_id
@@ -47,7 +49,11 @@ FILTERS: Final = [
     OpenApiParameter("action", OpenApiTypes.STR, description="The right that was asked for, such as `drop`"),
     OpenApiParameter("outcome", OpenApiTypes.STR, enum=AuditRecord.Outcome.values, description="What came of it"),
     OpenApiParameter("objectType", OpenApiTypes.STR, description="Such as `warehouse`"),
-    OpenApiParameter("objectId", OpenApiTypes.STR, description="As the rows have it"),
+    OpenApiParameter(
+        "objectId",
+        OpenApiTypes.STR,
+        description="As the rows have it in `object-id`; of a table, view or generic table that is there also its UUID",
+    ),
     OpenApiParameter("requestId", OpenApiTypes.UUID, description="`X-Request-Id` of the answer"),
     OpenApiParameter("from", OpenApiTypes.DATETIME, description="Not before this time, which has a zone"),
     OpenApiParameter("to", OpenApiTypes.DATETIME, description="Before this time"),
@@ -57,6 +63,16 @@ NOT_ALLOWED: Final = (
     "server"
 )
 BAD_PROJECT: Final = "`MalformedProjectID`"
+LISTED: Final = [*FILTERS, *PAGE]
+EXPORTED: Final = [
+    *FILTERS,
+    OpenApiParameter("after", OpenApiTypes.INT, description="The position to go on behind; default: 0"),
+    OpenApiParameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": MOST_EXPORTED},
+        description=f"Rows at most; default: {USUALLY_EXPORTED}. There may be fewer though there are more",
+    ),
+]
 
 
 class AuditRecordResponse(KebabSerializer):
@@ -79,6 +95,10 @@ class AuditRecordResponse(KebabSerializer):
     access_token = serializers.UUIDField(allow_null=True, help_text="The id of the token of this server that came")
     object_type = Text(allow_null=True)
     object_id = Text(allow_null=True)
+    object_uuid = serializers.UUIDField(
+        allow_null=True,
+        help_text="The UUID that clients see, of a table, view or generic table that is there or can be restored",
+    )
     project_id = Text(allow_null=True)
     request_id = serializers.UUIDField(allow_null=True)
     address = Text(allow_null=True, help_text="The other end of the connection: a client's, or a proxy's")
@@ -88,7 +108,7 @@ class AuditRecordResponse(KebabSerializer):
     user_agent = Text(allow_null=True)
     details = serializers.DictField(help_text="What else the event tells")
     previous_hash = Text(allow_null=True)
-    hash = Text(allow_null=True, help_text="SHA-256 of the hash before and of all this")
+    hash = Text(allow_null=True, help_text="SHA-256 of the hash before and of all this but `object-uuid`")
 
 
 class AuditListResponse(KebabSerializer):
@@ -167,15 +187,16 @@ class AuditView(AuditBaseView):
         tags=TAGS,
         summary="Who did what, the newest first",
         description="Who asks is recorded, too. Uses of tokens and repeated denials come some seconds late, and "
-        "several as one.",
-        parameters=[*FILTERS, *PAGE, PROJECT_HEADER],
+        "several as one. Unknown parameters are refused.",
+        parameters=[*LISTED, PROJECT_HEADER],
         responses=answers({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
     )
     def get(self, request: Request) -> Response:
+        require_parameters(request, [each.name for each in LISTED])
         filters = self.filters()
         page = self.page(listing_of("audit", filters))
-        records, next_token = list_audit_records_for(actor=self.actor, filters=filters, page=page)
-        answer: dict[str, Any] = {"records": [document_of(record) for record in records]}
+        records, next_token = list_audit_records_for(actor=self.actor, filters=_with_own_ids(filters), page=page)
+        answer: dict[str, Any] = {"records": documents_of(records)}
         if next_token is not None:
             answer["next-page-token"] = next_token
         return Response(answer)
@@ -188,17 +209,9 @@ class AuditExportView(AuditBaseView):
         summary="The audit trail as JSON lines, in the order of its hash chain",
         description="Sealed rows only, each an object as in the list, on a line of its own. To go on, ask again with "
         "the last row's `position` in `after`, also when the answer broke off; an empty answer says that there is no "
-        "more yet. Nothing is left out and nothing comes twice, whatever is written meanwhile.",
-        parameters=[
-            *FILTERS,
-            OpenApiParameter("after", OpenApiTypes.INT, description="The position to go on behind; default: 0"),
-            OpenApiParameter(
-                "limit",
-                {"type": "integer", "minimum": 1, "maximum": MOST_EXPORTED},
-                description=f"Rows at most; default: {USUALLY_EXPORTED}. There may be fewer though there are more",
-            ),
-            PROJECT_HEADER,
-        ],
+        "more yet. Nothing is left out and nothing comes twice, whatever is written meanwhile. Unknown parameters are "
+        "refused.",
+        parameters=[*EXPORTED, PROJECT_HEADER],
         responses=answers(
             {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
             {
@@ -209,7 +222,8 @@ class AuditExportView(AuditBaseView):
         ),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        filters = self.filters()
+        require_parameters(request, [each.name for each in EXPORTED])
+        filters = _with_own_ids(self.filters())
         after = self.number("after", usual=0, least=0, most=LAST_POSITION)
         limit = self.number("limit", usual=USUALLY_EXPORTED, least=1, most=MOST_EXPORTED)
         chunks = export_audit_records_for(actor=self.actor, filters=filters, after=after, limit=limit)
@@ -218,7 +232,15 @@ class AuditExportView(AuditBaseView):
 
 def _lines(chunks: Iterable[list[AuditRecord]]) -> Iterator[bytes]:
     for rows in chunks:
-        yield "".join(map(line_of, rows)).encode()
+        yield lines_of(rows).encode()
+
+
+def _with_own_ids(filters: AuditFilters) -> AuditFilters:
+    """What is asked of a table, view or generic table by the UUID that clients see is asked by its own id, too."""
+    uuid = parse_id(filters.object_id) if filters.object_id is not None else None
+    if uuid is None:
+        return filters
+    return replace(filters, own_ids=tuple(map(str, own_ids_of(uuid, project_id=filters.project))))
 
 
 def _is_storable(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -102,6 +103,13 @@ class ManagementView(APIView):
         if number is not None:
             wanted = read_size(number, size)
         return Page(kind, given, min(wanted, limits.pagination_size_max))
+
+
+def require_parameters(request: Request, known: Collection[str] = ()) -> None:
+    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
+    for name in request.GET:
+        if name not in known:
+            raise BadRequest(f"{name[:100]!r} is no parameter here")
 
 
 def no_body() -> HttpResponse:

@@ -1,8 +1,7 @@
-"""What stands in the queries of grants and access reviews: whose they are, and nothing that is not known."""
+"""What stands in the queries of grants and access reviews: whose they are."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from rest_framework.request import Request
@@ -23,13 +22,6 @@ class MissingGrantPrincipal(BadRequest):
 
 class AmbiguousGrantPrincipal(BadRequest):
     wire_type = "AmbiguousGrantPrincipal"
-
-
-def require_parameters(request: Request, known: Collection[str] = ()) -> None:
-    """Raises `BadRequest` for a query parameter that is not known: a misspelled filter would show more than wanted."""
-    for name in request.GET:
-        if name not in known:
-            raise BadRequest(f"{name[:100]!r} is no parameter here")
 
 
 def given_principal(request: Request) -> Grantee | None:

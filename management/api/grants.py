@@ -12,13 +12,12 @@ from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
 from icekeeper.kernel.api_shapes import answers, done
 from icekeeper.kernel.paging import listing_of
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView, require_parameters
 from management.api.grant_queries import (
     BAD_PRINCIPAL,
     PAGE_NAMES,
     PRINCIPAL_NAMES,
     given_principal,
-    require_parameters,
     required_principal,
 )
 from management.api.grant_shapes import (

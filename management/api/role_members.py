@@ -60,6 +60,9 @@ class RoleMember(KebabSerializer):
     email = Text(required=False, help_text="Of a user; absent when there is none")
     user_type = UserType(required=False, help_text="Of a user")
     ident = Text(required=False, help_text="Of a role: `<provider-id>~<source-id>`")
+    expires_at = serializers.DateTimeField(
+        required=False, help_text="The end of a direct membership; absent when it has none"
+    )
 
 
 class RoleMemberListResponse(KebabSerializer):
@@ -80,6 +83,8 @@ class RoleMembershipListResponse(KebabSerializer):
 
 def member_json(member: Member) -> dict[str, Any]:
     known: dict[str, Any] = {"type": member.kind, "id": member.id, "name": member.name or None}
+    if member.expires_at is not None:
+        known["expires-at"] = member.expires_at
     if member.kind == "role":
         return known | {"ident": member.ident}
     return known | ({"email": member.email} if member.email else {}) | {"user-type": member.user_type}

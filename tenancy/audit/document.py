@@ -1,4 +1,4 @@
-"""A row of the audit trail as JSON: what the API tells, what is exported, and what the hash is made of."""
+"""A row of the audit trail as JSON: what is told and exported of it, and what the hash is made of."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def content_of(record: AuditRecord) -> dict[str, Any]:
 
 def document_of(record: AuditRecord) -> dict[str, Any]:
     return content_of(record) | {"previous-hash": record.previous_hash or None, "hash": record.hash or None}
-
-
-def line_of(record: AuditRecord) -> str:
-    """One line of an export, in canonical form."""
-    return canonical_text(document_of(record)) + "\n"
 
 
 def hash_of(record: AuditRecord, previous_hash: str) -> str:

@@ -145,23 +145,29 @@ def require_and_ask(
     asked = list(dict.fromkeys((action, seen_by, *more)))
     answers = dict(zip(asked, allowed_many(actor, [(each, ref) for each in asked]), strict=True))
     if answers[action]:
-        rest_on_rights(actor, [(action, ref)], stamp)
+        rest_on_rights(actor, [(action, ref)], stamp, missing)
         return [answers[each] for each in more]
     if missing is not None and not answers[seen_by] and ref[0] in SEEN_BY:
         raise hidden(actor, action, ref, missing)
-    raise action_forbidden(actor, action, ref)
+    raise action_forbidden(actor, action, ref, missing)
 
 
 class _Permit(NamedTuple):
     actor: Actor
     question: Question
     stamp: int
+    missing: CatalogError | None
 
 
-def rest_on_rights(actor: Actor, questions: Sequence[Question], stamp: int) -> None:
-    """That the request goes on because `actor` may do these; `stamp` is that of before they were asked."""
+def rest_on_rights(
+    actor: Actor, questions: Sequence[Question], stamp: int, missing: CatalogError | None = None
+) -> None:
+    """That the request goes on because `actor` may do these; `stamp` is that of before they were asked.
+
+    `missing` is as of `require`, for questions about one object.
+    """
     for question in questions:
-        premises.rest_on(_ask_again, _Permit(actor, question, stamp))
+        premises.rest_on(_ask_again, _Permit(actor, question, stamp, missing))
 
 
 def rights_rested_on(actor: Actor) -> list[Question]:
@@ -178,13 +184,13 @@ def _ask_again(permits: list[_Permit]) -> None:
     stamp = rights_changes.stamp()
     old = [each for each in permits if each.stamp != stamp]
     for actor in {id(each.actor): each.actor for each in old}.values():
-        questions = list(dict.fromkeys(each.question for each in old if each.actor is actor))
-        answers = zip(questions, allowed_many(actor, questions), strict=True)
+        asked = {each.question: each.missing for each in old if each.actor is actor}
+        answers = zip(asked, allowed_many(actor, list(asked)), strict=True)
         refused = [question for question, answer in answers if not answer]
         there = are_registered([ref for _, ref in refused]) if refused else []
         for (action, ref), is_there in zip(refused, there, strict=True):
             if is_there:
-                raise action_forbidden(actor, action, ref)
+                raise action_forbidden(actor, action, ref, asked[action, ref])
     permits[:] = [each._replace(stamp=stamp) for each in permits]
 
 

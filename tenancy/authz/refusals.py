@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from icekeeper.kernel.errors import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
@@ -70,6 +72,18 @@ _REFUSALS: dict[Securable.Type, type[Forbidden]] = {
 }
 
 
+_TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securable.Type.GENERIC_TABLE})
+"""Types of which clients know another id than the one that rights hang on."""
+
+
+def told(ref: Ref, missing: CatalogError | None) -> str:
+    """How a message names an object: as the caller did, of which `missing` knows, and never by an id that is ours."""
+    if missing is not None and missing.about is not None:
+        return missing.about
+    securable_type, object_id = ref
+    return f"this {securable_type}" if securable_type in _TABULARS else f"{securable_type} {object_id}"
+
+
 def hidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError) -> CatalogError:
     """`missing`, as the actor may not know that there is such an object; the audit trail is told the true reason."""
     record_denial(actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource")
@@ -77,8 +91,8 @@ def hidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError) -> Catalo
     return missing
 
 
-def action_forbidden(actor: Actor, action: Can, ref: Ref) -> Forbidden:
-    """The refusal to raise; the audit trail is told of it."""
+def action_forbidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError | None = None) -> Forbidden:
+    """The refusal to raise; the audit trail is told of it. `missing` would be raised if there were no such object."""
     securable_type, object_id = ref
     record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
-    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {securable_type} {object_id}")
+    return _REFUSALS[securable_type](f"{actor.name} may not {action} on {told(ref, missing)}")

@@ -54,14 +54,19 @@ class AuditFilters:
     end: datetime | None = None
     made_at: datetime | None = None
     """Of the project, for who may see its rows alone, which those of an older one with its id are not."""
+    own_ids: tuple[str, ...] = ()
+    """What rows have in place of `object_id`, where that is an id that clients know an object by: both are found."""
 
     def given(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None and name != "made_at"}
+        unasked = {"made_at", "own_ids"}
+        return {name: value for name, value in asdict(self).items() if value is not None and name not in unasked}
 
     def found(self) -> QuerySet[AuditRecord]:
         wanted = self.given()
         project, start, end = wanted.pop("project", None), wanted.pop("start", None), wanted.pop("end", None)
         kind = wanted.pop("object_type", None)
+        if self.own_ids:
+            wanted["object_id__in"] = {wanted.pop("object_id"), *self.own_ids}
         rows = AuditRecord.objects.using(settings.READ_DATABASE).filter(**wanted)
         if project is not None:
             rows = rows.filter(project_id=project)

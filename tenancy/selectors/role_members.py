@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import FIRST, Page, page_of
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -28,7 +29,7 @@ MemberKind = Literal["user", "role"]
 # order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
 _MEMBERS = """
 SELECT m.id, CASE WHEN m.user_id IS NULL THEN 'role' ELSE 'user' END, m.member_role_id, m.user_id,
-       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type
+       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, m.expires_at
   FROM tenancy_rolemember m
   LEFT JOIN tenancy_user u ON u.id = m.user_id
   LEFT JOIN tenancy_role r ON r.id = m.member_role_id
@@ -62,7 +63,7 @@ WITH RECURSIVE below(id) AS (
     SELECT m.member_role_id FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
      WHERE m.member_role_id IS NOT NULL
 )
-SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type FROM (
+SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type, NULL FROM (
     SELECT 'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
            NULL AS email, NULL AS user_type
       FROM tenancy_role r
@@ -103,7 +104,10 @@ SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user or a role in a role. `ident` is a role's, `email` and `user_type` are a user's."""
+    """A user or a role in a role. `ident` is a role's, `email` and `user_type` are a user's.
+
+    `expires_at` is the end of a direct membership, None where it has none.
+    """
 
     kind: MemberKind
     id: str
@@ -111,6 +115,7 @@ class Member:
     ident: str | None = None
     email: str | None = None
     user_type: str | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,8 @@ def _behind(page: Page) -> tuple[UUID | None, str]:
 
 
 def _member(row: Sequence[Any]) -> Member:
-    kind, role_id, user_id, name, provider, source, email, user_type = row
+    kind, role_id, user_id, name, provider, source, email, user_type, ends = row
+    expires_at = None if ends is None else as_datetime(ends)
     if kind == "user":
-        return Member("user", user_id, name, email=email, user_type=user_type)
-    return Member("role", str(as_uuid(role_id)), name, ident=ident_of(provider, source))
+        return Member("user", user_id, name, email=email, user_type=user_type, expires_at=expires_at)
+    return Member("role", str(as_uuid(role_id)), name, ident=ident_of(provider, source), expires_at=expires_at)

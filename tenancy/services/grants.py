@@ -23,6 +23,7 @@ from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
 from tenancy.authz.refs import Ref, securable_id
+from tenancy.authz.refusals import told
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
@@ -108,9 +109,9 @@ def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogEr
 
     def judge(outcome: Outcome) -> None:
         for each in outcome.present:
-            raise GrantExists(f"{each.privilege} on {securable_id(*ref)} is granted to {each.grantee} already")
+            raise GrantExists(f"{each.privilege} on {told(ref, missing)} is granted to {each.grantee} already")
         for each in outcome.absent:
-            raise GrantNotFound(f"{each.privilege} on {securable_id(*ref)} is not granted to {each.grantee}")
+            raise GrantNotFound(f"{each.privilege} on {told(ref, missing)} is not granted to {each.grantee}")
 
     _change(actor, ref, difference, missing, judge=judge)
 
@@ -122,7 +123,7 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
     answers = allowed_many(actor, [*questions, *knowing])  # one question to the backend, as of what there is not
     refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
     if not refused:
-        rest_on_rights(actor, questions, stamp)
+        rest_on_rights(actor, questions, stamp, missing)
         return
     is_hidden = bool(knowing) and not any(answers[len(names) :])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
@@ -131,7 +132,7 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
     if is_hidden:
         missing.is_judged = True
         raise missing
-    raise GrantActionForbidden(f"{actor.name} may not grant on {ref[0]} {ref[1]}: {', '.join(refused[:5])}")
+    raise GrantActionForbidden(f"{actor.name} may not grant on {told(ref, missing)}: {', '.join(refused[:5])}")
 
 
 def _change(

@@ -75,7 +75,8 @@ def test_the_newest_come_first(seven: list[str]) -> None:
         "id": seven[5], "position": None, "at": "2026-01-31T05:00:00.000000+00:00", "last-at": None, "count": 1,
         "event": "role.created", "action": None, "outcome": "allowed", "reason": None,
         "privilege-source": "authorizer", "actor": "oidc~bob", "assumed-role": None, "access-token": None,
-        "object-type": "role", "object-id": "5", "project-id": "lab", "request-id": None, "address": None,
+        "object-type": "role", "object-id": "5", "object-uuid": None, "project-id": "lab", "request-id": None,
+        "address": None,
         "forwarded-for": None, "user-agent": None, "details": {"named": "r5"}, "previous-hash": None, "hash": None,
     }  # fmt: skip
 
@@ -191,6 +192,7 @@ BAD_QUERIES = [
     "to=0001-01-01T00:00:00%2B23:59", "to=9999-12-31T23:59:59-23:59",
     "from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z",
     "objectId=%ED%A0%80%00", "projectId=", "actor=%00",
+    "foo=1", "object-id=3", "objectid=3", "object_id=3", "pagesize=1", "=", "%00=1", f"{LONG}=1",
 ]  # fmt: skip
 
 
@@ -217,6 +219,12 @@ def test_bad_projects(seven: list[str], project: str) -> None:
 )  # fmt: skip
 def test_bad_bounds_of_an_export(seven: list[str], query: str) -> None:
     assert api.get(f"/export?{query}").refused(400, "BadRequestException")
+
+
+def test_what_is_no_parameter_is_named(seven: list[str]) -> None:
+    assert api.get("?objectId=3&object-id=3").refused(400, "BadRequestException", "'object-id' is no parameter here")
+    for target in ("?after=1", "?limit=1", "/export?pageSize=1", "/export?pageToken="):
+        assert api.get(target).refused(400, "BadRequestException", "is no parameter here"), target
 
 
 def test_bad_page_tokens(seven: list[str]) -> None:

@@ -58,6 +58,7 @@ def plan_of(rows: QuerySet[AuditRecord]) -> str:
         ({"outcome": "denied"}, "refused"),
         ({"object_type": "project"}, "by_type"),
         ({"object_id": "attic"}, "by_object"),
+        ({"object_id": "no such", "own_ids": ("attic", "loft")}, "by_object"),
         ({"object_type": "project", "object_id": "attic"}, "by_object|by_type"),
         ({"object_type": "user", "object_id": "attic"}, "by_object"),
         ({"object_type": "user", "actor": "oidc~bob"}, "by_actor"),

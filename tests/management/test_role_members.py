@@ -93,6 +93,28 @@ def test_members_are_put_in_and_told() -> None:
         assert api.get(target).json() == {"roles": [held]}
 
 
+def test_the_end_of_a_membership_is_told() -> None:
+    staff, bob, devs, carol = role("staff"), user("bob"), role("devs"), user("carol")
+    for member in (bob, devs):
+        entry = {"type": "assignee", member["type"]: member["id"], "expires-at": "2998-12-31T18:00:00.5-06:00"}
+        assert api.post(f"/permissions/role/{staff['id']}/assignments", {"writes": [entry]}).status == 204
+    add(staff, carol)
+    found = api.get(f"/role/{staff['id']}/members").json()["members"]
+    assert [each.get("expires-at") for each in found] == ["2999-01-01T00:00:00.500000+00:00"] * 2 + [None]
+    assert "expires-at" not in found[2], "it has none"
+    assigned = api.get(f"/permissions/role/{staff['id']}/assignments").json()["assignments"]
+    assert [each.get("expires-at") for each in assigned if each["type"] == "assignee"] == [
+        each.get("expires-at") for each in found
+    ]
+    assert [each["id"] for each in found if "expires-at" in each] == [bob["id"], devs["id"]]
+    through = api.get(f"/role/{staff['id']}/members/transitive").json()["members"]
+    assert not any("expires-at" in each for each in through), "there may be several ways"
+    add(staff, bob)
+    assert (
+        api.get(f"/role/{staff['id']}/members?type=user").json()["members"][0]["expires-at"] == found[0]["expires-at"]
+    )
+
+
 def test_putting_in_again_changes_nothing(everything: Callable[[], Fingerprint]) -> None:
     staff, bob, devs = role("staff"), user("bob"), role("devs")
     add(staff, bob, devs)

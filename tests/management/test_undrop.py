@@ -323,7 +323,7 @@ def test_rights_are_asked_for(
     warehouse_id = api.base.rsplit("/", 1)[1]
     before = everything()
     forbid(monkeypatch)
-    assert undrop(api, *ids).refused(403, "TableActionForbidden", f"may not undrop on table {keys[0]}")
+    assert undrop(api, *ids).refused(403, "TableActionForbidden", f"may not undrop on table {ids[0]}")
     assert everything() == before
     asked = refuse(monkeypatch, *Can).asked_of
     assert undrop(api, *ids).status == 204

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from management.selectors.audit_documents import lines_of
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
-from tenancy.audit.document import line_of
 from tenancy.audit.log import Event, record
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import (
@@ -67,13 +67,14 @@ def _write_file(path: Path, after: int, limit: int | None) -> tuple[int, AuditRe
 def _write(write: Callable[[str], object], after: int, limit: int | None) -> tuple[int, AuditRecord | None]:
     """How many rows, and the last one."""
     count, last = 0, None
-    for row in _rows(after, limit):
-        write(line_of(row))
-        count, last = count + 1, row
+    for rows in _chunks(after, limit):
+        write(lines_of(rows))
+        count, last = count + len(rows), rows[-1]
     return count, last
 
 
-def _rows(after: int, limit: int | None) -> Iterator[AuditRecord]:
+def _chunks(after: int, limit: int | None) -> Iterator[list[AuditRecord]]:
+    """None of them is empty."""
     left = limit
     while left is None or left > 0:
         rows = read_chunk(AuditFilters(), after=after, limit=CHUNK if left is None else min(left, CHUNK))
@@ -81,7 +82,8 @@ def _rows(after: int, limit: int | None) -> Iterator[AuditRecord]:
             require_no_gap(after)
         except AuditRecordsDeleted as gap:
             raise CommandError(gap.message) from None
-        yield from rows
+        if rows:
+            yield rows
         if len(rows) < CHUNK:
             return
         after, left = rows[-1].position or 0, None if left is None else left - len(rows)

@@ -1,0 +1,204 @@
+"""Tables, views and generic tables in the audit trail: found, and told, by the UUID that clients know them by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.models import Tabular
+from catalog.selectors.client_uuids import own_ids_of
+from icekeeper.kernel.ids import new_id
+from storage.models import Warehouse
+from tenancy.actor import INTERNAL
+from tenancy.audit.chain import seal_records
+from tenancy.audit.log import Event, record
+from tenancy.authz.refs import Ref
+from tenancy.models import AuditRecord, Project, Securable
+from tests.audit_rows import BOB, rows, the_row
+from tests.authz.conftest import good, person
+from tests.authz.places import path_of
+from tests.authz.trees import T, give
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient
+from tests.statement_counts import counting
+
+pytestmark = pytest.mark.django_db
+
+Client = Callable[[str], CallerClient]
+Refs = dict[Securable.Type, Ref]
+KINDS = [T.TABLE, T.VIEW, T.GENERIC_TABLE]
+
+
+def row_of(ref: Ref) -> Tabular:
+    return Tabular.objects.get(pk=str(ref[1]))
+
+
+def listed(client: CallerClient, query: str) -> list[dict[str, Any]]:
+    answer = client.get(f"/audit?{query}")
+    assert answer.status == 200, answer.body
+    found: list[dict[str, Any]] = answer.json()["records"]
+    return found
+
+
+def exported(client: CallerClient, query: str) -> list[dict[str, Any]]:
+    seal_records(actor=INTERNAL)
+    answer = client.get(f"/audit/export?{query}")
+    assert answer.status == 200, answer.body
+    return [json.loads(line) for line in answer.body.splitlines()]
+
+
+def told_of(found: list[dict[str, Any]]) -> list[tuple[str, str, str | None]]:
+    return [(row["event"], row["object-id"], row["object-uuid"]) for row in found]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_grants_and_denials_are_found_by_the_uuid(
+    refs: Refs, chief: CallerClient, manage: Client, kind: Securable.Type
+) -> None:
+    ref = refs[kind]
+    Tabular.objects.filter(pk=str(ref[1])).update(uuid=new_id())  # generic tables are made with one id for both
+    path = path_of(ref)
+    uuid, own_id = str(row_of(ref).uuid), str(ref[1])
+    AuditRecord.objects.all().delete()
+    change = {"writes": [{"privilege": "describe", "principal": {"user": "oidc~bob"}}]}
+    good(manage("root").post(f"{path}/grants", change))
+    assert manage("bob").post(f"{path}/protection", {"protected": True}).status == 403
+    expected = [("access.denied", own_id, uuid), ("grant.created", own_id, uuid)]
+    assert told_of(listed(chief, f"objectId={uuid}")) == expected
+    assert told_of(listed(chief, f"objectId={uuid.upper()}")) == expected
+    assert told_of(listed(chief, f"objectId={own_id}&objectType={kind.value}")) == expected
+    assert told_of(listed(chief, f"objectId={uuid}&objectType=warehouse")) == []
+    assert told_of(exported(chief, f"objectId={uuid}&event=grant.created")) == expected[1:]
+    [page] = [json.loads(each.details) for each in rows(event="audit.listed")[:1]]
+    assert page == {"object_id": uuid}
+
+
+def test_what_has_the_given_id_itself_is_found_with_it(refs: Refs, chief: CallerClient) -> None:
+    uuid = str(row_of(refs[T.TABLE]).uuid)
+    AuditRecord.objects.all().delete()
+    record(Event.ROLE_CREATED, actor=BOB, subject=uuid, named="r")
+    record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
+    assert told_of(listed(chief, f"objectId={uuid}")) == [
+        ("grant.created", str(refs[T.TABLE][1]), uuid),
+        ("role.created", uuid, None),
+    ]
+
+
+def test_pages_go_on_when_it_is_gone_in_between(refs: Refs, chief: CallerClient) -> None:
+    row = row_of(refs[T.TABLE])
+    AuditRecord.objects.all().delete()
+    for name in ("old", "new"):
+        record(Event.ROLE_CREATED, actor=BOB, subject=row.uuid, named=name)
+        record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
+    query, found, token = f"objectId={row.uuid}&pageSize=1", [], ""
+    while token is not None:
+        page = chief.get(f"/audit?{query}&pageToken={token}").json()
+        found += [each["event"] for each in page["records"]]
+        token = page.get("next-page-token")
+        if len(found) == 3:
+            row.delete()
+    assert found == ["grant.created", "role.created", "grant.created", "role.created"]
+
+
+def test_a_dropped_table_has_its_uuid_and_a_purged_one_tells_it_in_the_details(
+    refs: Refs, root: CallerClient, client: Client, chief: CallerClient
+) -> None:
+    give("ownership", refs[T.NAMESPACE], person("maker"))
+    maker = client("maker")
+    AuditRecord.objects.all().delete()
+    good(maker.post("/namespaces/open/tables", {"name": "t", "schema": SCHEMA}))
+    row = Tabular.objects.get(name="t")
+    own_id, uuid = str(row.pk), str(row.uuid)
+    Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 600})
+    good(maker.delete("/namespaces/open/tables/t"))
+    assert told_of(listed(chief, f"objectId={uuid}")) == [("grant.created", own_id, uuid)]
+    Warehouse.objects.update(delete_profile={"type": "hard"})
+    good(maker.post("/namespaces/open/tables", {"name": "u", "schema": SCHEMA}))
+    row = Tabular.objects.get(name="u")
+    own_id, uuid = str(row.pk), str(row.uuid)
+    good(maker.delete("/namespaces/open/tables/u?purgeRequested=true"))
+    assert told_of(listed(chief, f"objectId={uuid}")) == []
+    found = listed(chief, f"objectId={own_id}")
+    assert told_of(found) == [("grant.ended", own_id, None), ("grant.created", own_id, None)]
+    assert [each["details"]["uuid"] for each in found] == [uuid, uuid]
+
+
+def test_nothing_is_learnt_of_other_projects(
+    refs: Refs, chief: CallerClient, manage: Client, client: Client, elsewhere: Warehouse
+) -> None:
+    far = CallerClient(f"/catalog/v1/{elsewhere.pk}", "chief")
+    good(far.post("/namespaces", {"namespace": ["ns"]}))
+    good(far.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA}))
+    here, there = row_of(refs[T.TABLE]), Tabular.objects.get(warehouse=elsewhere)
+    Tabular.objects.filter(pk=there.pk).update(uuid=here.uuid)
+    AuditRecord.objects.all().delete()
+    for row in (here, there):
+        record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
+    give("project_admin", (T.PROJECT, "other"), person("far"))
+    default = Project.objects.exclude(pk="other").get().pk
+    query = f"objectId={here.uuid}&event=grant.created"
+    assert {row["object-id"] for row in listed(chief, query)} == {str(here.pk), str(there.pk)}
+    for project, row in ((default, here), ("other", there)):
+        found = listed(chief, f"{query}&projectId={project}")
+        assert told_of(found) == [("grant.created", str(row.pk), str(here.uuid))]
+    assert [row["object-id"] for row in listed(manage("far"), f"{query}&projectId=other")] == [str(there.pk)]
+    Tabular.objects.filter(pk=there.pk).update(uuid=new_id())
+    assert listed(manage("far"), f"{query}&projectId=other") == []
+    assert manage("far").get(f"/audit?{query}").refused(403, "ServerActionForbidden")
+    assert own_ids_of(here.uuid, project_id="other") == []
+    assert own_ids_of(here.uuid, project_id="none") == []
+
+
+@pytest.mark.parametrize("own_id", ["", "no id", "\u202e", "0198e0f4-3f6e-7c31-8c7d-000000000000"])
+def test_rows_of_what_nobody_knows_have_none(refs: Refs, chief: CallerClient, own_id: str) -> None:
+    AuditRecord.objects.all().delete()
+    for kind in ("table", "warehouse", "endpoint"):
+        record(Event.GRANT_CREATED, actor=BOB, subject=own_id, object_type=kind)
+    assert [row["object-uuid"] for row in listed(chief, "event=grant.created")] == [None] * 3
+
+
+def test_a_page_takes_one_statement_more_and_one_more_to_be_looked_for(refs: Refs, chief: CallerClient) -> None:
+    AuditRecord.objects.all().delete()
+    for kind in (*KINDS, *KINDS):
+        record(Event.GRANT_CREATED, actor=BOB, subject=refs[kind][1], object_type=kind.value)
+    record(Event.ROLE_CREATED, actor=BOB, subject="r", named="r")
+    counts = []
+    listed(chief, "actor=nobody")
+    for query in ("event=role.created", "event=grant.created", f"objectId={row_of(refs[T.TABLE]).uuid}"):
+        with counting() as seen:
+            listed(chief, query)
+        counts.append(seen["statements"])
+    assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
+
+
+def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(lake: dict[str, Ref]) -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+    with CaptureQueriesContext(connection) as captured:
+        own_ids_of(new_id(), project_id=None)
+    [statement] = [each["sql"] for each in captured]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{statement}")
+        plan = str(cursor.fetchall())
+    assert "tabular_uuid_once_per_warehouse" in plan or "(warehouse_id=? AND uuid=?)" in plan, plan
+
+
+def test_an_export_by_the_command_tells_it_beside_what_was_sealed(refs: Refs) -> None:
+    AuditRecord.objects.all().delete()
+    record(Event.GRANT_CREATED, actor=BOB, subject=refs[T.TABLE][1], object_type="table")
+    out = StringIO()
+    call_command("export_audit", stdout=out, stderr=StringIO())
+    line = json.loads(out.getvalue().splitlines()[-1])
+    assert line.pop("object-uuid") == str(row_of(refs[T.TABLE]).uuid)
+    claimed, before = line.pop("hash"), line.pop("previous-hash")
+    text = json.dumps(line, sort_keys=True, separators=(",", ":"))
+    assert claimed == sha256(f"{before}\n{text}".encode()).hexdigest() == the_row(event="grant.created").hash
