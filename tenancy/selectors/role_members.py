@@ -1,5 +1,7 @@
 """Who is in a role, and which roles somebody is in: directly by their rows, transitively by one recursive statement.
 
+What has ended does not count.
+
 A recursion ends whatever is stored: what was seen is not followed again, so a cycle costs nothing.
 """
 
@@ -11,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import FIRST, Page, page_of
@@ -25,43 +28,45 @@ from tenancy.selectors.users import get_user_for
 
 MemberKind = Literal["user", "role"]
 
+_LASTS = "(m.expires_at IS NULL OR m.expires_at > %s)"
+
 # What a membership hangs on is part of the order and of both bounds, so that the planner reads the index of just that
 # order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
-_MEMBERS = """
+_MEMBERS = f"""
 SELECT m.id, CASE WHEN m.user_id IS NULL THEN 'role' ELSE 'user' END, m.member_role_id, m.user_id,
        COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, m.expires_at
   FROM tenancy_rolemember m
   LEFT JOIN tenancy_user u ON u.id = m.user_id
   LEFT JOIN tenancy_role r ON r.id = m.member_role_id
- WHERE (m.role_id, m.id) > (%s, %s) AND m.role_id <= %s {kind}
+ WHERE (m.role_id, m.id) > (%s, %s) AND m.role_id <= %s AND {_LASTS} {{kind}}
  ORDER BY m.role_id, m.id LIMIT %s
-"""
+"""  # noqa: S608
 _MEMBERS_OF: dict[MemberKind | None, str] = {
     None: _MEMBERS.format(kind=""),
     "user": _MEMBERS.format(kind="AND m.user_id IS NOT NULL"),
     "role": _MEMBERS.format(kind="AND m.member_role_id IS NOT NULL"),
 }
 
-_ROLES_OF_ROLE = """
+_ROLES_OF_ROLE = f"""
 SELECT m.id, r.id, r.provider_id, r.source_id, r.name
   FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
- WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s
+ WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s AND {_LASTS}
  ORDER BY m.member_role_id, m.id LIMIT %s
-"""
+"""  # noqa: S608
 
-_ROLES_OF_USER = """
+_ROLES_OF_USER = f"""
 SELECT m.id, r.id, r.provider_id, r.source_id, r.name
   FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
- WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s
+ WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s AND {_LASTS}
  ORDER BY m.user_id, m.id LIMIT %s
-"""
+"""  # noqa: S608
 
-_ALL_MEMBERS = """
+_ALL_MEMBERS = f"""
 WITH RECURSIVE below(id) AS (
     SELECT id FROM tenancy_role WHERE id = %s
     UNION
     SELECT m.member_role_id FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
-     WHERE m.member_role_id IS NOT NULL
+     WHERE m.member_role_id IS NOT NULL AND {_LASTS}
 )
 SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type, NULL FROM (
     SELECT 'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
@@ -73,33 +78,33 @@ SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type, N
       FROM tenancy_user u
      WHERE %s AND u.id > %s
        AND u.id IN (SELECT m.user_id FROM tenancy_rolemember m
-                     WHERE m.user_id IS NOT NULL AND m.role_id IN (SELECT id FROM below))
+                     WHERE m.user_id IS NOT NULL AND m.role_id IN (SELECT id FROM below) AND {_LASTS})
 ) found
  ORDER BY kind, role_id, user_id LIMIT %s
-"""
+"""  # noqa: S608
 
-_ALL_ROLES_OF_ROLE = """
+_ALL_ROLES_OF_ROLE = f"""
 WITH RECURSIVE above(id) AS (
-    SELECT role_id FROM tenancy_rolemember WHERE member_role_id = %s
+    SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id = %s AND {_LASTS}
     UNION
-    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id AND {_LASTS}
 )
 SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
  WHERE r.id IN (SELECT id FROM above) AND r.id > %s AND r.id <> %s
  ORDER BY r.id LIMIT %s
-"""
+"""  # noqa: S608
 
-_ALL_ROLES_OF_USER = """
+_ALL_ROLES_OF_USER = f"""
 WITH RECURSIVE above(id) AS (
     SELECT m.role_id FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
-     WHERE m.user_id = %s AND r.project_id = %s
+     WHERE m.user_id = %s AND r.project_id = %s AND {_LASTS}
     UNION
-    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id
+    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id AND {_LASTS}
 )
 SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
  WHERE r.id IN (SELECT id FROM above) AND r.id > %s
  ORDER BY r.id LIMIT %s
-"""
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ def list_members_for(
 ) -> tuple[list[Member], str | None]:
     """The direct members of a role, of one kind or of both, in the order in which they joined."""
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    rows = fetch_all("default", _MEMBERS_OF[kind], [role_id, page.after_id(), role_id, page.sql_limit])
+    rows = fetch_all("default", _MEMBERS_OF[kind], [role_id, page.after_id(), role_id, now(), page.sql_limit])
     return page_of([(as_uuid(membership_id), _member(row)) for membership_id, *row in rows], page)
 
 
@@ -144,8 +149,8 @@ def list_transitive_members_for(
     _require_role(project, role_id)
     after_role, after_user = _behind(page)
     roles = [kind != "user" and after_role is not None, after_role or FIRST, role_id]
-    users = [kind != "role", after_user]
-    rows = fetch_all("default", _ALL_MEMBERS, [role_id, *roles, *users, page.sql_limit])
+    users, at = [kind != "role", after_user], now()
+    rows = fetch_all("default", _ALL_MEMBERS, [role_id, at, *roles, *users, at, page.sql_limit])
     found = [_member(row) for row in rows]
     return page_of([(f"{member.kind} {member.id}", member) for member in found], page)
 
@@ -155,7 +160,7 @@ def list_roles_above_role_for(
 ) -> tuple[list[HeldRole], str | None]:
     """The roles that a role is directly in, in the order in which it joined."""
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    return _held(page, _ROLES_OF_ROLE, [role_id, page.after_id(), role_id])
+    return _held(page, _ROLES_OF_ROLE, [role_id, page.after_id(), role_id, now()])
 
 
 def list_all_roles_above_role_for(
@@ -164,7 +169,8 @@ def list_all_roles_above_role_for(
     """The roles that a role is in, directly or through others, in order of their creation."""
     require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
-    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, page.after_id(), role_id])
+    at = now()
+    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, at, at, page.after_id(), role_id])
 
 
 def list_roles_of_user_for(
@@ -172,7 +178,7 @@ def list_roles_of_user_for(
 ) -> tuple[list[HeldRole], str | None]:
     """The roles of a project that a user is directly in, in the order in which they joined."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
-    return _held(page, _ROLES_OF_USER, [user_id, page.after_id(), user_id, project.pk])
+    return _held(page, _ROLES_OF_USER, [user_id, page.after_id(), user_id, project.pk, now()])
 
 
 def list_all_roles_of_user_for(
@@ -180,7 +186,8 @@ def list_all_roles_of_user_for(
 ) -> tuple[list[HeldRole], str | None]:
     """The roles of a project that a user is in, directly or through others, in order of their creation."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
-    return _held(page, _ALL_ROLES_OF_USER, [user_id, project.pk, page.after_id()])
+    at = now()
+    return _held(page, _ALL_ROLES_OF_USER, [user_id, project.pk, at, at, page.after_id()])
 
 
 def _require_role(project: Project, role_id: UUID) -> None:

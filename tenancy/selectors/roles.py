@@ -6,31 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import F
 
 from icekeeper.kernel.errors import NotFound
 from icekeeper.kernel.paging import Page, page_of
-from icekeeper.kernel.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import nothing_there, require
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.similarity import search
-
-_ROLES_OF = """
-WITH RECURSIVE held(id) AS (
-    SELECT id FROM tenancy_role
-     WHERE project_id = %s AND provider_id = ANY(%s) AND source_id = ANY(%s)
-       AND provider_id || '~' || source_id = ANY(%s)
-    UNION
-    SELECT m.role_id FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
-     WHERE m.user_id = %s AND r.project_id = %s
-    UNION
-    SELECT m.role_id FROM held JOIN tenancy_rolemember m ON m.member_role_id = held.id
-)
-SELECT id FROM held
-"""
 
 
 class RoleNotFoundInProject(NotFound):
@@ -104,19 +88,3 @@ def search_roles_for(
     if provider_ids is not None:
         rows = rows.filter(provider_id__in=provider_ids)
     return search(rows, typed, texts=[F("name_key")], page=page)
-
-
-def roles_of(*, user_id: str, project_id: str, token_roles: Sequence[tuple[str, str]] = ()) -> set[UUID]:
-    """Ids of the roles of a project that a user has: by membership, by token, and by the roles that those are in.
-
-    `token_roles` are what the user's token says, each as (provider id, source id); those that the project does not
-    have count for nothing. One statement, however the roles are nested.
-    """
-    known = [(provider, source) for provider, source in token_roles if "\x00" not in source]
-    by_token = [
-        [provider for provider, _ in known],
-        [source for _, source in known],
-        [f"{provider}~{source}" for provider, source in known],
-    ]
-    rows = fetch_all(settings.READ_DATABASE, _ROLES_OF, [project_id, *by_token, user_id, project_id])
-    return {as_uuid(role_id) for (role_id,) in rows}

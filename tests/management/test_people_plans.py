@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.paging import FIRST
 from tenancy.models import Project, Role, RoleMember, User
@@ -97,10 +98,10 @@ def look_at_members(crowd: dict[str, Any]) -> None:
         members = list(RoleMember.objects.filter(role=role).order_by("pk").values_list("pk", flat=True))
         for after in (FIRST, members[len(members) // 2]):
             for kind in (None, "user"):
-                place = [role, after, role, SIZE + 1]
+                place = [role, after, role, now(), SIZE + 1]
                 assert rows_read(role_members._MEMBERS_OF[kind], place) <= most
     role = crowd["many"][0].pk
-    roles_alone = rows_read(role_members._MEMBERS_OF["role"], [role, FIRST, role, SIZE + 1])
+    roles_alone = rows_read(role_members._MEMBERS_OF["role"], [role, FIRST, role, now(), SIZE + 1])
     assert roles_alone == SIZE + 1, "the users who came before them are not looked at"
 
 
@@ -109,10 +110,10 @@ def look_at_roles_that_somebody_is_in(crowd: dict[str, Any]) -> None:
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
     inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
     for after in (FIRST, inner[5_000]):
-        place = [many[1].pk, after, many[1].pk, SIZE + 1]
+        place = [many[1].pk, after, many[1].pk, now(), SIZE + 1]
         assert rows_read(role_members._ROLES_OF_ROLE, place) == SIZE + 1
     for after in (FIRST, held[5_000]):
-        place = [user, after, user, many[0].project_id, SIZE + 1]
+        place = [user, after, user, many[0].project_id, now(), SIZE + 1]
         assert rows_read(role_members._ROLES_OF_USER, place) == SIZE + 1
 
 

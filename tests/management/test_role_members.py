@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
+from icekeeper.kernel.clock import now
 from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
 from tenancy.models import Project, Role, RoleMember, User
@@ -113,6 +114,27 @@ def test_the_end_of_a_membership_is_told() -> None:
     assert (
         api.get(f"/role/{staff['id']}/members?type=user").json()["members"][0]["expires-at"] == found[0]["expires-at"]
     )
+
+
+def test_what_has_ended_is_not_told() -> None:
+    staff, devs, inner, bob, eve = role("staff"), role("devs"), role("inner"), user("bob"), user("eve")
+    add(devs, inner, eve)
+    for member in (bob, devs):
+        entry = {"type": "assignee", member["type"]: member["id"], "expires-at": "2999-01-01T00:00:00Z"}
+        assert api.post(f"/permissions/role/{staff['id']}/assignments", {"writes": [entry]}).status == 204
+    everywhere = [
+        f"/role/{inner['id']}/member-of/transitive",
+        f"/role/{devs['id']}/member-of",
+        f"/user/{bob['id']}/roles",
+        f"/user/{bob['id']}/roles/transitive",
+        f"/user/{eve['id']}/roles/transitive",
+    ]
+    assert [staff["id"] in roles_at(each) for each in everywhere] == [True] * 5
+    assert len(members_of(staff)) == 2
+    assert len(members_of(staff, "/transitive")) == 4
+    RoleMember.objects.filter(role_id=staff["id"]).update(expires_at=now())
+    assert [staff["id"] in roles_at(each) for each in everywhere] == [False] * 5
+    assert members_of(staff) == members_of(staff, "/transitive") == []
 
 
 def test_putting_in_again_changes_nothing(everything: Callable[[], Fingerprint]) -> None:
