@@ -15,8 +15,8 @@ from catalog.identifiers import Levels
 from catalog.models import Tabular
 from catalog.selectors.visibility import AT_ONCE, seen_of
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
-from icekeeper.kernel.page_tokens import write_page_token
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.paging import FIRST, Page
+from icekeeper.kernel.sealed_page_tokens import open_page_token, seal_page_token
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -47,7 +47,10 @@ def list_deleted_tabulars_for(
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """
-    after = page.after_id()
+    after = FIRST
+    if page.token:
+        (after_text,) = open_page_token(page.token, page.kind)
+        after = UUID(after_text)
     may_list, sees_everything = require_on_warehouse(
         actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
     )
@@ -62,9 +65,8 @@ def list_deleted_tabulars_for(
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )
-    if found.behind is not None:
-        return found.seen, write_page_token(page.kind, str(found.behind.id))
-    return page_of([(item.id, item) for item in found.seen], page)
+    shown, behind = found.cut_to(page.size)
+    return shown, None if behind is None else seal_page_token(page.kind, str(behind.id))
 
 
 def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,11 +14,10 @@ from catalog.models import Tabular
 from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
 from catalog.selectors.visibility import AT_ONCE, seen_of
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
-from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.page_tokens import read_page_token, write_page_token
 from icekeeper.kernel.paging import Page
+from icekeeper.kernel.sealed_page_tokens import open_page_token, seal_page_token
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
@@ -71,26 +69,16 @@ def search_tabulars_for(
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )
-    found, behind = shown
-    if page.size is not None and len(found) > page.size:
-        found = found[: page.size]
-        behind = found[-1]
-    token = None if behind is None else write_page_token(page.kind, repr(behind.similarity), str(behind.id))
+    found, behind = shown.cut_to(page.size)
+    token = None if behind is None else seal_page_token(page.kind, repr(behind.similarity), str(behind.id))
     return _described(found, by_id=uuid is not None), token
 
 
 def _behind(page: Page) -> Place:
     if not page.token:
         return BEGINNING
-    text, id_text = read_page_token(page.token, page.kind, parts=2)
-    tabular_id = parse_id(id_text)
-    try:
-        similarity = float(text)
-    except ValueError:
-        similarity = math.nan
-    if tabular_id is None or not 0 < similarity <= 1:
-        raise InvalidPageToken("Invalid page token")
-    return Place.last_with(similarity, tabular_id)
+    similarity, tabular_id = open_page_token(page.token, page.kind)
+    return Place.last_with(float(similarity), UUID(tabular_id))
 
 
 def _below(actor: Actor, warehouse_id: UUID, namespace_id: UUID | None) -> Below:

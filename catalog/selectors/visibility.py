@@ -69,10 +69,19 @@ def seen_page(
 
 
 class Looked(NamedTuple, Generic[T]):
-    """Some of a list. `behind` is what was looked at last, when there may be more that was not looked at."""
+    """Some of a list. `behind` is what was looked at last, when there may be more that was not looked at.
+
+    It may be what the caller must not see: tokens that name it are sealed.
+    """
 
     seen: list[T]
     behind: T | None
+
+    def cut_to(self, size: int | None) -> Looked[T]:
+        """No more than `size` of it, None for all. Where there was more, `behind` is what is left last."""
+        if size is None or len(self.seen) <= size:
+            return self
+        return Looked(self.seen[:size], self.seen[size - 1])
 
 
 def seen_of(

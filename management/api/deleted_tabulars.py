@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
 from catalog.services.undrops import MOST_TARGETS, undrop_tabulars
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
+from icekeeper.kernel.paging import listing_of
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.tabular_shapes import KINDS, NO_TABULAR, TabularIdentUuid, named, required_id
@@ -58,12 +59,13 @@ class DeletedTabularsView(ManagementView):
         ),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
-        namespace_id = request.GET.get("namespaceId")
+        given = request.GET.get("namespaceId")
+        namespace_id = None if given is None else required_id(given, "namespaceId")
         found, token = list_deleted_tabulars_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
-            namespace_id=None if namespace_id is None else required_id(namespace_id, "namespaceId"),
-            page=self.page("deleted-tabulars"),
+            namespace_id=namespace_id,
+            page=self.page(listing_of("deleted-tabulars", self.warehouse_id, namespace_id)),
         )
         body: dict[str, Any] = {"tabulars": [_json(each, str(self.warehouse_id)) for each in found]}
         return Response(body if token is None else body | {"next-page-token": token})

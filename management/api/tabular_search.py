@@ -73,7 +73,7 @@ class SearchTabularView(ManagementView):
                 kinds=[Tabular.Kind(kind) for kind in (KINDS if kinds is None else kinds)],
                 namespace_id=None if namespace_id is None else required_id(namespace_id, "namespace-id"),
             ),
-            page=page_of_search("search-tabular", body, kinds, namespace_id),
+            page=page_of_search("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )
         answer: dict[str, Any] = {"tabulars": [_json(each) for each in found]}
         return Response(answer if token is None else answer | {"next-page-token": token})

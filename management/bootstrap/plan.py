@@ -17,7 +17,6 @@ from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile
 from storage.profiles.place import overlap, place_of
-from storage.profiles.profile import Profile
 from storage.services.occupancy import WarehouseOverlap, meets_all_projects, require_free_place
 from storage.services.warehouse_changes import (
     rename_warehouse,
@@ -73,8 +72,8 @@ class _Planning:
         self.server = get_server()
         self.names = dict(Project.objects.values_list("pk", "name"))
         """Of the projects, by id, as they are when the steps so far are done."""
-        self.places: dict[str, tuple[str, str]] = {}
-        """Of the warehouses that are to be made: project and place, by path."""
+        self.places: dict[str, tuple[str, str, bool]] = {}
+        """Of the warehouses that are to be made: project, place and whether it `meets_all_projects`, by path."""
         self.steps: list[Step] = []
         self.problems: list[str] = []
 
@@ -136,7 +135,7 @@ class _Planning:
             wanted = read_new_credential(credential)
             profile = read_profile(entry.storage_profile, wanted)
             require_acceptable_addresses(profile, wanted)
-            require_free_place(profile, project_id=entry.project)
+            require_free_place(profile, wanted, project_id=entry.project)
         except WarehouseOverlap as refusal:
             self.problems.append(f"{path}: {refusal.message}")
             return
@@ -146,17 +145,17 @@ class _Planning:
         except MissingSecret as missing:
             self.problems.append(str(missing))
             return
-        self._claim(path, entry.project, profile)
+        place = place_of(profile.as_json(), profile.location)
+        self._claim(path, entry.project, place, meets_all=meets_all_projects(profile, wanted))
         sentence = f"make the warehouse {entry.warehouse_name!r} in the project {entry.project}"
         self._add(path, "create-warehouse", sentence, partial(_create, entry, credential))
 
-    def _claim(self, path: str, project: str, profile: Profile) -> None:
-        place = place_of(profile.as_json(), profile.location)
-        for other, (owner, taken) in self.places.items():
-            is_near = project == owner or meets_all_projects(profile)
+    def _claim(self, path: str, project: str, place: str, *, meets_all: bool) -> None:
+        for other, (owner, taken, other_meets_all) in self.places.items():
+            is_near = project == owner or meets_all or other_meets_all
             if is_near and overlap(place, taken):
                 self.problems.append(f"{path}.storage-profile: overlaps with that of {other}")
-        self.places[path] = (project, place)
+        self.places[path] = (project, place, meets_all)
 
     def _plan_changes(self, path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> None:
         self.problems.extend(_changed_storage(path, entry, warehouse))

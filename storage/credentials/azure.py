@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from django.conf import settings
 
@@ -30,6 +30,8 @@ class AzureSharedKey(Credential):
 
 class AzureSystemIdentity(Credential):
     """The identity that the server itself has on Azure. Only where the server's settings allow it."""
+
+    is_servers_own: ClassVar = True
 
     type: Literal["az"]
     credential_type: Literal["azure-system-identity"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, NoReturn, SupportsIndex
+from typing import Annotated, Any, ClassVar, NoReturn, SupportsIndex
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -13,7 +13,12 @@ Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
 
 
 class Credential(Document):
-    """`type` is the kind of store, `credential_type` the kind of proof. No text form of it says more than these two."""
+    """`type` is the kind of store, `credential_type` the kind of proof. No text form of it says more than these two.
+
+    `is_servers_own` is whether it is no secret of who brings it but the identity that the server itself has.
+    """
+
+    is_servers_own: ClassVar[bool] = False
 
     type: str
     credential_type: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from django.conf import settings
 from pydantic import ConfigDict
@@ -47,6 +47,8 @@ class GcsServiceAccount(Credential):
 
 class GcpSystemIdentity(Credential):
     """The identity that the server itself has on Google Cloud. Only where the server's settings allow it."""
+
+    is_servers_own: ClassVar = True
 
     type: Literal["gcs"]
     credential_type: Literal["gcp-system-identity"]

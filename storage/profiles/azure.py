@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field
 
 from icekeeper.kernel.ids import parse_id
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
-from storage.documents import Address, Document, Seconds, folder_up_to, matching, trimmed
+from storage.credentials.credential import Credential
+from storage.documents import Address, Document, InvalidMember, Seconds, folder_up_to, matching, trimmed
 from storage.profiles.layout import DefaultLayout
 from storage.profiles.profile import Profile
 
@@ -18,6 +19,11 @@ USUAL_HOST = "dfs.core.windows.net"
 USUAL_AUTHORITY = "https://login.microsoftonline.com/"
 ONELAKE_HOST = "dfs.fabric.microsoft.com"
 
+_OF_AZURE = re.compile(
+    r"dfs\.core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|microsoft\.scloud|eaglex\.ic\.gov)"
+    r"|z[0-9]{1,3}\.dfs\.storage\.azure\.net"
+)
+"""The one name of each service: with `blob` for `dfs` it would be the same one, at Fabric a lakehouse of `onelake`."""
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 
 _is_filesystem = matching(
@@ -86,6 +92,14 @@ class AdlsProfile(Profile):
     def location(self) -> str:
         base = f"abfss://{self.filesystem}@{self.account_name}.{self.host}"
         return base + (f"/{self.key_prefix}" if self.key_prefix else "")
+
+    def settled(self, credential: Credential | None) -> Self:
+        """With the server's own identity the host has its usual name: by another one nobody would find out that there
+        are files of another warehouse."""
+        super().settled(credential)
+        if isinstance(credential, AzureSystemIdentity) and not _OF_AZURE.fullmatch(self.host):
+            raise InvalidMember("host", f"with azure-system-identity it must be as Azure's own {USUAL_HOST}")
+        return self
 
 
 class DefaultEndpoint(Document):

@@ -8,6 +8,8 @@ from uuid import UUID
 from icekeeper.kernel.errors import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.sql import fetch_one
+from storage.credentials.credential import Credential
+from storage.credentials.kinds import SERVERS_OWN
 from storage.models import Warehouse
 from storage.profiles.place import at_or_above, below, place_of
 from storage.profiles.profile import Profile
@@ -16,7 +18,8 @@ from tenancy.models import Server
 # The bounds are compared byte by byte, as the index `warehouse_at` is sorted.
 _OTHERS = """
 SELECT 1 FROM storage_warehouse
- WHERE (place = ANY(%s) OR (place ~>=~ %s AND place ~<~ %s)) AND (project_id = %s OR %s) AND id <> %s LIMIT 1
+ WHERE (place = ANY(%s) OR (place ~>=~ %s AND place ~<~ %s)) AND (project_id = %s OR %s OR credential_type = ANY(%s))
+   AND id <> %s LIMIT 1
 """
 
 
@@ -46,18 +49,25 @@ def require_free_name(project_id: str, name: str) -> None:
         raise name_taken(name)
 
 
-def meets_all_projects(profile: Profile) -> bool:
-    """Folders of this machine are looked at in all projects, buckets in the project alone: who may use a bucket is not
-    this server's to say, and nobody can keep others from it by naming it."""
-    return profile.type == "local"
+def meets_all_projects(profile: Profile, credential: Credential | None) -> bool:
+    """Whether a warehouse shares files with none of any project.
+
+    So it is with folders of this machine, and with what is reached by the server's own identity: there nothing else
+    keeps the projects apart. Elsewhere a key says who may use a bucket, and nobody keeps others from it by naming it.
+    """
+    return profile.type == "local" or (credential is not None and credential.is_servers_own)
 
 
-def require_free_place(profile: Profile, *, project_id: str, owner: UUID = NOBODY) -> None:
+def require_free_place(
+    profile: Profile, credential: Credential | None, *, project_id: str, owner: UUID = NOBODY
+) -> None:
     """Raises `WarehouseOverlap` (400) when files of another warehouse, active or not, are in, around or at `profile`'s.
 
-    But for `owner`, the warehouse that the place is for, and, unless `meets_all_projects`, those of other projects.
+    But for `owner`, the warehouse that the place is for, and those of other projects where neither of the two
+    `meets_all_projects`.
     """
     place = place_of(profile.as_json(), profile.location)
-    others = [at_or_above(place), *below(place), project_id, meets_all_projects(profile), owner]
+    meets_all = meets_all_projects(profile, credential)
+    others = [at_or_above(place), *below(place), project_id, meets_all, SERVERS_OWN, owner]
     if fetch_one("default", _OTHERS, others) is not None:
         raise WarehouseOverlap(f"Storage profile overlaps with that of another warehouse: {profile.location}")

@@ -75,7 +75,8 @@ class WarehouseDraft:
     def require_free_place(self) -> None:
         """Raises `WarehouseOverlap` (400)."""
         if self.profile is not None:
-            require_free_place(self.profile, project_id=self.warehouse.project_id, owner=self.warehouse.pk)
+            project_id, owner = self.warehouse.project_id, self.warehouse.pk
+            require_free_place(self.profile, self.credential, project_id=project_id, owner=owner)
 
     def _read_storage(self) -> None:
         document, credential = self._storage

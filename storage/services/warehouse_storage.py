@@ -10,7 +10,7 @@ from uuid import UUID
 from icekeeper.kernel.errors import Conflict
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.credentials.credential import Credential
-from storage.credentials.kinds import read_credential
+from storage.credentials.kinds import SERVERS_OWN, read_credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_alone, read_profile
@@ -76,7 +76,7 @@ class StorageChange:
 
     def _require_place(self) -> None:
         if self.profile is not None:
-            require_free_place(self.profile, project_id=self.seen.project_id, owner=self.seen.pk)
+            _require_free_place(self.seen, self.profile, self.credential)
 
     def _profile_after(self, warehouse: Warehouse) -> Profile:
         document, before = self._documents[0], warehouse.storage_profile
@@ -121,9 +121,20 @@ def _change(
         lock_places()
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
         profile = change.profile_for(warehouse)
-        require_free_place(profile, project_id=warehouse.project_id, owner=warehouse.pk)
+        _require_free_place(warehouse, profile, change.credential)
         _save(actor, warehouse, profile, change.credential, secret)
     return warehouse
+
+
+def _require_free_place(warehouse: Warehouse, profile: Profile, credential: Credential | None) -> None:
+    """As `require_free_place`, for a change that comes upon files anew: by another place, or by the server's identity.
+
+    Others do not keep a warehouse from a new key where it was before them.
+    """
+    moves = place_of(profile.as_json(), profile.location) != warehouse.place
+    takes_on = credential is not None and credential.is_servers_own and warehouse.credential_type not in SERVERS_OWN
+    if moves or takes_on:
+        require_free_place(profile, credential, project_id=warehouse.project_id, owner=warehouse.pk)
 
 
 def validate_storage(

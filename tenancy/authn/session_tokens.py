@@ -14,13 +14,12 @@ from math import ceil
 from typing import Any, Final
 from uuid import UUID
 
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
+from icekeeper.kernel.derived_keys import derived_key
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.sql import as_uuid, fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed
@@ -96,10 +95,4 @@ def _issuer() -> str:
 
 @cache
 def _key() -> OctKey:
-    """The same on every server of the deployment, if `ICEKEEPER__SECRET_KEY` is; of no use for anything else.
-
-    Never of `LAKEKEEPER__PG_ENCRYPTION_KEY`: who holds a token can try keys on it, as fast as they can hash.
-    """
-    secret = settings.SECRET_KEY.encode()
-    derived = HKDF(hashes.SHA256(), length=32, salt=None, info=b"icekeeper session tokens 1").derive(secret)
-    return OctKey.import_key(derived)
+    return OctKey.import_key(derived_key("icekeeper session tokens 1"))

@@ -27,7 +27,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.bootstrap import reopen_bootstrap
 from tests.fingerprint import Fingerprint
-from tests.management.asking import S3
+from tests.management.asking import KEY, S3, keep_secrets, use_settings
 
 pytestmark = pytest.mark.django_db
 
@@ -613,6 +613,22 @@ def test_places_that_overlap_are_found_before_anything_is_done(
         warehouse["project-id"] = warehouse.get("project-id", DEFAULT)
     full["warehouses"][0]["warehouse-name"] = "on s3"
     run(declared(full))  # one bucket in two projects
+
+
+def test_the_identity_of_the_server_shares_no_place_between_projects(
+    full: Any, declared: Any, everything: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True, enable_aws_system_credentials=True)
+    system = {"type": "s3", "credential-type": "aws-system-identity", "external-id": "e"}
+    for warehouse, credential in zip(full["warehouses"], (system, KEY), strict=True):
+        warehouse["storage-profile"] = S3 | {"assume-role-arn": "arn:aws:iam::123456789012:role/lake"}
+        warehouse["storage-credential"] = credential
+    before = everything()
+    for declaration in (full, full | {"warehouses": full["warehouses"][::-1]}):
+        said = refused(declared(declaration))
+        assert said == "warehouses[1].storage-profile: overlaps with that of warehouses[0]"
+    assert everything() == before
 
 
 def test_a_catalog_that_was_reopened_is_bootstrapped_anew(full: Any, declared: Any) -> None:

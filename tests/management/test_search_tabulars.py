@@ -17,6 +17,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from icekeeper.kernel.page_tokens import write_page_token
+from icekeeper.kernel.sealed_page_tokens import seal_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -201,13 +202,8 @@ def test_pages(api: ApiClient, filled: list[Tabular], warehouse: Warehouse) -> N
         ({"search": "x", "page-token": 1}, "BadRequestException"),
         ({"search": "x", "page-token": "x"}, "InvalidPaginationToken"),
         ({"search": "x", "page-token": write_page_token("deleted-tabulars", NOBODY)}, "InvalidPaginationToken"),
-        *(
-            ({"search": "x", "page-token": write_page_token("search-tabular", *parts)}, "InvalidPaginationToken")
-            for parts in (
-                ("0.5",), ("0.5", "x"), ("x", NOBODY), ("nan", NOBODY), ("inf", NOBODY), ("0", NOBODY), ("-1", NOBODY),
-                ("1.5", NOBODY), ("", ""), ("0.5", NOBODY, "x"),
-            )
-        ),
+        ({"search": "x", "page-token": write_page_token("search-tabular", "0.5", NOBODY)}, "InvalidPaginationToken"),
+        ({"search": "x", "page-token": seal_page_token("search-tabular", "0.5", NOBODY)}, "InvalidPaginationToken"),
     ],
 )  # fmt: skip
 def test_bodies_that_are_refused(api: ApiClient, filled: list[Tabular], body: Any, wire_type: str) -> None:

@@ -14,6 +14,7 @@ from django.db import connection
 
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.paging import Page
+from storage.credentials.kinds import SERVERS_OWN
 from storage.models import Warehouse
 from storage.profiles.place import at_or_above, below, place_of
 from storage.selectors.warehouses import list_warehouses_for
@@ -608,7 +609,7 @@ def test_whether_a_place_is_free_is_told_by_the_index(many: Project) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE storage_warehouse")
     with psycopg.Cursor(connection.connection) as cursor:
-        asked = [at_or_above(free), *below(free), many.pk, False, new_id()]
+        asked = [at_or_above(free), *below(free), many.pk, False, SERVERS_OWN, new_id()]
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {occupancy._OTHERS}", asked)
         plan = cursor.fetchone()[0][0]["Plan"]  # type: ignore[index]
     steps = list(steps_of(plan))

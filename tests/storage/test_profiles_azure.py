@@ -92,6 +92,20 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
     monkeypatch.setattr(settings, "ICEKEEPER", allowed)
     assert stored(ADLS, SYSTEM) == stored(ADLS)
     assert stored(ONELAKE, SYSTEM) == stored(ONELAKE)
+    for host in ("dfs.core.chinacloudapi.cn", "dfs.core.usgovcloudapi.net", "z7.dfs.storage.azure.net"):
+        assert stored(ADLS | {"host": host}, SYSTEM) == stored(ADLS | {"host": host})
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["blob.core.windows.net", "core.windows.net", "dfs.core.windows.net.evil.com", "z7.blob.storage.azure.net",
+     "privatelink.dfs.core.windows.net", "dfs.fabric.microsoft.com", "blob.fabric.microsoft.com", "evil.com"],
+)  # fmt: skip
+def test_with_the_identity_of_the_server_nothing_has_a_second_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True})
+    monkeypatch.setattr(settings, "ICEKEEPER", allowed)
+    assert refusal(ADLS | {"host": host}, SYSTEM) == "Invalidhost"
+    assert stored(ADLS | {"host": host})["host"] == host
 
 
 def test_onelake_is_shown_with_its_defaults() -> None:

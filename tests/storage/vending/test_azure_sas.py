@@ -389,9 +389,11 @@ def test_this_servers_identity_is_shown_to_azure_only(azure_fake: FakeService, m
         settings.ICEKEEPER.model_copy(update={"enable_azure_system_credentials": True}),
     )
     keys = AtFake(azure_fake)
+    own = AzureSystemIdentity.model_construct()
     for host in ("evil.example.com", "dfs.core.windows.net.evil.com", "core.windows.net.evil"):
+        profile = adls(APPLICATION, host=host)  # as one that an earlier version kept
         with pytest.raises(CredentialNotIssued, match="hosts of Azure only"):
-            delegated(keys, document=SYSTEM, host=host)
+            azure_sas.issue(profile, own, location=f"{profile.location}/t", rights=Rights.READ, keys=keys)
     assert (keys.asked, azure_fake.asked) == ([], [])
     profile = adls(SYSTEM, **{"authority-host": azure_fake.address})
-    assert azure._authority(profile, AzureSystemIdentity.model_construct()) is None
+    assert azure._authority(profile, own) is None

@@ -1,0 +1,94 @@
+"""Lists that end early behind what their caller must not see tell nothing of it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catalog.models import Tabular
+from catalog.selectors import deleted_tabulars, tabular_search, visibility
+from icekeeper.kernel.page_tokens import write_page_token
+from icekeeper.kernel.paging import listing_of
+from storage.models import Warehouse
+from tenancy.authz.refs import Ref
+from tests.authz.conftest import good, person
+from tests.authz.trees import T, give
+from tests.catalog_fixtures import SCHEMA
+from tests.named_callers import CallerClient
+from tests.wsgi_client import Answer
+
+pytestmark = [pytest.mark.django_db]
+
+Ask = Callable[..., Answer]
+NAME = "layoffs_2027"
+
+
+@pytest.fixture(params=["deleted", "search"])
+def ask(
+    request: pytest.FixtureRequest, manage: Callable[[str], CallerClient], root: CallerClient, lake: dict[str, Ref],
+    warehouse: Warehouse, soft_delete: int, monkeypatch: pytest.MonkeyPatch,
+) -> Ask:  # fmt: skip
+    """Bob's requests for a page, each of which looks at two tables; the second is hidden from him, the third his."""
+    for namespace, name in (("closed", NAME), ("closed", f"{NAME}_x"), ("open", f"{NAME}_of_bob")):
+        good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
+    his = Tabular.objects.get(name=f"{NAME}_of_bob")
+    give("ownership", (T.TABLE, his.pk), person("bob"))
+    monkeypatch.setattr(visibility, "MOST_LOOKED_AT", 2)
+    for module in (deleted_tabulars, tabular_search):
+        monkeypatch.setattr(module, "AT_ONCE", 1)
+    bob, base = manage("bob"), f"/warehouse/{warehouse.pk}"
+    if request.param == "search":
+        return lambda token="", *, at=base, text=f"closed {NAME}": bob.post(
+            f"{at}/search-tabular", {"search": text, "page-size": 1, "page-token": token}
+        )
+    for namespace, name in (("closed", NAME), ("closed", f"{NAME}_x"), ("open", f"{NAME}_of_bob")):
+        good(root.delete(f"/namespaces/{namespace}/tables/{name}"))
+    return lambda token="", *, at=base, text="": bob.get(
+        f"{at}/deleted-tabulars?pageSize=1&pageToken={token}{text and '&namespaceId='}{text}"
+    )
+
+
+def seen(answer: Answer) -> list[Any]:
+    return [each.get("tabular-name") or each["name"] for each in good(answer).json()["tabulars"]]
+
+
+def test_a_page_that_ends_behind_what_is_hidden_tells_nothing_of_it(ask: Ask) -> None:
+    first = ask()
+    assert seen(first) == []
+    token = first.json()["next-page-token"]
+    raw = base64.urlsafe_b64decode(token)
+    for row in Tabular.objects.filter(name__startswith=NAME):
+        for told in (str(row.pk).encode(), row.pk.hex.encode(), row.pk.bytes, str(row.uuid).encode(), b"1.0"):
+            assert told not in raw, row.name
+            assert told not in token.encode(), row.name
+    assert len(ask().json()["next-page-token"]) == len(token)
+    assert seen(ask(token)) == [f"{NAME}_of_bob"]
+
+
+def test_a_changed_token_is_refused(ask: Ask) -> None:
+    token = ask().json()["next-page-token"]
+    for at in (0, 15, 100, len(token) - 1):
+        changed = token[:at] + ("B" if token[at] == "A" else "A") + token[at + 1 :]
+        assert ask(changed).refused(400, "InvalidPaginationToken")
+
+
+def test_nobody_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> None:
+    hidden = Tabular.objects.get(name=NAME)
+    for kind in (
+        "deleted-tabulars",
+        listing_of("deleted-tabulars", warehouse.pk, None),
+        listing_of("search-tabular", f"closed {NAME}", warehouse.pk, None, None),
+    ):
+        for after in ([str(hidden.pk)], ["1.0", str(hidden.pk)]):
+            assert ask(write_page_token(kind, *after)).refused(400, "InvalidPaginationToken")
+
+
+def test_a_token_begins_no_list_of_another_warehouse_or_search(ask: Ask, elsewhere: Warehouse, lake: Any) -> None:
+    token = ask().json()["next-page-token"]
+    give("ownership", (T.WAREHOUSE, elsewhere.pk), person("bob"))
+    assert seen(ask(at=f"/warehouse/{elsewhere.pk}")) == []
+    assert ask(token, at=f"/warehouse/{elsewhere.pk}").refused(400, "InvalidPaginationToken")
+    assert ask(token, text=str(lake["open"][1])).refused(400, "InvalidPaginationToken")
