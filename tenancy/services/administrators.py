@@ -102,9 +102,10 @@ def administrated_by(*, user_id: str | None = None, role_ids: Sequence[UUID] = (
     return list(dict.fromkeys(own_id for own_id, _ in _administering(user_id, role_ids)))
 
 
-def administering_privileges(role_id: UUID) -> list[tuple[str, Ref]]:
-    """What makes those in a role administrators: privileges, and on what, its own and those of roles that it is in."""
-    found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(None, [role_id]))
+def administering_privileges(*, user_id: str | None = None, role_ids: Sequence[UUID] = ()) -> list[tuple[str, Ref]]:
+    """What makes a user, or those in roles, administrators: privileges, and on what, their own and those of roles that
+    they are in."""
+    found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(user_id, role_ids))
     return [(privilege, (Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
 
 
