@@ -79,10 +79,11 @@ class LastAdministrator(Conflict):
 
 
 @contextmanager
-def keeping_administrators(securable_ids: Sequence[str]) -> Iterator[None]:
+def keeping_administrators(securable_ids: Sequence[str], *, going: str | None = None) -> Iterator[None]:
     """Around a change of who administrates these projects or the server, in the caller's transaction.
 
-    Their securables are locked. Raises `LastAdministrator` (409) when one that had an administrator has none any more.
+    Their securables are locked. Raises `LastAdministrator` (409) when one that had an administrator has none any more,
+    but for `going`, which is itself deleted.
     """
     administrated = [each for each in securable_ids if each.partition(":")[0] in ADMINISTRATORS]
     if not administrated:
@@ -92,7 +93,7 @@ def keeping_administrators(securable_ids: Sequence[str]) -> Iterator[None]:
     ids = list(rows.values_list("pk", flat=True))
     before = administrated_among(ids)
     yield
-    orphaned = sorted(before - administrated_among(ids))
+    orphaned = sorted(before - administrated_among(ids) - {going})
     if orphaned:
         raise LastAdministrator(f"Nobody would administrate {orphaned[0]} any more: appoint somebody else first")
 
