@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
+from management.api.base import LAST_ADMINISTRATOR, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project_for, list_projects_for, named_project_id, require_project_id
 from tenancy.services.projects import create_project, delete_project, rename_project
@@ -17,7 +17,7 @@ from tenancy.services.projects import create_project, delete_project, rename_pro
 TAGS = ["project"]
 PROJECT_ID = OpenApiParameter("project_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="The project's id")
 _BAD_NAME = "`EmptyProjectName`, `ProjectNameTooLong`"
-_NOT_EMPTY = "`ProjectNotEmpty`: it has warehouses"
+_STAYS = f"`ProjectNotEmpty`: it has warehouses; {LAST_ADMINISTRATOR}"
 _NAME_TAKEN = "`ProjectNameAlreadyExists`"
 
 
@@ -80,7 +80,7 @@ class ProjectView(ManagementView):
         tags=TAGS,
         summary="Forget the project of this request, with its roles and all rights on it",
         parameters=[PROJECT_HEADER],
-        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _NOT_EMPTY}),
+        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
     )
     def delete(self, request: Request) -> Response:
         delete_project(actor=self.actor, project_id=self.project().pk)
@@ -105,7 +105,7 @@ class ProjectByIdView(ManagementView):
         summary="Forget a project, with its roles and all rights on it",
         deprecated=True,
         parameters=[PROJECT_ID],
-        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _NOT_EMPTY}),
+        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
     )
     def delete(self, request: Request, project_id: str) -> Response:
         delete_project(actor=self.actor, project_id=_named(project_id))

@@ -35,6 +35,8 @@ MISSING: Final = "`AccessTokenNotFound`"
 NOT_ALLOWED: Final = "`ServerActionForbidden`: somebody else's, and the right to it on the server is missing"
 NOT_HANDED_ON: Final = (
     f"{NOT_ALLOWED}; `ForbiddenException`: another person's, or a short-lived token asks; "
+    "`GrantActionForbidden`, `InstanceAdminRequired`: of an account that administrates what the caller may not appoint "
+    "administrators of; "
     "`InsufficientScope`: more than the token has that asks"
 )
 NOT_ACCEPTED: Final = "`AccessTokensNotAccepted`: `ICEKEEPER__ACCESS_TOKENS` is false"

@@ -9,7 +9,9 @@ answers is the deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds wha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from typing import ClassVar, NamedTuple
 from uuid import UUID
@@ -51,7 +53,14 @@ class Authorizer(ABC):
 
     def decide_in_turn(self, actor: Actor, questions: Sequence[Question]) -> Iterator[bool]:
         """As `decide`, for lists, which may end before the last answer: what costs much is asked as it is come to."""
-        yield from _decided(self, actor, questions)
+        yield from _counted(self.decide(actor, questions), questions)
+
+    def decide_at(self, actor: Actor, questions: Sequence[Question], at: datetime) -> list[bool]:
+        """As `decide`, of a moment to come and by what is granted now: for backends whose rights end to say.
+
+        Asked only about what `actor` may do now.
+        """
+        return self.decide(actor, questions)
 
     @abstractmethod
     def visible_ids(
@@ -101,12 +110,17 @@ def allowed_many(actor: Actor, questions: Sequence[Question]) -> list[bool]:
 
     Raises `AuthorizationBackendError` (503) when it cannot be.
     """
-    answers: list[bool | None] = [standing_right(actor, action, ref) for action, ref in questions]
-    open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer is None]
-    if not open_questions:
-        return [bool(answer) for answer in answers]
-    rest = iter(_decided(authorizer(), actor, open_questions))
-    return [next(rest) if answer is None else answer for answer in answers]
+    return _answers(actor, questions, lambda rest: authorizer().decide(actor, rest))
+
+
+def allowed_many_at(actor: Actor, questions: Sequence[Question], at: datetime) -> list[bool]:
+    """As `allowed_many`, of a moment to come and by what is granted now. Who acts in a role must be in it by then."""
+    if actor.assumed_role is not None:
+        in_person = replace(actor, assumed_role=None)
+        assuming: Question = (Can.ASSUME, (Securable.Type.ROLE, actor.assumed_role))
+        if not allowed_many_at(in_person, [assuming], at)[0]:
+            return [False] * len(questions)
+    return _answers(actor, questions, lambda rest: authorizer().decide_at(actor, rest, at))
 
 
 def is_allowed(actor: Actor, action: Can, securable_type: Securable.Type, object_id: object) -> bool:
@@ -214,8 +228,19 @@ def all_visible(actor: Actor, *, parent: Ref, child_type: Securable.Type, after:
     return authorizer().all_visible(actor, parent=parent, child_type=child_type, after=after)
 
 
-def _decided(backend: Authorizer, actor: Actor, questions: Sequence[Question]) -> list[bool]:
-    decided = backend.decide(actor, questions)
+def _answers(
+    actor: Actor, questions: Sequence[Question], decide: Callable[[Sequence[Question]], list[bool]]
+) -> list[bool]:
+    """What is settled whoever decides, and of the rest what `decide` says."""
+    answers: list[bool | None] = [standing_right(actor, action, ref) for action, ref in questions]
+    open_questions = [question for question, answer in zip(questions, answers, strict=True) if answer is None]
+    if not open_questions:
+        return [bool(answer) for answer in answers]
+    rest = iter(_counted(decide(open_questions), open_questions))
+    return [next(rest) if answer is None else answer for answer in answers]
+
+
+def _counted(decided: list[bool], questions: Sequence[Question]) -> list[bool]:
     if len(decided) != len(questions):
         raise RuntimeError("the authorizer did not answer each question")
     return decided

@@ -11,6 +11,7 @@ from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 
 ASSIGNEE: Final = "assignee"
+PASS_GRANTS: Final = "pass_grants"  # noqa: S105 - a name
 ADMINISTRATORS: Final = {Securable.Type.SERVER: ("admin", "operator"), Securable.Type.PROJECT: ("project_admin",)}
 """Privileges, one of which somebody must always have."""
 
@@ -26,7 +27,7 @@ _DESCRIPTIONS: Final = {
     "role_creator": ("create", "Make roles"),
     "tag_creator": ("create", "Make tag definitions"),
     OWNERSHIP: ("security", "Everything on the object and what is in it, and to grant it to others"),
-    "pass_grants": ("security", "Grant to others what one has oneself"),
+    PASS_GRANTS: ("security", "Grant to others what one has oneself"),
     "manage_grants": ("security", "Grant anything on the object and what is in it, without having it"),
     "manage_tags": ("security", "Attach tags to the object and what is in it"),
     "describe": ("metadata", "See that it is there, and its metadata"),

@@ -36,6 +36,8 @@ from tenancy.selectors.access_tokens import (
     require_somebody,
 )
 from tenancy.selectors.users import user_not_found
+from tenancy.services.administrators import lock_roles
+from tenancy.services.appointments import require_to_act_as
 from tenancy.services.registration import register_principal
 
 MOST_LIVE: Final = 100
@@ -101,9 +103,10 @@ def create_token(
     Nobody makes a token for another person, but the server's own commands do. What is made with a token has no more
     scopes than that one, and if it is for the same user neither it nor what replaces it outlives that one: else a token
     that was stolen would live for ever. For the same reason a short-lived one makes none (403). That of a service
-    account is not bound so: an account is meant to outlive who set it up. Raises `UserNotFound` (404),
-    `TooManyAccessTokens` (409), `InsufficientScope`, `Forbidden` (403), `AuthenticationRequired` (401), `BadRequest`
-    for a wrong name, scope or end, `AccessTokensNotAccepted` (412) where the settings refuse them.
+    account is not bound so: an account is meant to outlive who set it up. Of an account that administrates something
+    only who may appoint such administrators makes one. Raises `UserNotFound` (404), `TooManyAccessTokens` (409),
+    `InsufficientScope`, `Forbidden`, `GrantActionForbidden`, `InstanceAdminRequired` (403), `AuthenticationRequired`
+    (401), `BadRequest` for a wrong name, scope or end, `AccessTokensNotAccepted` (412) where the settings refuse them.
     """
     owner = _owner(actor, user_id)
     checked_name = require_name(name, "token name")
@@ -112,7 +115,7 @@ def create_token(
     with write_transaction():
         if owner == actor.user_id:
             register_principal(actor=actor)
-        _lock_user(owner)
+        _lock_owner(actor, owner)
         bounds = _bounds(actor, owner, _lock_tokens(actor))
         granted = _granted(scopes, bounds)
         at = now()
@@ -137,7 +140,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
     _owner(actor, owner)
     with ending_tokens():
-        _lock_user(owner)
+        _lock_owner(actor, owner)
         locked = _lock_tokens(actor, token_id)
         bounds = _bounds(actor, owner, locked)
         old = locked.get(token_id)
@@ -278,6 +281,14 @@ def _end(at: datetime, *, expires_in: float | None, expires_at: datetime | None,
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
     return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _lock_owner(actor: Actor, owner: str) -> None:
+    """As `_lock_user`; of another's account also the roles that it is in, and whether `actor` may act as it."""
+    _lock_user(owner)
+    if owner != actor.user_id:
+        lock_roles(user_id=owner)
+        require_to_act_as(actor, owner)
 
 
 def _lock_user(user_id: str) -> None:

@@ -79,10 +79,11 @@ class LastAdministrator(Conflict):
 
 
 @contextmanager
-def keeping_administrators(securable_ids: Sequence[str]) -> Iterator[None]:
+def keeping_administrators(securable_ids: Sequence[str], *, going: str | None = None) -> Iterator[None]:
     """Around a change of who administrates these projects or the server, in the caller's transaction.
 
-    Their securables are locked. Raises `LastAdministrator` (409) when one that had an administrator has none any more.
+    Their securables are locked. Raises `LastAdministrator` (409) when one that had an administrator has none any more,
+    but for `going`, which is itself deleted.
     """
     administrated = [each for each in securable_ids if each.partition(":")[0] in ADMINISTRATORS]
     if not administrated:
@@ -92,7 +93,7 @@ def keeping_administrators(securable_ids: Sequence[str]) -> Iterator[None]:
     ids = list(rows.values_list("pk", flat=True))
     before = administrated_among(ids)
     yield
-    orphaned = sorted(before - administrated_among(ids))
+    orphaned = sorted(before - administrated_among(ids) - {going})
     if orphaned:
         raise LastAdministrator(f"Nobody would administrate {orphaned[0]} any more: appoint somebody else first")
 
@@ -102,9 +103,10 @@ def administrated_by(*, user_id: str | None = None, role_ids: Sequence[UUID] = (
     return list(dict.fromkeys(own_id for own_id, _ in _administering(user_id, role_ids)))
 
 
-def administering_privileges(role_id: UUID) -> list[tuple[str, Ref]]:
-    """What makes those in a role administrators: privileges, and on what, its own and those of roles that it is in."""
-    found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(None, [role_id]))
+def administering_privileges(*, user_id: str | None = None, role_ids: Sequence[UUID] = ()) -> list[tuple[str, Ref]]:
+    """What makes a user, or those in roles, administrators: privileges, and on what, their own and those of roles that
+    they are in."""
+    found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(user_id, role_ids))
     return [(privilege, (Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
 
 

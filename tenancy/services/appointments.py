@@ -1,16 +1,20 @@
-"""Who may bring others into a role that administrates."""
+"""Who may bring others into a role that administrates, and who may act as an account that does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
+
+from django.conf import settings
 
 from icekeeper.kernel.errors import Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.instance_admins import is_instance_admin
+from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import grant_action
+from tenancy.authz.refs import Ref
 from tenancy.services.administrators import administering_privileges
 
 
@@ -24,17 +28,35 @@ def require_to_appoint(actor: Actor, role_id: UUID) -> None:
     To be asked under the lock of the project's memberships, before anybody comes into the role. Instance admins may
     whatever is granted, so that a locked server can be opened. Raises `GrantActionForbidden` (403).
     """
-    held, stamp = administering_privileges(role_id), rights_changes.stamp()
-    if not held or is_instance_admin(actor):
+    if not is_instance_admin(actor):
+        _require_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
+
+
+def require_to_act_as(actor: Actor, user_id: str) -> None:
+    """That `actor` may grant each privilege with which a service account, or a role that it is in, administrates
+    something: who has a token of the account does what it may do.
+
+    To be asked under the locks of the account and of the roles that it is in: it is not appointed meanwhile. Instance
+    admins may whatever is granted, and they alone may for an account that is one. Raises `GrantActionForbidden`,
+    `InstanceAdminRequired` (403).
+    """
+    if is_instance_admin(actor):
         return
-    questions = [(grant_action(privilege), ref) for privilege, ref in held]
-    for (privilege, ref), answer in zip(held, allowed_many(actor, questions), strict=True):
+    if user_id in settings.ICEKEEPER.instance_admins:
+        require_instance_admin(actor)
+    _require_to_grant(actor, administering_privileges(user_id=user_id), f"which {user_id} has")
+
+
+def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, Ref]], why: str) -> None:
+    if not privileges:
+        return
+    stamp = rights_changes.stamp()
+    questions = [(grant_action(privilege), ref) for privilege, ref in privileges]
+    for (privilege, ref), answer in zip(privileges, allowed_many(actor, questions), strict=True):
         if not answer:
             action, (on_type, object_id) = grant_action(privilege), ref
             record_denial(
                 actor=actor, action=action, object_type=on_type.value, object_id=object_id, reason="ActionForbidden"
             )
-            raise GrantActionForbidden(
-                f"{actor.name} may not grant on {on_type} {object_id}: {privilege}, which role {role_id} brings"
-            )
+            raise GrantActionForbidden(f"{actor.name} may not grant on {on_type} {object_id}: {privilege}, {why}")
     rest_on_rights(actor, questions, stamp)

@@ -17,11 +17,12 @@ from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
+from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
-from tenancy.authz.privileges import ASSIGNEE, grant_action, is_privilege, reads_grants
+from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.refusals import told
 from tenancy.authz.tuple_changes import grant_changed
@@ -32,6 +33,7 @@ from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
 from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
+from tenancy.services.passed_grants import require_to_outlast
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 
@@ -96,6 +98,7 @@ class Outcome:
 
 def apply_grants(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> None:
     """Make it so, all of it or nothing: what is granted already gets the new end, what is not there may be revoked.
+    Who grants by `pass_grants` alone gives no later end than that of what they have.
 
     Raises `InvalidGrantPrivilege`, `GrantUserNotFound`, `GrantRoleNotInProject`, `GrantExpired`, `SelfAssignment`
     (400), `GrantActionForbidden` (403), `missing` for who may not know of the object, `LastAdministrator` and
@@ -116,16 +119,24 @@ def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogEr
     _change(actor, ref, difference, missing, judge=judge)
 
 
-def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing: CatalogError) -> None:
-    """Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it."""
-    names, stamp = list(dict.fromkeys(privileges)), rights_changes.stamp()
+def _require_to_grant(actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> bool:
+    """Whether it is by `pass_grants` alone that `actor` may write what is to be written.
+
+    Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it.
+    """
+    changed, stamp = (*difference.writes, *difference.deletes), rights_changes.stamp()
+    names = list(dict.fromkeys(_judged_as(ref[0], each.privilege) for each in changed))
     questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
-    answers = allowed_many(actor, [*questions, *knowing])  # one question to the backend, as of what there is not
+    can_be_passed = bool(difference.writes) and is_privilege(ref[0], PASS_GRANTS)
+    managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
+    # one question to the backend, as of what there is not
+    answers = allowed_many(actor, [*questions, *knowing, *managing])
     refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
     if not refused:
-        rest_on_rights(actor, questions, stamp, missing)
-        return
-    is_hidden = bool(knowing) and not any(answers[len(names) :])
+        is_passed = can_be_passed and not answers[-1]
+        rest_on_rights(actor, questions if is_passed else [*questions, *managing], stamp, missing)
+        return is_passed
+    is_hidden = bool(knowing) and not any(answers[len(names) : len(names) + len(knowing)])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
     for name in refused:
         record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1], reason=reason)
@@ -138,15 +149,16 @@ def require_to_grant(actor: Actor, ref: Ref, privileges: Sequence[str], missing:
 def _change(
     actor: Actor, ref: Ref, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
 ) -> None:
-    names = [each.privilege for each in (*difference.writes, *difference.deletes)]
-    if not names:
+    if not difference.writes and not difference.deletes:
         require_known(actor, ref, missing)
         return
-    require_to_grant(actor, ref, [_judged_as(ref[0], name) for name in names], missing)
+    is_passed = _require_to_grant(actor, ref, difference, missing)
     _require_sound(ref, difference)  # not before: what is said of the change would tell that there is an object
     with write_transaction():
         on, projects = _lock(ref, [*difference.writes, *difference.deletes], missing)
         _require_grantees(on, difference.writes, projects)
+        if is_passed:
+            require_to_outlast(actor, ref, [(each.privilege, each.expires_at) for each in difference.writes], missing)
         own_role = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
         if own_role is not None and difference.writes:
             require_to_appoint(actor, own_role)
@@ -317,5 +329,4 @@ __all__ = [
     "assign",
     "reads_grants",
     "require_known",
-    "require_to_grant",
 ]

@@ -18,12 +18,13 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.grant_rows import end_grants_of_roles
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref
+from tenancy.authz.refs import Ref, securable_id
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
+from tenancy.services.administrators import administrated_by, keeping_administrators
 from tenancy.services.rights_that_end import rights_of_project
 
 MAX_NAME_BYTES = 128
@@ -100,7 +101,8 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
 def delete_project(*, actor: Actor, project_id: str) -> None:
     """Forget a project without warehouses, the default one as any other, with its roles and tags and their grants.
 
-    Raises `ProjectNotFound`, `ProjectNotEmpty` (409).
+    Raises `ProjectNotFound`, `ProjectNotEmpty` (409), `LastAdministrator` (409) where one of its roles is what makes
+    somebody the last administrator of the server.
     """
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
     _require(actor, Can.DELETE, project_id)
@@ -114,10 +116,12 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
             gone.append((Securable.Type.PROJECT, project_id))
-            ended = rights_of_project(roles, gone)
-            roles_go(roles)
-            end_grants_of_roles(roles)
-            project.delete()
+            own_id = securable_id(Securable.Type.PROJECT, project_id)
+            with keeping_administrators([own_id, *administrated_by(role_ids=roles)], going=own_id):
+                ended = rights_of_project(roles, gone)
+                roles_go(roles)
+                end_grants_of_roles(roles)
+                project.delete()
             remove_securables(gone)
             record(
                 Event.PROJECT_DELETED, actor=actor, subject=project_id, project=project_id, named=project.name,

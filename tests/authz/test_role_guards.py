@@ -19,6 +19,7 @@ from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
+from tenancy.services.projects import delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
 from tests.authz.conftest import person
@@ -165,6 +166,36 @@ def test_the_last_administrator_is_kept_by_assignments(
     answer = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
     assert (answer.status, answer.error["type"]) == (409, "LastAdministrator")
     assert state() == before
+
+
+@pytest.mark.parametrize("in_it", ["a member", "an owner", "in a role of it"])
+def test_a_project_whose_role_alone_operates_the_server_stays(server: Ref, project: Ref, in_it: str) -> None:
+    on, high = f"server:{server[1]}", role("high")
+    Grant.objects.filter(securable=on).delete()
+    if in_it == "a member":
+        give("operator", server, BOB, through=high, to=high)
+    elif in_it == "an owner":
+        give("operator", server, BOB, to=high)
+        give("ownership", (T.ROLE, high.pk), BOB)
+    else:
+        inner = role("inner")
+        give("operator", server, BOB, to=high)
+        give("assignee", (T.ROLE, high.pk), BOB, through=inner, to=inner)
+    give("modify", project, ALICE)
+    before = state()
+    with pytest.raises(LastAdministrator):
+        delete_project(actor=ALICE, project_id=str(project[1]))
+    assert state() == before
+    give("operator", server, CAROL)
+    delete_project(actor=ALICE, project_id=str(project[1]))
+    assert administrated_among([on]) == {on}
+
+
+def test_a_project_goes_with_its_own_last_administrator(only_bob: Role, project: Ref) -> None:
+    on = f"project:{project[1]}"
+    assert administrated_among([on]) == {on}
+    delete_project(actor=BOB, project_id=str(project[1]))
+    assert not Securable.objects.filter(pk=on).exists()
 
 
 def test_an_end_for_the_last_administrators_membership(only_bob: Role) -> None:

@@ -14,8 +14,8 @@ from django.db import connection, connections
 from icekeeper.kernel.errors import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.refs import Ref
-from tenancy.models import Grant, Project, Role, Securable, User
-from tenancy.services import grants, role_members, roles, service_accounts, users
+from tenancy.models import Grant, Project, Role, Securable, Server, User
+from tenancy.services import grants, projects, role_members, roles, service_accounts, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.projects import create_project, delete_project
@@ -194,3 +194,45 @@ def test_what_a_user_is_in_who_is_deleted_is_no_administrator(
     assert first is None
     assert isinstance(second, LastAdministrator)
     assert administrated_among(["project:met"]) == {"project:met"}
+
+
+@pytest.fixture
+def server(team: Role) -> Ref:
+    """`team` operates it, and `ADMIN`."""
+    ref: Ref = (Securable.Type.SERVER, Server.objects.get().server_id)
+    for grantee in (Grantee(role_id=team.pk), ADMIN):
+        operate(ref, writes=[GrantSpec("operator", grantee)])
+    return ref
+
+
+def operate(ref: Ref, **difference: Any) -> None:
+    apply_grants(actor=INTERNAL, ref=ref, difference=Difference(**difference), missing=GONE)
+
+
+def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_operator(meet: Meet, server: Ref) -> None:
+    on = f"server:{server[1]}"
+    first, second = meet(
+        projects,
+        "administrated_by",
+        lambda: delete_project(actor=INTERNAL, project_id="met"),
+        lambda: operate(server, deletes=[GrantSpec("operator", ADMIN)]),
+        after=True,
+    )
+    assert (type(first), second) == (LastAdministrator, None)
+    assert administrated_among([on]) == {on}
+    assert Project.objects.filter(pk="met").exists()
+
+
+def test_a_project_and_who_administrates_it_and_the_server_end_together(meet: Meet, server: Ref) -> None:
+    """Both lock the securables of both."""
+    on = f"server:{server[1]}"
+    change(writes=[GrantSpec("project_admin", Grantee(user_id="oidc~member"))])
+    operate(server, writes=[GrantSpec("operator", Grantee(user_id="oidc~member"))])
+    outcome = meet(
+        projects,
+        "roles_go",
+        lambda: delete_project(actor=INTERNAL, project_id="met"),
+        lambda: delete_user(actor=INTERNAL, user_id="oidc~admin"),
+    )
+    assert outcome == (None, None)
+    assert administrated_among([on]) == {on}

@@ -72,8 +72,9 @@ class Held:
     expires_at: datetime | None
 
 
-def read_roles(asker: Asker) -> Roles:
-    at, user_id = now(), asker.user_id
+def read_roles(asker: Asker, *, at: datetime | None = None) -> Roles:
+    """The roles of an asker now, or as they will be at a moment to come."""
+    at, user_id = at or now(), asker.user_id
     if user_id is None and asker.assumed_role is None:
         return Roles((), None)
     begin = [at, at, asker.assumed_role, asker.provider_id, list(asker.token_roles), user_id, at, user_id, at]
@@ -82,13 +83,20 @@ def read_roles(asker: Asker) -> Roles:
     return Roles(tuple(as_uuid(role_id) for role_id, _ in rows if role_id is not None), min(ends, default=None))
 
 
-def read_held(asker: Asker, roles: Sequence[UUID], ids: Sequence[str], *, below: Sequence[str] = ()) -> Held:
-    """What the asker holds on the securables `ids` and above them.
+def read_held(
+    asker: Asker,
+    roles: Sequence[UUID],
+    ids: Sequence[str],
+    *,
+    below: Sequence[str] = (),
+    at: datetime | None = None,
+) -> Held:
+    """What the asker holds on the securables `ids` and above them, now or at a moment to come.
 
     Of those that are in `below`, too, it is found out whether something below is visible. Of a securable that there is
     not, the path is its own node alone, on which nothing is held.
     """
-    at = now()
+    at = at or now()
     mine, showing = [asker.user_id, list(roles), at], _showing(asker, roles, at)
     if len(ids) > 1 or len(below) > 1:
         rows = fetch_all("default", HELD, [list(ids), *mine, *showing, list(below)])

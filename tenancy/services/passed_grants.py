@@ -1,0 +1,43 @@
+"""What is granted by `pass_grants` alone lasts no longer than what its giver has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from icekeeper.kernel.errors import CatalogError
+from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
+from tenancy.authz.port import allowed_many_at
+from tenancy.authz.privileges import grant_action
+from tenancy.authz.refs import Ref
+from tenancy.authz.refusals import told
+from tenancy.authz.role_ways import NEVER, moment
+from tenancy.services.appointments import GrantActionForbidden
+
+_LAST_MOMENT: Final = timedelta(microseconds=1)
+"""Before an end, the last at which what ends counts."""
+
+
+def require_to_outlast(
+    actor: Actor, ref: Ref, given: Sequence[tuple[str, datetime | None]], missing: CatalogError
+) -> None:
+    """That `actor` may still grant the privileges at their ends, in whatever way by then, memberships counted.
+
+    Rights only end: who has them then has them until then. To be asked under the lock of the object. One decision for
+    each privilege. `missing` tells how the caller named the object. Raises `GrantActionForbidden` (403).
+    """
+    latest: dict[str, datetime | None] = {}
+    for privilege, end in given:
+        latest[privilege] = max(latest.get(privilege, end), end, key=moment)
+    for privilege, end in latest.items():
+        action = grant_action(privilege)
+        if not allowed_many_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:
+            record_denial(
+                actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="ActionForbidden"
+            )
+            raise GrantActionForbidden(
+                f"{actor.name} may not grant on {told(ref, missing)}: {privilege} for longer than they have it themselves "
+                "with pass_grants; an earlier expires-at is needed"
+            )

@@ -1,0 +1,153 @@
+"""Whoever has a token of a service account does what the account may do: nobody climbs through one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+
+from tenancy.actor import INTERNAL, Actor
+from tenancy.authz.instance_admins import InstanceAdminRequired
+from tenancy.authz.refs import Ref
+from tenancy.models import AccessToken, Grant, Server
+from tenancy.selectors.projects import get_project
+from tenancy.services import access_tokens as service
+from tenancy.services import grants
+from tenancy.services.access_tokens import create_token, rotate_token
+from tenancy.services.appointments import GrantActionForbidden
+from tenancy.services.service_accounts import create_service_account
+from tests.authz.conftest import person
+from tests.authz.trees import T, give, role
+from tests.fingerprint import Fingerprint
+from tests.management.asking import use_settings
+from tests.management.test_token_locks import all_at_once
+from tests.token_fixtures import TokenClient, new_token
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin", "access_tokens")]
+
+ADAM, OLGA = Actor(user_id="local~adam"), Actor(user_id="local~olga")
+
+
+@pytest.fixture
+def server() -> Ref:
+    """`ADAM` is admin of it, `OLGA` operator."""
+    ref: Ref = (T.SERVER, Server.objects.get().server_id)
+    give("admin", ref, ADAM)
+    give("operator", ref, OLGA)
+    return ref
+
+
+@pytest.fixture
+def robot() -> Actor:
+    return Actor(user_id=create_service_account(actor=INTERNAL, name="robot").user_id)
+
+
+def mint(actor: Actor, of: Actor) -> TokenClient:
+    return TokenClient(create_token(actor=actor, name="mine", user_id=of.user_id).text)
+
+
+@pytest.mark.parametrize("through", ["itself", "a role", "a role in a role", "a role that it owns"])
+def test_an_admin_is_no_operator_by_a_token(
+    server: Ref, robot: Actor, through: str, everything: Callable[[], Fingerprint]
+) -> None:
+    high, inner = role("high"), role("inner")
+    if through == "itself":
+        give("operator", server, robot)
+    else:
+        give("operator", server, robot, to=high)
+    if through == "a role":
+        give("assignee", (T.ROLE, high.pk), robot)
+    elif through == "a role in a role":
+        give("assignee", (T.ROLE, high.pk), robot, to=inner)
+        give("assignee", (T.ROLE, inner.pk), robot)
+    elif through == "a role that it owns":
+        give("ownership", (T.ROLE, high.pk), robot)
+    old = create_token(actor=INTERNAL, name="old", user_id=robot.user_id).row
+    before = everything()
+    expected = f"local~adam may not grant on server {server[1]}: operator, which {robot.user_id} has"
+    with pytest.raises(GrantActionForbidden, match=expected):
+        create_token(actor=ADAM, name="mine", user_id=robot.user_id)
+    with pytest.raises(GrantActionForbidden, match=expected):
+        rotate_token(actor=ADAM, token_id=old.pk)
+    assert everything() == before
+    mint(OLGA, robot)
+    rotate_token(actor=OLGA, token_id=old.pk)
+
+
+def test_by_the_api(server: Ref, robot: Actor) -> None:
+    give("operator", server, robot)
+    adam = TokenClient(new_token("local~adam"))
+    answer = adam.post("/token", {"name": "mine", "user-id": robot.user_id})
+    assert answer.refused(403, "GrantActionForbidden", "may not grant on server")
+    appoint = {"writes": [{"privilege": "operator", "principal": {"user": "local~adam"}}]}
+    assert mint(OLGA, robot).post("/server/grants", appoint).status == 204
+    assert adam.post("/token", {"name": "mine", "user-id": robot.user_id}).status == 201
+
+
+def test_an_account_that_is_told_to_admins_is_theirs(server: Ref, robot: Actor) -> None:
+    """What an admin may grant to themselves they may have by an account, too."""
+    project: Ref = (T.PROJECT, get_project(None).pk)
+    for privilege, ref in (("admin", server), ("project_admin", project), ("select", project)):
+        give(privilege, ref, robot)
+    mint(ADAM, robot)
+    assert AccessToken.objects.get(user_id=robot.user_id).created_by == "local~adam"
+
+
+def test_an_account_renews_its_own_tokens(server: Ref, robot: Actor) -> None:
+    give("operator", server, robot)
+    issued = create_token(actor=INTERNAL, name="own", user_id=robot.user_id)
+    assert TokenClient(issued.text).post(f"/token/{issued.row.pk}/rotate", {}).status == 201
+    assert TokenClient(issued.text).post("/token", {"name": "more"}).status == 201
+
+
+def test_instance_admins(server: Ref, robot: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may appoint whomever they like, and so have tokens of whatever account."""
+    use_settings(monkeypatch, instance_admins=[robot.user_id, "oidc~ada"])
+    for actor in (ADAM, OLGA):
+        with pytest.raises(InstanceAdminRequired):
+            mint(actor, robot)
+    ada, other = person("ada"), Actor(user_id=create_service_account(actor=INTERNAL, name="other").user_id)
+    give("operator", server, other)
+    mint(ada, robot)
+    mint(ada, other)
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.parametrize("in_role", [False, True])
+def test_an_account_that_is_being_appointed(
+    server: Ref, robot: Actor, in_role: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who makes a token meanwhile waits, and is refused."""
+    if connection.vendor != "postgresql":
+        pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
+    high, to = role("high"), {}
+    if in_role:
+        give("assignee", (T.ROLE, high.pk), robot)
+        to = {"to": high}
+    is_locked, never, lock_user = threading.Event(), threading.Event(), service._lock_user
+    require_grantees = grants._require_grantees
+
+    def held(*args: object) -> None:
+        require_grantees(*args)  # type: ignore[arg-type]
+        is_locked.set()
+        never.wait(0.5)  # so that the token is made meanwhile, if it can be
+
+    def lock_later(user_id: str) -> None:
+        assert is_locked.wait(30)
+        lock_user(user_id)
+
+    monkeypatch.setattr(grants, "_require_grantees", held)
+    monkeypatch.setattr(service, "_lock_user", lock_later)
+
+    def make() -> Exception | None:
+        try:
+            mint(ADAM, robot)
+        except GrantActionForbidden as error:
+            return error
+        return None
+
+    _, refused = all_at_once(lambda: give("operator", server, robot, **to), make)
+    assert isinstance(refused, GrantActionForbidden)
+    assert Grant.objects.filter(privilege="operator").count() == 2
