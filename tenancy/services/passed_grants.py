@@ -38,6 +38,6 @@ def require_to_outlast(
                 actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="ActionForbidden"
             )
             raise GrantActionForbidden(
-                f"{actor.name} may not grant on {told(ref, missing)}: {privilege} for longer than they have it themselves "
-                "with pass_grants; an earlier expires-at is needed"
+                f"{actor.name} may not grant on {told(ref, missing)}: {privilege} for longer than they have it "
+                "themselves with pass_grants; an earlier expires-at is needed"
             )
