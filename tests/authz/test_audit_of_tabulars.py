@@ -179,15 +179,24 @@ def test_a_page_takes_one_statement_more_and_one_more_to_be_looked_for(refs: Ref
     assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
 
 
-def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(lake: dict[str, Ref]) -> None:
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL enable_seqscan = off")
+def test_the_uuid_is_looked_for_in_the_index_of_each_warehouse(refs: Refs) -> None:
+    one = row_of(refs[T.TABLE])
+    Tabular.objects.bulk_create(
+        Tabular(
+            warehouse_id=one.warehouse_id, namespace_id=one.namespace_id, kind=one.kind, uuid=new_id(),
+            name=f"many{number}", name_key=f"many{number}", location=f"{one.location}-{number}",
+        )
+        for number in range(3_000)
+    )  # fmt: skip
     with CaptureQueriesContext(connection) as captured:
         own_ids_of(new_id(), project_id=None)
     [statement] = [each["sql"] for each in captured]
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{statement}")
+        if connection.vendor == "postgresql":
+            cursor.execute("ANALYZE")
+            cursor.execute(f"EXPLAIN {statement}")
+        else:
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}")
         plan = str(cursor.fetchall())
     assert "tabular_uuid_once_per_warehouse" in plan or "(warehouse_id=? AND uuid=?)" in plan, plan
 
