@@ -110,17 +110,18 @@ def noun(kind: str) -> str:
 
 
 def no_such_namespace(levels: Levels) -> CatalogError:
-    return no_such_id("namespace", dotted(levels))
+    return no_such_object("namespace", dotted(levels))
 
 
 def no_such_tabular(kind: str, identifier: Identifier) -> CatalogError:
-    return no_such_id(kind, identifier)
+    return no_such_object(kind, identifier)
 
 
-def no_such_id(kind: str, object_id: object) -> CatalogError:
-    """As `no_such_tabular`, for what is addressed by its id; also for `namespace`."""
-    error = _NO_SUCH[kind](f"{noun(kind)} does not exist: {object_id}")
-    error.about = f"{kind} {object_id}"
+def no_such_object(kind: str, named: object) -> CatalogError:
+    """Of a namespace, table, view or generic table, named as the caller did: by its name or its id. A refusal of one
+    that there is names it so, too."""
+    error = _NO_SUCH[kind](f"{noun(kind)} does not exist: {named}")
+    error.about = f"{kind} {named}"
     return error
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import signing as operations
 from catalog.api.shapes.signing import METHODS
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.iceberg.json_fields import (
     as_string_map,
     optional_string,
@@ -65,7 +65,7 @@ class SignForTabularView(SigningView):
         given = self.given(request)
         tabular_id = parse_id(self.kwargs["tabular_id"])
         if tabular_id is None:
-            raise no_such_id("table", self.kwargs["tabular_id"][:100])
+            raise no_such_object("table", self.kwargs["tabular_id"][:100])
         signed = sign_by_id(actor=self.actor, warehouse_id=self.warehouse_id, tabular_id=tabular_id, given=given)
         return self.answer(given, signed)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.errors import CatalogError
@@ -46,9 +46,9 @@ class Address:
         if self.securable_type is Securable.Type.WAREHOUSE:
             return no_such_warehouse(self.warehouse_id)
         if self.object_id is not None:
-            return no_such_id(self.securable_type.value, self.object_id)
+            return no_such_object(self.securable_type.value, self.object_id)
         named = ".".join(self.levels) if not self.name else str(Identifier(self.levels, self.name))
-        return no_such_id(self.securable_type.value, named)
+        return no_such_object(self.securable_type.value, named)
 
 
 def find_addressed(address: Address) -> Ref | None:

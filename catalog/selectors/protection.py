@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import FilteredRelation, Q
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -53,7 +53,7 @@ def get_protected_for(
     if row is None:
         raise no_such_warehouse(warehouse_id)
     own_id, is_protected, updated_at = row
-    missing = no_such_id(kind.value, object_id)
+    missing = no_such_object(kind.value, object_id)
     if own_id is None:
         raise nothing_there(actor, kind, missing)
     require(actor, action, kind, own_id, missing=missing)

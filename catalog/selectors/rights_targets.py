@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.models import Namespace
 from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors import CatalogError, NotFound
@@ -56,7 +56,7 @@ def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
     """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
     is_there = Namespace.objects.filter(pk=namespace_id).exists()
     ref = (Securable.Type.NAMESPACE, namespace_id) if is_there else None
-    return _found(actor, Securable.Type.NAMESPACE, ref, no_such_id("namespace", namespace_id))
+    return _found(actor, Securable.Type.NAMESPACE, ref, no_such_object("namespace", namespace_id))
 
 
 def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) -> RightsTarget:

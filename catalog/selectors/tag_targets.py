@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import FilteredRelation, Q
 
-from catalog.errors import no_such_column, no_such_id
+from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
 from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabular_files import STORAGE, read_storage
@@ -49,7 +49,7 @@ class TagPlace:
         """What is raised when there is none."""
         if self.kind == Securable.Type.WAREHOUSE:
             return no_such_warehouse(self.warehouse_id)
-        return no_such_id(self.kind.value, self.object_id)
+        return no_such_object(self.kind.value, self.object_id)
 
     @property
     def scope(self) -> TagDefinition.Scope:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.models import Namespace
 from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.json_text import read_stored_json
@@ -51,7 +51,7 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
     """The path key of a namespace that `actor` may see. Raises `NoSuchNamespace`."""
     rows = Namespace.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, pk=namespace_id)
     key: str | None = rows.values_list("path_key", flat=True).first()
-    missing = no_such_id("namespace", namespace_id)
+    missing = no_such_object("namespace", namespace_id)
     if key is None:
         raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
     require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)

@@ -9,7 +9,7 @@ from django.db import IntegrityError
 from django.db.models import F, Value
 from django.db.models.functions import Concat, Substr
 
-from catalog.errors import ChildNamespaceProtected, NamespaceProtected, no_such_id, no_such_namespace
+from catalog.errors import ChildNamespaceProtected, NamespaceProtected, no_such_namespace, no_such_object
 from catalog.identifiers import (
     MAX_DEPTH,
     MAX_KEY_BYTES,
@@ -111,7 +111,7 @@ def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> No
     row = fetch_one("default", _FIND, [namespace_id, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
-    missing = no_such_id("namespace", namespace_id)
+    missing = no_such_object("namespace", namespace_id)
     if row[0] is None:
         raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
     require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
@@ -123,7 +123,7 @@ def _lock(
     """The namespace, those below it and its new parent, which nobody can drop or change any more: locked by id."""
     moved = Namespace.objects.filter(warehouse_id=warehouse_id, pk=namespace_id).first()
     if moved is None:  # dropped in between
-        raise no_such_id("namespace", namespace_id)
+        raise no_such_object("namespace", namespace_id)
     above = path_key(levels[:-1])
     wanted = subtree_of(warehouse_id, moved.path_key)
     if above:
@@ -131,7 +131,7 @@ def _lock(
     found = {each.pk: each for each in wanted.defer("properties").select_for_update().order_by("id")}
     locked = found.get(namespace_id)
     if locked is None:  # dropped in between
-        raise no_such_id("namespace", namespace_id)
+        raise no_such_object("namespace", namespace_id)
     prefix = f"{locked.path_key}{LEVEL_SEPARATOR}"
     below = [each for each in found.values() if each.path_key.startswith(prefix)]
     return locked, below, next((each for each in found.values() if each.path_key == above), None)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.models import Namespace, Tabular
 from catalog.selectors.protection import Protection, get_protected_for
 from icekeeper.kernel import premises
@@ -37,7 +37,7 @@ def set_protection(
             tabulars = Tabular.objects.filter(pk=found.id, deleted_at__isnull=True)
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
-            raise no_such_id(kind.value, object_id)
+            raise no_such_object(kind.value, object_id)
         premises.look_again()  # the update may have waited
         record(
             Event.PROTECTION_SET, actor=actor, subject=found.id, object_type=kind.value, warehouse=warehouse_id,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from catalog.errors import TabularHasRunningExpiration, no_such_id, noun
+from catalog.errors import TabularHasRunningExpiration, no_such_object, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
@@ -84,7 +84,7 @@ def _require_still_there(wanted: Sequence[Named], found: Sequence[Tabular]) -> N
     there = {(row.kind, row.uuid) for row in found}
     for kind, uuid in wanted:
         if (kind.value, uuid) not in there:  # gone in between
-            raise no_such_id(kind.value, uuid)
+            raise no_such_object(kind.value, uuid)
 
 
 def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> list[UUID]:
@@ -104,7 +104,7 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
     may = iter(allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, SEEN_BY[ref[0]])]))
     for (kind, uuid), ref in zip(wanted, refs, strict=True):
         may_restore, sees = next(may), next(may)
-        missing = no_such_id(kind.value, uuid)
+        missing = no_such_object(kind.value, uuid)
         if ref[1] == NO_OBJECT:
             missing.is_judged = True  # by the question above
             raise missing

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.services.namespace_moves import move_namespace
 from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers
 from icekeeper.kernel.ids import parse_id
@@ -84,7 +84,7 @@ class NamespaceMoveView(ManagementView):
         text = decode_segment(namespace_id)
         parsed = parse_id(text)
         if parsed is None:
-            raise no_such_id("namespace", text[:100])
+            raise no_such_object("namespace", text[:100])
         body = self.body(MoveNamespaceRequest)
         moved = move_namespace(
             actor=self.actor,

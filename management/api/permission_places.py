@@ -9,7 +9,7 @@ from typing import Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.selectors.rights_targets import (
     RightsTarget,
     find_namespace_target,
@@ -66,7 +66,7 @@ class PermissionView(RightsView):
             case T.PROJECT:
                 return target_project(self._project())
             case T.NAMESPACE:
-                namespace_id = self.id_in_path("namespace_id", lambda text: no_such_id("namespace", text))
+                namespace_id = self.id_in_path("namespace_id", lambda text: no_such_object("namespace", text))
                 return find_namespace_target(actor=self.actor, namespace_id=namespace_id)
             case T.ROLE:
                 role_id = self.id_in_path("role_id", role_id_not_found)

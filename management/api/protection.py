@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.selectors.protection import Protection, get_protection_for
 from catalog.services.protection import set_protection
 from icekeeper.kernel.api_shapes import Flag, answers
@@ -85,7 +85,7 @@ class ProtectionView(ManagementView):
         text = decode_segment(object_id)
         parsed = parse_id(text)
         if parsed is None:
-            raise no_such_id(self.kind.value, text[:100])
+            raise no_such_object(self.kind.value, text[:100])
         return {"warehouse_id": self.warehouse_id, "kind": self.kind, "object_id": parsed}
 
 

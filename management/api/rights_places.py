@@ -10,7 +10,7 @@ from uuid import UUID
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.selectors.addressed import Address
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.ids import parse_id
@@ -87,5 +87,5 @@ class RightsView(ManagementView):
         if self.kind is T.WAREHOUSE:
             return Address(T.WAREHOUSE, self.warehouse_id)
         warehouse_id, kind = self.warehouse_id, self.kind.value
-        object_id = self.id_in_path(f"{kind.replace('-', '_')}_id", lambda text: no_such_id(kind, text))
+        object_id = self.id_in_path(f"{kind.replace('-', '_')}_id", lambda text: no_such_object(kind, text))
         return Address(self.kind, warehouse_id, object_id)

@@ -12,7 +12,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.errors import no_such_id
+from catalog.errors import no_such_object
 from catalog.selectors.tag_targets import TagPlace
 from catalog.selectors.tags import list_column_tags_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
@@ -112,7 +112,7 @@ class TaggedView(ManagementView):
         text = decode_segment(self.kwargs.get("object_id", str(warehouse_id)))
         object_id = parse_id(text)
         if object_id is None:
-            raise no_such_id(self.kind.value, text[:100])
+            raise no_such_object(self.kind.value, text[:100])
         return TagPlace(warehouse_id, self.kind, object_id, None if column is None else decode_segment(column))
 
 
