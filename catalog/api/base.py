@@ -29,7 +29,7 @@ from icekeeper.kernel.errors import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
 from icekeeper.kernel.paging import Page, listing_of, read_size
-from icekeeper.kernel.raw_path import decode_levels, decode_segment
+from icekeeper.kernel.raw_path import decode_id, decode_levels, decode_segment
 from storage.vending.delegation import Asked
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
@@ -76,7 +76,7 @@ class IcebergView(APIView):
 
     def _as_told(self, error: Exception) -> Exception:
         """`error`, less what the caller may not know of the warehouse in the path."""
-        warehouse_id = parse_id(self.kwargs.get("prefix", ""))
+        warehouse_id = decode_id(self.kwargs.get("prefix", ""))
         if warehouse_id is None or not isinstance(error, CatalogError) or not hasattr(self, "actor"):
             return error
         try:
@@ -97,7 +97,7 @@ class IcebergView(APIView):
 
     @property
     def warehouse_id(self) -> UUID:
-        warehouse_id = parse_id(self.kwargs["prefix"])
+        warehouse_id = decode_id(self.kwargs["prefix"])
         if warehouse_id is None:
             raise PrefixIsNotWarehouseId("The prefix of the path must be the id of a warehouse")
         return warehouse_id

@@ -15,6 +15,11 @@ def listed(value: object, what: str) -> list[Any]:
     return value
 
 
+def optional_list(value: object, what: str) -> list[Any]:
+    """An optional list; null and absent are empty."""
+    return [] if value is None else listed(value, what)
+
+
 def flag(value: object, what: str) -> bool:
     """An optional one; null and absent are false."""
     if value is None:

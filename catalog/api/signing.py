@@ -27,8 +27,7 @@ from catalog.services.signing import (
     sign_staged,
 )
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.raw_path import decode_id, decode_segment
 from storage.signing.request import READING_METHODS, RequestToSign
 
 
@@ -63,7 +62,7 @@ class SignForTabularView(SigningView):
     @operations.sign_for_tabular
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
         given = self.given(request)
-        tabular_id = parse_id(self.kwargs["tabular_id"])
+        tabular_id = decode_id(self.kwargs["tabular_id"])
         if tabular_id is None:
             raise no_such_object("table", self.kwargs["tabular_id"][:100])
         signed = sign_by_id(actor=self.actor, warehouse_id=self.warehouse_id, tabular_id=tabular_id, given=given)

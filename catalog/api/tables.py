@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import flag, listed
+from catalog.api.fields import flag, listed, optional_list
 from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
 from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
@@ -200,8 +200,8 @@ def _named(entry: object, place: str) -> Identifier:
 def _changes(table: Identifier, entry: dict[str, Any], place: str = "") -> TableChanges:
     return TableChanges(
         table=table,
-        requirements=listed(entry.get("requirements"), f"{place}requirements"),
-        updates=listed(entry.get("updates"), f"{place}updates"),
+        requirements=optional_list(entry.get("requirements"), f"{place}requirements"),
+        updates=optional_list(entry.get("updates"), f"{place}updates"),
     )
 
 

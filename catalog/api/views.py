@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from catalog.api.base import IcebergView, no_content
-from catalog.api.fields import listed
+from catalog.api.fields import optional_list
 from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
 from catalog.api.storage_access import asked_by, way_to, way_to_written
@@ -92,8 +92,8 @@ class ViewView(_OneView):
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 view=self.identifier,
-                requirements=listed(body.get("requirements") or [], "requirements"),
-                updates=listed(body.get("updates"), "updates"),
+                requirements=optional_list(body.get("requirements"), "requirements"),
+                updates=optional_list(body.get("updates"), "updates"),
                 once=once,
             ),
         )

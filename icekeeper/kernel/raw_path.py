@@ -7,8 +7,10 @@ raw target keeps these apart, so everything that looks at a path looks at this o
 from __future__ import annotations
 
 from urllib.parse import unquote_plus
+from uuid import UUID
 
 from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 
@@ -30,6 +32,11 @@ def decode_segment(segment: str) -> str:
         return unquote_plus(segment, errors="strict")
     except UnicodeDecodeError:
         raise BadRequest("Malformed path: a segment is not UTF-8") from None
+
+
+def decode_id(segment: str) -> UUID | None:
+    """The UUID in a path segment, decoded; None for anything else. Some clients encode its hyphens (`%2D`)."""
+    return parse_id(unquote_plus(segment))
 
 
 def decode_levels(segment: str) -> tuple[str, ...]:

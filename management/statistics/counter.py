@@ -8,6 +8,7 @@ from __future__ import annotations
 from threading import Lock
 from time import time
 from typing import Final
+from urllib.parse import unquote_plus
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -77,7 +78,8 @@ def count_request(request: HttpRequest, response: HttpResponseBase) -> None:
         return
     meta = request.META
     named = match.kwargs
-    warehouse: str | None = meta.get("icekeeper.warehouse") or named.get("prefix") or named.get("warehouse_id")
+    prefix = unquote_plus(named.get("prefix", ""))
+    warehouse: str | None = meta.get("icekeeper.warehouse") or prefix or named.get("warehouse_id")
     if warehouse is not None and len(warehouse) != ID_LENGTH:
         warehouse = None
     project: str | None = named_project_id(meta)

@@ -195,6 +195,21 @@ def test_an_unknown_or_malformed_prefix(catalog: ApiClient) -> None:
         }
 
 
+def test_the_prefix_may_be_percent_encoded(catalog: ApiClient, warehouse: Warehouse) -> None:
+    """Sail encodes each hyphen."""
+    for encoded in (
+        str(warehouse.pk).replace("-", "%2D"),
+        "".join(f"%{ord(letter):02x}" for letter in str(warehouse.pk)),
+    ):
+        client = ApiClient(f"/catalog/v1/{encoded}")
+        assert client.post("/namespaces", {"namespace": [encoded]}).status == 200
+        assert client.get("/namespaces").json() == catalog.get("/namespaces").json()
+        assert client.delete(f"/namespaces/{encoded.replace('%', '%25')}").status == 204
+        assert client.get("/namespaces/missing").refused(404, "NoSuchNamespaceException")
+    for encoded in ("%FF", "%2", str(warehouse.pk).replace("-", "%252D")):
+        assert ApiClient(f"/catalog/v1/{encoded}").get("/namespaces").refused(400, "PrefixIsNotWarehouseID")
+
+
 def test_listings_tell_uuids_and_protection_when_asked(catalog: ApiClient) -> None:
     for levels in (["a"], ["a", "x"], ["b"], ["a", "y"]):
         assert catalog.post("/namespaces", {"namespace": levels}).status == 200

@@ -248,9 +248,11 @@ def test_snapshots_are_projected(catalog: ApiClient, make_table: MakeTable) -> N
 @pytest.mark.parametrize(
     ("body", "status", "wire_type"),
     [
-        ({}, 400, "BadRequestException"),
-        ({"requirements": []}, 400, "BadRequestException"),
         ({"requirements": {}, "updates": []}, 400, "BadRequestException"),
+        ({"requirements": [], "updates": {}}, 400, "BadRequestException"),
+        ({"requirements": False}, 400, "BadRequestException"),
+        ({"updates": 0}, 400, "BadRequestException"),
+        ({"updates": ""}, 400, "BadRequestException"),
         ({"requirements": [], "updates": [{"action": "fly"}]}, 400, "BadRequestException"),
         ({"requirements": [{"type": "assert-luck"}], "updates": []}, 400, "BadRequestException"),
         ({"requirements": [1], "updates": []}, 400, "BadRequestException"),
@@ -285,6 +287,28 @@ def test_refused_commits_change_nothing(
     assert catalog.post("/namespaces/ns/tables/t", body).refused(status, wire_type)
     assert files() == before
     assert catalog.get("/namespaces/ns/tables/t").json() == created
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"requirements": None, "updates": None}, {"requirements": []}, {"updates": []}, {"updates": None}]
+)
+def test_a_commit_without_updates_changes_nothing(
+    catalog: ApiClient, make_table: MakeTable, files: Files, body: Any
+) -> None:
+    created = make_table()
+    before = files()
+    assert catalog.post("/namespaces/ns/tables/t", body).json()["metadata"] == created["metadata"]
+    assert files() == before
+
+
+@pytest.mark.parametrize("requirements", [{}, {"requirements": None}])
+def test_a_commit_without_requirements_is_unconditional(
+    catalog: ApiClient, make_table: MakeTable, requirements: Any
+) -> None:
+    """iceberg-go sends null."""
+    make_table()
+    body = {**requirements, "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    assert catalog.post("/namespaces/ns/tables/t", body).json()["metadata"]["properties"]["a"] == "b"
 
 
 def test_a_table_moves_only_to_a_free_place_in_the_warehouse(

@@ -80,8 +80,8 @@ def test_one_refused_requirement_refuses_all(catalog: ApiClient, make_table: Mak
         ([1], 400, "BadRequestException"),
         ([{"requirements": [], "updates": []}], 400, "TableIdentifierRequiredForCommitTransaction"),
         ([{"identifier": "a", "requirements": [], "updates": []}], 400, "BadRequestException"),
-        ([{"identifier": named("a"), "requirements": []}], 400, "BadRequestException"),
-        ([{"identifier": named("a"), "updates": []}], 400, "BadRequestException"),
+        ([{"identifier": named("a"), "requirements": [], "updates": {}}], 400, "BadRequestException"),
+        ([{"identifier": named("a"), "requirements": 0, "updates": []}], 400, "BadRequestException"),
         ([setting("a", "1"), setting("no", "2")], 404, "NoSuchTableException"),
         ([setting("a", "1"), setting("A", "2")], 400, "TableIdentifiersNotUnique"),
         ([setting("a", "1"), setting("b", "2", {"type": "assert-create"})], 409, "CommitFailedException"),
@@ -130,6 +130,19 @@ def test_nothing_to_do_is_done(catalog: ApiClient, make_table: MakeTable, files:
     assert commit(catalog, {"identifier": named("a"), "requirements": [], "updates": []}).status == 204
     assert catalog.get("/namespaces/ns/tables/a").json() == made
     assert files() == before
+
+
+def test_requirements_and_updates_are_optional(catalog: ApiClient, make_table: MakeTable) -> None:
+    make_table("a")
+    make_table("b")
+    update = {"action": "set-properties", "updates": {"p": "1"}}
+    changes = [
+        {"identifier": named("a"), "requirements": None, "updates": [update]},
+        {"identifier": named("b"), "updates": None},
+    ]
+    assert commit(catalog, *changes).status == 204
+    assert commit(catalog, {"identifier": named("b")}).status == 204
+    assert properties(catalog, "a", "b") == ["1", None]
 
 
 def test_a_table_that_was_changed_in_between_is_judged_anew(

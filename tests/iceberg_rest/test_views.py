@@ -159,14 +159,16 @@ def test_nothing_to_do_writes_nothing(catalog: ApiClient, make_view: MakeView, f
     before = files()
     assert replace(catalog).json() == made
     assert replace(catalog, {"action": "remove-properties", "removals": ["no"]}).json() == made
-    assert catalog.post(V, {"updates": []}).json() == made, "requirements are optional"
+    for body in ({"updates": []}, {}, {"updates": None, "requirements": None}):
+        assert catalog.post(V, body).json() == made
     assert files() == before
 
 
 @pytest.mark.parametrize(
     ("body", "status", "wire_type"),
     [
-        ({"updates": None}, 400, "BadRequestException"),
+        ({"updates": {}}, 400, "BadRequestException"),
+        ({"updates": [], "requirements": {}}, 400, "BadRequestException"),
         ({"updates": [{"action": "add-snapshot"}]}, 400, "BadRequestException"),
         ({"updates": [{"action": "assign-uuid", "uuid": str(new_id())}]}, 400, "BadRequestException"),
         ({"updates": [{"action": "set-location", "location": "file:///etc"}]}, 400, "InvalidLocation"),

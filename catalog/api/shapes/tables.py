@@ -57,8 +57,8 @@ class RegisterTableRequest(KebabSerializer):
 
 class CommitTableRequest(serializers.Serializer[Any]):
     identifier = TableIdentifier(required=False, allow_null=True, help_text="If given, that of the path")
-    requirements = TableRequirement(many=True)
-    updates = TableUpdate(many=True)
+    requirements = TableRequirement(many=True, required=False, allow_null=True)
+    updates = TableUpdate(many=True, required=False, allow_null=True)
 
 
 class CommitTableResponse(KebabSerializer):
@@ -68,8 +68,8 @@ class CommitTableResponse(KebabSerializer):
 
 class TableChanges(serializers.Serializer[Any]):
     identifier = TableIdentifier()
-    requirements = TableRequirement(many=True)
-    updates = TableUpdate(many=True)
+    requirements = TableRequirement(many=True, required=False, allow_null=True)
+    updates = TableUpdate(many=True, required=False, allow_null=True)
 
 
 class CommitTransactionRequest(KebabSerializer):

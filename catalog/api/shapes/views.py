@@ -63,4 +63,4 @@ class RegisterViewRequest(KebabSerializer):
 
 class CommitViewRequest(serializers.Serializer[Any]):
     requirements = ViewRequirement(many=True, required=False, allow_null=True)
-    updates = ViewUpdate(many=True)
+    updates = ViewUpdate(many=True, required=False, allow_null=True)

@@ -114,6 +114,7 @@ def request_to(route: str | None, *, method: str = "GET", kwargs: Any = None, **
     [
         ({}, {}, None, None),
         ({"prefix": ID}, {}, ID, None),
+        ({"prefix": ID.replace("-", "%2D")}, {}, ID, None),
         ({"warehouse_id": ID}, {"HTTP_X_PROJECT_ID": "p"}, ID, "p"),
         ({"prefix": "not-an-id"}, {}, None, None),
         ({"prefix": ""}, {}, None, None),
