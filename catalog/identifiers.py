@@ -63,7 +63,7 @@ def require_levels(value: object) -> Levels:
         raise BadRequest("Invalid namespace: must be a list of at least one name")
     levels = tuple(require_name(level, "namespace level") for level in value)
     if len(levels) > MAX_DEPTH:
-        raise NamespaceDepthExceeded(f"Invalid namespace: more than {MAX_DEPTH} levels")
+        raise NamespaceDepthExceeded(f"Invalid namespace: {len(levels)} levels: exceeds maximum depth of {MAX_DEPTH}")
     if len(path_key(levels).encode()) > MAX_KEY_BYTES:
         raise BadRequest(f"Invalid namespace: longer than {MAX_KEY_BYTES} bytes")
     return levels

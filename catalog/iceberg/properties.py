@@ -23,10 +23,34 @@ RESERVED_PROPERTIES: Final = frozenset(
 )
 """They steer a request or mirror the metadata, and are never stored ("Reserved table properties")."""
 
+IMMUTABLE_PROPERTIES: Final = ("encryption.key-id",)
+"""Data files are encrypted with the key that the table was created with: with another one they cannot be read."""
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 PREVIOUS_VERSIONS_MAX: Final = "write.metadata.previous-versions-max"
 DEFAULT_PREVIOUS_VERSIONS_MAX: Final = 100
+
+
+class ImmutablePropertyModification(BadRequest):
+    wire_type = "ImmutablePropertyModification"
+
+
+class ImmutablePropertyRemoval(BadRequest):
+    wire_type = "ImmutablePropertyRemoval"
+
+
+def check_immutable_properties(before: dict[str, str], after: dict[str, str]) -> None:
+    """Refuse a change to an immutable property that the table has; a table without one may still get it.
+
+    Raises `ImmutablePropertyModification` or `ImmutablePropertyRemoval`.
+    """
+    for name in IMMUTABLE_PROPERTIES:
+        if name not in before or after.get(name) == before[name]:
+            continue
+        if name in after:
+            raise ImmutablePropertyModification(f"Cannot modify immutable property: {name}")
+        raise ImmutablePropertyRemoval(f"Cannot remove immutable property: {name}")
 
 
 def read_properties(value: Any, where: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from catalog.iceberg.metadata_log import (
     extend_snapshot_log,
     next_update_time,
 )
+from catalog.iceberg.properties import check_immutable_properties
 from catalog.iceberg.types import (
     DEFAULT_FORMAT_VERSION,
     INITIAL_SPEC_ID,
@@ -118,6 +119,8 @@ def finish(draft: Draft, *, base_metadata_location: str | None, table_uuid: str 
     """
     base, metadata = draft.base, draft.metadata
     draft.settle()
+    if base is not None:
+        check_immutable_properties(base.get("properties") or {}, metadata.get("properties") or {})
     _fill_identity(draft, table_uuid)
     _fill_defaults(draft)
     if base is None or any(

@@ -177,7 +177,7 @@ def _require_room(moved: Namespace, below: list[Namespace], levels: Levels) -> N
         raise _taken(levels)
     for namespace in below:
         if len(namespace.levels) - len(moved.levels) + len(levels) > MAX_DEPTH:
-            raise NamespaceDepthExceeded(f"Invalid namespace: {namespace} would be more than {MAX_DEPTH} levels deep")
+            raise NamespaceDepthExceeded(f"Invalid namespace: {namespace} exceeds maximum depth of {MAX_DEPTH} levels")
         if len(f"{key}{namespace.path_key[len(moved.path_key) :]}".encode()) > MAX_KEY_BYTES:
             raise BadRequest(f"Invalid namespace: the path of {namespace} would be longer than {MAX_KEY_BYTES} bytes")
 

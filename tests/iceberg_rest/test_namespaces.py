@@ -300,7 +300,9 @@ def test_a_dot_separates_nothing(catalog: ApiClient) -> None:
 def test_five_levels_are_made_and_a_deeper_one_is_not_there(catalog: ApiClient) -> None:
     for depth in range(1, 6):
         assert catalog.post("/namespaces", {"namespace": list("abcde")[:depth]}).status == 200
-    assert catalog.post("/namespaces", {"namespace": list("abcdef")}).refused(400, "NamespaceDepthExceeded")
+    assert catalog.post("/namespaces", {"namespace": list("abcdef")}).refused(
+        400, "NamespaceDepthExceeded", "exceeds maximum depth"
+    )
     deep = "%1F".join("abcdef")
     for answer in (
         catalog.get(f"/namespaces/{deep}"),
