@@ -117,7 +117,7 @@ def _find(checks: Sequence[ActionCheck]) -> dict[ActionCheck, Ref]:
 
 
 def _place(check: ActionCheck, found: Mapping[ActionCheck, Ref]) -> Ref:
-    """What the authorizer is asked about; also where there is nothing, which then takes as long as what is hidden."""
+    """The object that the authorizer is asked about; `NO_OBJECT` of its type where there is none."""
     if check in found:
         return found[check]
     return check.target if not isinstance(check.target, Address) else (check.securable_type, NO_OBJECT)

@@ -24,7 +24,7 @@ from storage.errors import no_such_warehouse
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _LOAD = f"""
@@ -109,7 +109,7 @@ def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Iden
         raise no_such_warehouse(warehouse_id)
     missing = no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
     if described[1] is None:
-        raise nothing_there(actor, Securable.Type.GENERIC_TABLE, missing)
+        raise missing
     rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(described[1]), missing=missing)
     storage = read_storage(warehouse_id, version, profile, secret_id)
     files = TabularFiles(storage, read_places(location, metadata_location, claims))
@@ -123,7 +123,7 @@ def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID
         raise no_such_warehouse(warehouse_id)
     missing = NoSuchGenericTable(f"Generic table does not exist: {table_id}")
     if row[1] is None:
-        raise nothing_there(actor, Securable.Type.GENERIC_TABLE, missing)
+        raise missing
     require(actor, Can.GET_METADATA, Securable.Type.GENERIC_TABLE, table_id, missing=missing)
     return _loaded(row)
 

@@ -21,7 +21,7 @@ from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 
@@ -89,7 +89,7 @@ def get_namespace_for(*, actor: Actor, warehouse_id: UUID, levels: Levels) -> Fo
     _, namespace_id, path, properties, location = row
     missing = no_such_namespace(levels)
     if namespace_id is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        raise missing
     namespace_id = as_uuid(namespace_id)
     require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     if isinstance(properties, str):  # SQLite keeps JSON as text
@@ -135,6 +135,6 @@ def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, fo
     else:
         missing = no_such_namespace(parent)
         if found_id is None:
-            raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+            raise missing
         above = (Securable.Type.NAMESPACE, as_uuid(found_id))
     return require_to_list(actor, Can.LIST_NAMESPACES, above, missing)

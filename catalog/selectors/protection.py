@@ -13,7 +13,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Securable
 
 
@@ -55,6 +55,6 @@ def get_protected_for(
     own_id, is_protected, updated_at = row
     missing = no_such_object(kind.value, object_id)
     if own_id is None:
-        raise nothing_there(actor, kind, missing)
+        raise missing
     require(actor, action, kind, own_id, missing=missing)
     return Protected(own_id, Protection(is_protected, updated_at))

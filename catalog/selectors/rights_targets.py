@@ -14,7 +14,6 @@ from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.authz.port import nothing_there
 from tenancy.authz.refs import Ref
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project
@@ -80,5 +79,5 @@ def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUI
 
 def _found(actor: Actor, securable_type: Securable.Type, ref: Ref | None, missing: CatalogError) -> RightsTarget:
     if ref is None:
-        raise nothing_there(actor, securable_type, missing)
+        raise missing
     return RightsTarget(ref, missing)

@@ -18,8 +18,6 @@ from storage.errors import no_such_warehouse
 from storage.storage import Storage
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
-from tenancy.authz.port import nothing_there
-from tenancy.models import Securable
 
 STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id"
 """What `read_storage` reads of a warehouse `w`."""
@@ -93,7 +91,7 @@ def find_files_for(
     _, *stored, tabular_id, found_kind, location, metadata_location, claims = row
     missing = no_such_tabular(kind, identifier)
     if tabular_id is None or found_kind != kind:
-        raise nothing_there(actor, Securable.Type(kind.value), missing)
+        raise missing
     tabular_id = as_uuid(tabular_id)
     rights = require_data_rights(actor, kind, tabular_id, missing=missing)
     files = TabularFiles(read_storage(warehouse_id, *stored), read_places(location, metadata_location, claims))

@@ -28,7 +28,7 @@ from storage.storage import Storage
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 
@@ -137,7 +137,7 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
         raise no_such_warehouse(warehouse_id)
     _, version, profile, secret_id, tabular_id, found_kind, location, metadata_location, claims, stored = row
     if tabular_id is None or found_kind != kind:
-        raise nothing_there(actor, Securable.Type(kind.value), no_such_tabular(kind, identifier))
+        raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(tabular_id)
     rights = require_to_load(actor, kind, tabular_id, missing=no_such_tabular(kind, identifier))
     current = Version(tabular_id, metadata_location)
@@ -203,7 +203,7 @@ def require_tabular_exists(
         raise no_such_warehouse(warehouse_id)
     securable, missing = Securable.Type(kind.value), no_such_tabular(kind, identifier)
     if row[1] is None or row[2] != kind:
-        raise nothing_there(actor, securable, missing)
+        raise missing
     tabular_id = as_uuid(row[1])
     require(actor, action, securable, tabular_id, missing=missing)
     return tabular_id
@@ -252,6 +252,6 @@ def require_listing(
     _, namespace_id, path, *_ = rows[0]
     missing = no_such_namespace(levels)
     if namespace_id is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        raise missing
     seen_in = require_to_list(actor, LISTING_ACTIONS[kind], (Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing)
     return Listing(tuple(path.split(LEVEL_SEPARATOR)), seen_in)

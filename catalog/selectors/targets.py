@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.storage import Storage
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Securable
 
 _CREATE: Final = {
@@ -81,7 +81,7 @@ class Target:
         """The namespace, when it is there and `actor` may make something of `kind` in it."""
         missing = no_such_namespace(self.identifier.levels)
         if self.namespace_id is None:
-            raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+            raise missing
         require(actor, _CREATE[kind], Securable.Type.NAMESPACE, self.namespace_id, missing=missing)
         return self.namespace_id
 
@@ -89,7 +89,7 @@ class Target:
         """What has the name, when it is of `kind` and `actor` may do `action` on it."""
         securable, missing = Securable.Type(kind.value), no_such_tabular(kind, self.identifier)
         if self.current is None or self.current.kind != kind:
-            raise nothing_there(actor, securable, missing)
+            raise missing
         require(actor, action, securable, self.current.id, missing=missing)
         return self.current
 

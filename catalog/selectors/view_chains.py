@@ -24,7 +24,7 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, nothing_there
+from tenancy.authz.port import allowed_many
 from tenancy.models import Securable
 from tenancy.trusted_engines import owner_properties_of
 from tenancy.user_ids import require_user_id
@@ -90,7 +90,7 @@ def reader_through(
     for view in chain:
         if view is None:
             _require_usable(reader, passed, missing)
-            raise nothing_there(reader, Securable.Type.VIEW, missing)
+            raise missing
         passed.append(view.id)
         if view.owners == frozenset():
             continue
@@ -99,7 +99,7 @@ def reader_through(
         reader, passed = Actor(user_id=owner_id, delegated_by=actor), []
         if owner_id not in active:
             _tell_of(reader, view.id, reason="OwnerNotActive")
-            raise nothing_there(reader, Securable.Type(kind.value), missing)
+            raise missing
     _require_usable(reader, passed, missing)
     return Reader(reader, tuple(views))
 

@@ -18,7 +18,7 @@ from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import allowed_many, nothing_there, require, require_and_ask
+from tenancy.authz.port import NO_OBJECT, allowed_many, is_allowed, require, require_and_ask
 from tenancy.authz.privileges import reads_grants
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable
@@ -43,7 +43,7 @@ def require_active(actor: Actor, warehouse_id: UUID, *, action: Can = Can.USE) -
     """Raises `NoSuchWarehouse` (404) for one that is missing or inactive, or that `actor` may not see; `Forbidden`."""
     missing = no_such_warehouse(warehouse_id)
     if fetch_one("default", _IS_ACTIVE, [warehouse_id]) is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        raise missing
     require(actor, action, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
 
 
@@ -53,27 +53,23 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
     key: str | None = rows.values_list("path_key", flat=True).first()
     missing = no_such_object("namespace", namespace_id)
     if key is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        raise missing
     require(actor, Can.GET_METADATA, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     return key
 
 
 def as_told_of(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
-    """What `actor` is told when `error` came of a request about something in a warehouse.
+    """Return the error to send to `actor` when `error` came of a request about something in a warehouse.
 
-    What is missing in a warehouse of which they may not know is answered as if there were no such warehouse, whatever
-    it is, and in as many statements. Nothing is asked but for an error that says that something is missing (404).
+    In a warehouse that is hidden from the caller everything that is not found becomes "no such warehouse". The
+    authorizer is asked only about errors that say that something does not exist (404).
     """
     if error.status != NoSuchWarehouse.status:
         return error
-    if not error.is_judged:
-        error = nothing_there(actor, Securable.Type.WAREHOUSE, error)
     place: Ref = (Securable.Type.WAREHOUSE, warehouse_id)
     if any(allowed_many(actor, [(Can.USE, place), (reads_grants(place), place)])):  # or manages what they do not see
         return error
-    told = no_such_warehouse(warehouse_id)
-    told.is_judged = True
-    return told
+    return no_such_warehouse(warehouse_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,9 @@ def find_warehouse_for(*, actor: Actor, argument: str | None, project_id: str | 
         row = fetch_one(settings.READ_DATABASE, _FIND, [project_id, name_key(name)])
     missing = NoSuchWarehouse(f"Warehouse does not exist: {name[:200]}")
     if row is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        # Raises when the authorizer cannot be reached, as for a warehouse that is hidden from the caller.
+        is_allowed(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, NO_OBJECT)
+        raise missing
     warehouse_id = as_uuid(row[0])
     require(actor, Can.GET_CONFIG, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return FoundWarehouse(warehouse_id, read_stored_json(row[1]), read_stored_json(row[2]))
@@ -115,5 +113,5 @@ def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Se
     """
     missing = no_such_warehouse(warehouse_id)
     if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        raise missing
     return require_and_ask(actor, action, (Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing)

@@ -22,10 +22,10 @@ from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import Revision, revise, write_revisions
 from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors import BadRequest
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import is_allowed, nothing_there
+from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 
 MAX_TABLES = 1000
@@ -57,7 +57,7 @@ def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, onc
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
             if requires_create(changes.requirements) and not _is_seen(actor, target):
-                namespace_id = _namespace_to_create_in(actor, target)
+                namespace_id = target.namespace_to_create_in(actor, Tabular.Kind.TABLE)
                 check_requirements(None, changes.requirements)
                 if target.current is not None:
                     raise already_exists(target.current.kind, Tabular.Kind.TABLE, table)
@@ -110,16 +110,6 @@ def _is_seen(actor: Actor, target: Target) -> bool:
     if target.current is None or not target.has(Tabular.Kind.TABLE):
         return False
     return is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, target.current.id)
-
-
-def _namespace_to_create_in(actor: Actor, target: Target) -> UUID:
-    """Before anything is said of the name: what is there is answered like what is not, after as many questions."""
-    try:
-        return target.namespace_to_create_in(actor, Tabular.Kind.TABLE)
-    except CatalogError as refusal:
-        if target.has(Tabular.Kind.TABLE):
-            raise
-        raise nothing_there(actor, Securable.Type.TABLE, refusal) from None
 
 
 def _revise_table(actor: Actor, target: Target, before: bytes, changes: TableChanges) -> Revision | Loaded:

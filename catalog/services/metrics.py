@@ -32,7 +32,7 @@ from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import NO_OBJECT, is_allowed
+from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 
 ATTEMPTS = 3
@@ -99,13 +99,14 @@ def delete_old_reports(*, actor: Actor, batch: int = BATCH) -> tuple[int, int]:
 
 
 def _last_seen_table(actor: Actor, warehouse_id: UUID, table: Identifier) -> UUID | None:
-    """The table that had the name when it was last loaded here: engines load what they report on.
+    """Return the table that had the name when it was last loaded in this process, as engines load what they report on.
 
-    None, after the same question, where nobody loaded it: who may not see a table cannot tell whether others do.
+    None when nobody loaded it, or when `actor` may not see it.
     """
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
-    table_id = NO_OBJECT if seen is None else seen.tabular_id
-    return table_id if is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, table_id) and seen else None
+    if seen is None or not is_allowed(actor, Can.GET_METADATA, Securable.Type.TABLE, seen.tabular_id):
+        return None
+    return seen.tabular_id
 
 
 def _record(table_id: UUID, received: _Received) -> bool:

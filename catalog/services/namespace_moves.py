@@ -34,7 +34,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.authz.refs import Ref
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
@@ -86,7 +86,7 @@ def move_namespace(
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:
-                raise nothing_there(actor, Securable.Type.NAMESPACE, no_such_namespace(levels[:-1]))
+                raise no_such_namespace(levels[:-1])
             path = levels[-1] if parent is None else f"{parent.path}{LEVEL_SEPARATOR}{levels[-1]}"
             if path == moved.path:
                 return moved
@@ -113,7 +113,7 @@ def _require_to_move(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> No
         raise no_such_warehouse(warehouse_id)
     missing = no_such_object("namespace", namespace_id)
     if row[0] is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        raise missing
     require(actor, Can.MOVE, Securable.Type.NAMESPACE, namespace_id, missing=missing)
 
 

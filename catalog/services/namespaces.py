@@ -37,7 +37,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
 from tenancy.services.rights_that_end import tell_of_ended_grants
@@ -280,7 +280,7 @@ def find_namespace_for(actor: Actor, action: Can, warehouse_id: UUID, levels: Le
         raise no_such_warehouse(warehouse_id)
     missing = no_such_namespace(levels)
     if row[1] is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, missing)
+        raise missing
     namespace_id = as_uuid(row[1])
     require(actor, action, Securable.Type.NAMESPACE, namespace_id, missing=missing)
     return namespace_id

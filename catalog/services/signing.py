@@ -25,7 +25,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event
 from tenancy.audit.occurrences import record_read
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Securable
 
 
@@ -98,7 +98,7 @@ def sign_staged(*, actor: Actor, warehouse_id: UUID, ticket: StagingTicket, give
     if found is not None or others or not ticket.is_for(actor, warehouse_id):
         return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
     if namespace_id is None:
-        raise nothing_there(actor, Securable.Type.NAMESPACE, _no_table_there())
+        raise _no_table_there()
     require(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id, missing=_no_table_there())
     signed = _signed(signer, request, given, (location,))
     _tell(actor, Can.CREATE_TABLE, Securable.Type.NAMESPACE, namespace_id)
@@ -135,7 +135,7 @@ def _signed_for(
 ) -> Signed:
     is_reading = request.operation.is_reading
     if found is None or found.kind == Tabular.Kind.VIEW or (found.is_dropped and not is_reading):
-        raise nothing_there(actor, Securable.Type.TABLE, missing)
+        raise missing
     securable, action = Securable.Type(found.kind), Can.READ_DATA if is_reading else Can.WRITE_DATA
     require(actor, action, securable, found.id, missing=missing)
     signed = _signed(signer, request, given, found.locations)

@@ -21,7 +21,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.port import NO_OBJECT, allowed_many, rest_on_rights
+from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.models import Securable
@@ -88,29 +88,31 @@ def _require_still_there(wanted: Sequence[Named], found: Sequence[Tabular]) -> N
 
 
 def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> list[UUID]:
-    """The own ids of the targets, in their order. Raises for the first that is not there or not `actor`'s to restore.
+    """Return the own ids of the targets, in order. Raises for the first that is missing or not `actor`'s to restore.
 
-    The first of both, found by one question: else what is hidden could be told from what is missing.
+    Both are judged in the order of the targets, so that a hidden target gets the error of a missing one.
     """
     own_ids: dict[tuple[str, UUID], UUID] = {}
     uuids = sorted({uuid for _, uuid in wanted})
     for first in range(0, len(uuids), AT_ONCE):
         named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
         own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
-    refs: list[Ref] = [
-        (Securable.Type(kind.value), own_ids.get((kind.value, uuid), NO_OBJECT)) for kind, uuid in wanted
-    ]
+    refs: dict[Named, Ref] = {
+        (kind, uuid): (Securable.Type(kind.value), own_ids[kind.value, uuid])
+        for kind, uuid in wanted
+        if (kind.value, uuid) in own_ids
+    }
     stamp = rights_changes.stamp()
-    may = iter(allowed_many(actor, [(action, ref) for ref in refs for action in (Can.UNDROP, SEEN_BY[ref[0]])]))
-    for (kind, uuid), ref in zip(wanted, refs, strict=True):
-        may_restore, sees = next(may), next(may)
+    questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref[0]])]
+    answers = dict(zip(questions, allowed_many(actor, questions), strict=True))
+    for kind, uuid in wanted:
         missing = no_such_object(kind.value, uuid)
-        if ref[1] == NO_OBJECT:
-            missing.is_judged = True  # by the question above
+        if (kind, uuid) not in refs:
             raise missing
-        if not sees:
+        ref = refs[kind, uuid]
+        if not answers[SEEN_BY[ref[0]], ref]:
             raise hidden(actor, Can.UNDROP, ref, missing)
-        if not may_restore:
+        if not answers[Can.UNDROP, ref]:
             raise action_forbidden(actor, Can.UNDROP, ref, missing)
         rest_on_rights(actor, [(Can.UNDROP, ref)], stamp, missing)
     return sorted(own_ids[kind.value, uuid] for kind, uuid in wanted)

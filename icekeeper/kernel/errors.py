@@ -15,9 +15,9 @@ class CatalogError(Exception):
     `status` is the HTTP status, `wire_type` the `error.type` that clients switch on, `retry_after` the seconds of a
     `Retry-After` header and `challenge` the `WWW-Authenticate` header (none when None), `is_final` whether sending the
     same again is pointless: the request and the state it met decided, not load or time, `is_on_purpose` whether a 5xx
-    is what the operator wants, or the log tells of its cause once, so that it need not explain each, `is_judged`
-    whether rights were asked about before it was raised, `about` how the caller named what is missing, with its type
-    (`table sales.orders`), where that is not what we call it. `message` must never hold a secret.
+    is what the operator wants, or the log tells of its cause once, so that it need not explain each, `about` how the
+    caller named what is missing, with its type (`table sales.orders`), where that is not what we call it. `message`
+    must never hold a secret.
     """
 
     status: ClassVar[int] = 500
@@ -26,7 +26,6 @@ class CatalogError(Exception):
     challenge: str | None = None
     is_final: ClassVar[bool] = False
     is_on_purpose: ClassVar[bool] = False
-    is_judged: bool = False
     about: str | None = None
 
     def __init__(self, message: str) -> None:

@@ -17,7 +17,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Project, Securable
 
 MOST_ENTRIES: Final = 100_000
@@ -62,7 +62,7 @@ def list_endpoint_statistics_for(
     else:
         missing = no_such_warehouse(warehouse_id)
         if not Warehouse.objects.filter(pk=warehouse_id, project=project).exists():
-            raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+            raise missing
         require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     found = EndpointStatistic.objects.using(settings.READ_DATABASE).filter(
         project=project, hour__gte=window.start, hour__lt=window.end

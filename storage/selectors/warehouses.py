@@ -10,7 +10,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, nothing_there, require
+from tenancy.authz.port import are_allowed, require
 from tenancy.models import Project, Securable
 
 AT_ONCE: Final = 500
@@ -22,7 +22,7 @@ def get_warehouse_for(*, actor: Actor, warehouse_id: UUID) -> Warehouse:
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        raise missing
     require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse_id, missing=missing)
     return warehouse
 
@@ -32,7 +32,7 @@ def get_warehouse_named_for(*, actor: Actor, project: Project, name: str) -> War
     warehouse = Warehouse.objects.filter(project=project, name_key=name_key(name)).first()
     missing = no_such_warehouse(name[:200])
     if warehouse is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        raise missing
     require(actor, Can.GET_METADATA, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 

@@ -21,7 +21,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Securable
 
 
@@ -62,7 +62,7 @@ def look_for(*, actor: Actor, action: Can, warehouse_id: UUID) -> Warehouse:
     warehouse = Warehouse.objects.filter(pk=warehouse_id).first()
     missing = no_such_warehouse(warehouse_id)
     if warehouse is None:
-        raise nothing_there(actor, Securable.Type.WAREHOUSE, missing)
+        raise missing
     require(actor, action, Securable.Type.WAREHOUSE, warehouse.pk, missing=missing)
     return warehouse
 

@@ -1,4 +1,8 @@
-"""The last look at a request (`LAST_ACTS`): what was told of it is written before its answer is sent."""
+"""The last look at a request (`LAST_ACTS`): its audit rows are written before its response is sent.
+
+Only denials behind a response that does not show them are written later: by the time of a response nobody can tell a
+hidden object from a missing one.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,16 @@ ENDPOINT: Final = "endpoint"
 
 LONGEST_ARGUMENT: Final = 255
 
+SHOWN_DENIALS: Final = frozenset({Unauthorized.status, Forbidden.status})
+"""Status codes of responses that tell the caller of a denial."""
+
 
 def tell_of_refusal(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the rows of the request. A 401 or 403 of which nobody has told anything is told of here."""
     if isinstance(response, ErrorAnswer) and not collector.has_told():
         _tell_of(request, response)
+    if response.status_code not in SHOWN_DENIALS:
+        collector.defer_denials()
     collector.write_pending()
 
 

@@ -1,8 +1,8 @@
 """Rows that no transaction writes: of denials, sign-ins, uses of tokens, reads.
 
-A denial is written by the request that is denied, before the answer is sent and outside of whatever was rolled back;
-the bounds below keep who is denied all the time from filling the disk. Everything else is summed up, and what could not
-be written waits, until `write_down` has its turn (`tenancy.audit.flusher`).
+A denial is written by the request that is denied, before a 401 or 403 is sent and outside of whatever was rolled back;
+the bounds below keep who is denied all the time from filling the disk. Everything else waits in memory for `write_down`
+(`tenancy.audit.flusher`): sums, denials behind other responses, and rows that could not be written.
 """
 
 from __future__ import annotations
@@ -106,6 +106,14 @@ class Collector:
     def has_told(self) -> bool:
         """Whether anything was told of the request at hand."""
         return _pending.get() is not None
+
+    def defer_denials(self) -> None:
+        """Leave the denials of the request at hand to `write_down`."""
+        pending = _pending.get()
+        if pending is None:
+            return
+        self._keep([row for row in pending if row.event == Event.ACCESS_DENIED])
+        _pending.set([row for row in pending if row.event != Event.ACCESS_DENIED])
 
     def write_pending(self) -> None:
         """At the end of a request, outside its transactions: write its rows; what cannot be written now waits."""

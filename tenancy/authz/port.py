@@ -208,16 +208,6 @@ def _ask_again(permits: list[_Permit]) -> None:
     permits[:] = [each._replace(stamp=stamp) for each in permits]
 
 
-def nothing_there(actor: Actor, securable_type: Securable.Type, error: CatalogError) -> CatalogError:
-    """`error`, which says that there is no such object, after a question about one that there is not.
-
-    What is missing then takes as long as what is hidden.
-    """
-    is_allowed(actor, SEEN_BY[securable_type], securable_type, NO_OBJECT)
-    error.is_judged = True
-    return error
-
-
 def visible_ids(actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int) -> list[UUID]:
     """As `Authorizer.visible_ids`, of the backend of this deployment."""
     return authorizer().visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=limit)

@@ -87,7 +87,6 @@ def told(ref: Ref, missing: CatalogError | None) -> str:
 def hidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError) -> CatalogError:
     """`missing`, as the actor may not know that there is such an object; the audit trail is told the true reason."""
     record_denial(actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource")
-    missing.is_judged = True
     return missing
 
 

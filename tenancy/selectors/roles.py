@@ -12,7 +12,7 @@ from icekeeper.kernel.errors import NotFound
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import nothing_there, require
+from tenancy.authz.port import require
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.similarity import search
 
@@ -51,7 +51,7 @@ def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) 
     role = Role.objects.filter(project=project, pk=role_id).first()
     missing = role_not_found(role_id, project)
     if role is None:
-        raise nothing_there(actor, Securable.Type.ROLE, missing)
+        raise missing
     require(actor, action, Securable.Type.ROLE, role_id, missing=missing)
     return role
 

@@ -11,7 +11,7 @@ from icekeeper.kernel.names import hidden_character, name_key
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import are_allowed, is_allowed, nothing_there, require
+from tenancy.authz.port import are_allowed, is_allowed, require
 from tenancy.models import Project, Securable, TagDefinition
 
 LONGEST_NAME = 256
@@ -86,7 +86,7 @@ def list_tag_definitions_for(
 
 def _permitted(actor: Actor, action: Can, definition: TagDefinition | None, missing: CatalogError) -> TagDefinition:
     if definition is None:
-        raise nothing_there(actor, Securable.Type.TAG, missing)
+        raise missing
     require(actor, action, Securable.Type.TAG, definition.pk, missing=missing)
     return definition
 

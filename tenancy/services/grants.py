@@ -129,7 +129,6 @@ def _require_to_grant(actor: Actor, ref: Ref, difference: Difference, missing: C
     questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
     can_be_passed = bool(difference.writes) and is_privilege(ref[0], PASS_GRANTS)
     managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
-    # one question to the backend, as of what there is not
     answers = allowed_many(actor, [*questions, *knowing, *managing])
     refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
     if not refused:
@@ -141,7 +140,6 @@ def _require_to_grant(actor: Actor, ref: Ref, difference: Difference, missing: C
     for name in refused:
         record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1], reason=reason)
     if is_hidden:
-        missing.is_judged = True
         raise missing
     raise GrantActionForbidden(f"{actor.name} may not grant on {told(ref, missing)}: {', '.join(refused[:5])}")
 

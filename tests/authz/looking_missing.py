@@ -1,25 +1,27 @@
-"""What a refusal tells: whoever compares two of them learns nothing from the words, the type or the work done."""
+"""Compare the error responses for hidden and for missing objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.statement_counts import counting
+from tenancy.models import AuditRecord
 from tests.wsgi_client import Answer
 
 
 class Told(NamedTuple):
+    """What the caller can observe: the error, and whether the server wrote audit rows before the response."""
+
     status: int
     wire_type: str
     message: str
-    statements: int
+    rows_written: int
 
 
 def told(act: Callable[[], Answer], name: str) -> Told:
-    """What is told the second time, when it is remembered who calls, with X in the place of `name`."""
-    act()
-    with counting() as counted:
-        answer = act()
+    """Return what `act` shows its caller, with X in the place of `name`."""
+    before = AuditRecord.objects.count()
+    answer = act()
     error = answer.error
-    return Told(answer.status, error["type"], error["message"].replace(name, "X"), counted["statements"])
+    rows = AuditRecord.objects.count() - before
+    return Told(answer.status, error["type"], error["message"].replace(name, "X"), rows)

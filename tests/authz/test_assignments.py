@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from tenancy.audit.collector import collector
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tests.authz.permissions import (
@@ -442,6 +443,7 @@ def test_refusals_are_in_the_audit_trail_with_their_true_reason(things: Things) 
         AuditRecord.objects.all().delete()
         client.get(f"{path}/assignments")
         client.post(f"{path}/assignments", body)
+        collector.write_down()
         denied = AuditRecord.objects.filter(event="access.denied").order_by("action")
         assert [(row.action, row.reason, row.object_type, row.object_id) for row in denied] == [
             (action, reason, *about) for action in ("grant_modify", "read_grants")

@@ -1,4 +1,4 @@
-"""What is hidden looks missing by its id, too, on every route of the management API: by words and by work.
+"""Hidden objects look missing by their ids, too, on every route of the management API.
 
 The routes come from the resolver, so that a new one is here by itself: if it takes a body, with one in `BODIES`.
 """
@@ -18,9 +18,6 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.openfga.backend import OpenFgaAuthorizer
-from tenancy.authz.openfga.connection import Connection, Reply
-from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import good, person
@@ -28,7 +25,6 @@ from tests.authz.looking_missing import Told, told
 from tests.authz.trees import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
-from tests.openfga_fixtures import deliver_as_recorded
 from tests.routes import ROUTES, Route
 
 pytestmark = [pytest.mark.django_db]
@@ -133,7 +129,7 @@ def hidden(
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_each_route_hides_by_words_and_by_work(
+def test_each_route_hides_objects(
     hidden: dict[Securable.Type, str],
     warehouse: Warehouse,
     everything: Callable[[], Fingerprint],
@@ -149,31 +145,6 @@ def test_each_route_hides_by_words_and_by_work(
     assert {each: of_it.status for each, of_it in of_hidden.items() if of_it.status != 404} == {}
     assert of_hidden == of_missing
     assert everything() == before
-
-
-def test_openfga_is_asked_as_often(
-    hidden: dict[Securable.Type, str],
-    by_openfga: OpenFgaAuthorizer,
-    warehouse: Warehouse,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    deliver_as_recorded(openfga_store())
-    sent: list[str] = []
-    request = Connection.request
-
-    def counted(self: Connection, method: str, url: str, **more: Any) -> Reply:
-        sent.append(url.rpartition("/")[2])
-        return request(self, method, url, **more)
-
-    def cost(each: Asked, object_id: str) -> tuple[Told, list[str]]:
-        sent.clear()
-        return each.told(names_in(warehouse), object_id), [*sent]
-
-    monkeypatch.setattr(Connection, "request", counted)
-    of_missing = {str(each): cost(each, str(uuid4())) for each in all_asked()}
-    of_hidden = {str(each): cost(each, hidden[each.kind]) for each in all_asked()}
-    assert {frozenset(requests) for _, requests in of_hidden.values()} == {frozenset({"batch-check"})}
-    assert of_hidden == of_missing
 
 
 def test_several_at_once(

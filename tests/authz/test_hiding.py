@@ -1,4 +1,4 @@
-"""What a caller may not know of looks missing: the same status, type and words, in as many statements."""
+"""Hidden objects look missing: the same status, type and text, and no audit row before the response."""
 
 from __future__ import annotations
 

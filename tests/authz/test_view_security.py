@@ -12,6 +12,7 @@ from catalog.models import Tabular, TabularMetadata
 from catalog.services.views import create_view
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
+from tenancy.audit.collector import collector
 from tenancy.authz import port
 from tenancy.authz.refs import Ref
 from tenancy.models import AuditRecord, Securable, User
@@ -243,6 +244,7 @@ def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
 
     def denied() -> list[tuple[Any, ...]]:
         assert looks_missing(trino.get(A + through("open.outer", "open.inner"), **assumed))
+        collector.write_down()
         rows = AuditRecord.objects.filter(event="access.denied").order_by("pk")
         told = [
             (row.actor, row.assumed_role, row.action, row.object_id, row.reason, json.loads(row.details))

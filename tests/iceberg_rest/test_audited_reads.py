@@ -54,6 +54,7 @@ def test_signatures_that_are_refused(signing: Warehouse, told: Told, monkeypatch
     for granted, reason in (((Can.USE,), "CannotSeeResource"), ((Can.USE, Can.GET_METADATA), "ActionForbidden")):
         refuse(monkeypatch, *granted)
         ask(by_id(signing, table.pk), "GET", f"{BASE}/wh/t/a")
+        collector.write_down()
         row = AuditRecord.objects.get(event="access.denied", reason=reason)
         assert (row.action, row.object_type, row.object_id) == ("read_data", "table", str(table.pk))
     assert AuditRecord.objects.filter(event="access.denied").count() == 2

@@ -232,19 +232,6 @@ def test_what_is_hidden_is_as_what_is_not_there(
     assert (named["code"], named["message"]) == (404, "Table does not exist: ns.t")
 
 
-def test_a_hidden_table_is_looked_for_as_long_as_none(
-    signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refuse(monkeypatch, Can.USE)
-    ask(by_id(signing, table.pk), "GET", OF_T)  # reads the credential
-    costs = []
-    for own_id in (table.pk, uuid4()):
-        with counting() as counted:
-            assert ask(by_id(signing, own_id), "GET", OF_T).refused(400, MISSING)
-        costs.append(counted["statements"])
-    assert costs == [2, 2]
-
-
 def test_who_sees_a_table_is_told_what_is_not_allowed(
     signing: Warehouse, table: Tabular, monkeypatch: pytest.MonkeyPatch
 ) -> None:

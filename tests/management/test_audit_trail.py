@@ -140,6 +140,7 @@ def test_lines_can_be_switched_off(
             assert [line["message"] for line in lines.read()] == expected
             use_settings(monkeypatch, audit=audit_settings(tracing=tracing))
     collector.write_pending()
+    collector.write_down()
     assert [len(rows(event=event)) for event in ("project.created", "access.denied")] == [2, 2]
 
 

@@ -6,7 +6,9 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -14,11 +16,12 @@ from django.db import DatabaseError, OperationalError, connection
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors import Forbidden, NotFound
 from icekeeper.kernel.write_transaction import write_transaction
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting
+from tenancy.audit import flusher
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import Outcome, make_entry
 from tenancy.audit.log import Event, record
@@ -31,6 +34,7 @@ from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
 from tests.management.asking import refuse
 from tests.named_callers import CallerClient, NamedCallers
+from tests.statement_counts import counting
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import ApiClient, call
 
@@ -73,6 +77,61 @@ def test_a_denial_that_was_told_of_is_not_told_of_twice(bootstrapped: None, monk
         "CannotSeeResource",
     )
     assert (row.project_id, row.actor, row.address) == ("lab", "anonymous", "192.0.2.7")
+
+
+@pytest.fixture
+def refused_as_missing(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Send so many requests, each denied on an object of its own and answered as if that did not exist."""
+    ids = count()
+
+    def missing(*_: Any, **__: Any) -> None:
+        deny(object_id=UUID(int=next(ids)), reason="CannotSeeResource")
+        raise NotFound("nothing there")
+
+    monkeypatch.setattr("management.api.projects.create_project", missing)
+
+    def send(requests: int) -> None:
+        for _ in range(requests):
+            assert api.post("/project", {"project-name": "p"}).status == 404
+
+    return send
+
+
+def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing: Callable[[int], None]) -> None:
+    with counting() as seen:
+        refused_as_missing(1)
+    first = seen["statements"]
+    assert rows(event="access.denied") == []
+    with counting() as seen:
+        refused_as_missing(1)
+    assert seen["statements"] == first, "another denial, and no statement for it"
+    collector.write_down()
+    found = rows(event="access.denied")
+    assert [(row.object_id, row.reason) for row in found] == [
+        (str(UUID(int=number)), "CannotSeeResource") for number in range(2)
+    ]
+    assert None not in {row.request_id for row in found}
+
+
+def test_deferred_denials_are_written_when_the_server_stops(
+    refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flusher, "Attendant", Mock())  # its thread cannot write beside the test's transaction
+    monkeypatch.setattr(flusher.connections, "close_all", lambda: None)  # the connection is the test's
+    stop = flusher.start_flushing()
+    refused_as_missing(2)
+    assert rows(event="access.denied") == []
+    stop()
+    assert len(rows(event="access.denied")) == 2
+
+
+def test_a_flood_of_deferred_denials_is_bounded(refused_as_missing: Callable[[int], None]) -> None:
+    refused_as_missing(300)
+    assert len(collector._unwritten) == collecting.MOST_AT_ONCE_OF_ONE
+    collector.write_down(is_last=True)
+    found = rows(event="access.denied")
+    assert sum(row.count for row in found) == 300
+    assert len(found) == collecting.MOST_TOLD_OF_ONE + 1
 
 
 def test_the_project_of_a_denial_is_looked_up(warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]) -> None:

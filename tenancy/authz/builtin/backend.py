@@ -1,8 +1,8 @@
 """The built-in evaluator: the model over the relation rows of our own database.
 
 What an asker holds on the path to an object is remembered as long as nothing has changed (`tenancy.authz.changes`), so
-that a busy engine costs no statement. Nothing is remembered of objects on whose path the asker holds nothing: what is
-hidden takes as long as what is missing.
+that a busy engine costs no statement. Nothing is remembered of objects on whose path the asker holds nothing: guessing
+names fills no memory.
 """
 
 from __future__ import annotations
