@@ -66,22 +66,39 @@ granted(user, operations) := union({passed |
 	passed := granted_at_once(user, array.slice(listed, first, first + settings.max_batch_check_size))
 })
 
-granted_at_once(user, listed) := {operation |
-	answer := http.send({
-		"method": "POST",
-		"url": sprintf("%s/management/v1/action/batch-check", [settings.url]),
-		"headers": object.union({"Authorization": sprintf("Bearer %s", [token])}, request_id),
-		"body": {
-			"checks": [check |
-				some i, operation in listed
-				check := {"id": sprintf("%d", [i]), "identity": {"user": user_id(user)}, "operation": operation}
-			],
-			"error-on-not-found": false,
-		},
-		"force_json_decode": true,
-		"raise_error": false,
-		"timeout": timeout,
-	})
+granted_at_once(user, listed) := passed_checks(batch_check(user, listed, false), listed)
+
+# Whether `user` may do `operation` to a table or view, or there is none of that name. The catalog reports a missing
+# object only if this process's account may inspect the grants of everything in the warehouse; else nothing is allowed.
+is_granted_or_missing(user, operation) if {
+	answer := batch_check(user, [operation], true)
+	is_missing_or_passed(answer, operation)
+}
+
+is_missing_or_passed(answer, operation) if passed_checks(answer, [operation]) == {operation}
+
+is_missing_or_passed(answer, _) if {
+	answer.status_code == 404
+	answer.body.error.type in {"NoSuchTableException", "NoSuchViewException"}
+}
+
+batch_check(user, listed, error_on_not_found) := http.send({
+	"method": "POST",
+	"url": sprintf("%s/management/v1/action/batch-check", [settings.url]),
+	"headers": object.union({"Authorization": sprintf("Bearer %s", [token])}, request_id),
+	"body": {
+		"checks": [check |
+			some i, operation in listed
+			check := {"id": sprintf("%d", [i]), "identity": {"user": user_id(user)}, "operation": operation}
+		],
+		"error-on-not-found": error_on_not_found,
+	},
+	"force_json_decode": true,
+	"raise_error": false,
+	"timeout": timeout,
+})
+
+passed_checks(answer, listed) := {operation |
 	answer.status_code == 200
 	allowed := {result.id | some result in answer.body.results; is_allowed(result)}
 	refused := {result.id | some result in answer.body.results; not is_allowed(result)}

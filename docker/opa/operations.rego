@@ -31,6 +31,13 @@ creation_rights := {
 	"CreateView": "create_view",
 }
 
+# Trino asks for CREATE OR REPLACE as it does for CREATE: what has the name already must be the user's to drop.
+replaced_kinds := {
+	"CreateMaterializedView": "view",
+	"CreateTable": "table",
+	"CreateView": "view",
+}
+
 # Of `resource.table`: one of these, as Trino does not say whether a name is that of a table or of a view.
 relation_rights := {
 	"AddColumn": {"table": "write_data"},
@@ -103,7 +110,7 @@ demands(operation, resource, _) := {relations(found.table, {"table": found.right
 
 demands("ExecuteTableProcedure", resource, _) := {relations(resource.table, {"table": "write_data"})} if {
 	procedure := object.get(resource.function, "functionName", object.get(resource.function, "name", ""))
-	procedure in table_procedures
+	lower(procedure) in table_procedures
 }
 
 demands("RenameTable", resource, target) := {
@@ -114,6 +121,11 @@ demands("RenameTable", resource, target) := {
 demands("RenameView", resource, target) := {
 	relations(resource.table, {"view": "rename"}),
 	{namespace(target.table, {"action": "create_view"})},
+}
+
+# What must be granted unless `resource.table` does not exist.
+replacement(operation, resource) := wanted if {
+	some wanted in relations(resource.table, {replaced_kinds[operation]: "drop"})
 }
 
 # Who is granted this sees everything below, so that a listing need not be asked about piece by piece.

@@ -28,6 +28,7 @@ allow if {
 	not is_free
 	demands := operations.demands(operation, resource, target)
 	is_met(demands, catalog.granted(user, union(demands)))
+	may_replace(resource)
 }
 
 # In a batch `filterResources` stand in the place of `resource`; the answer is the places of those that are allowed.
@@ -111,7 +112,12 @@ demands_of := {i: demands |
 met contains i if {
 	some i, demands in demands_of
 	is_met(demands, granted_demands)
+	may_replace(items[i])
 }
+
+may_replace(_) if not operation in object.keys(operations.replaced_kinds)
+
+may_replace(item) if catalog.is_granted_or_missing(user, operations.replacement(operation, item))
 
 granted_demands := catalog.granted(user, {wanted | some demands in demands_of; some each in demands; some wanted in each})
 

@@ -65,6 +65,8 @@ class FakeBatchCheck:
         """Nothing was asked and nothing is granted."""
         self.asked.clear()
         self.is_granted: Callable[[str, Operation], bool] = lambda user, operation: False
+        self.existing: list[Operation] = []
+        """Operations on tables and views that there are; of others it says so where it is asked to."""
         self.instead: dict[str, Callable[[Asked], Answer]] = {}
         """By path, what answers in the place of this fake."""
         self.access_token = "token-of-opa"
@@ -124,6 +126,10 @@ class FakeBatchCheck:
         return encoded(200, {"defaults": {"prefix": WAREHOUSES[name]}, "overrides": {}})
 
     def _batch_check(self, asked: Asked) -> Answer:
+        if json.loads(asked.body)["error-on-not-found"]:
+            missing = [operation for operation in asked.operations if operation not in self.existing]
+            if missing:
+                return failure(404, "NoSuchViewException" if "view" in missing[0] else "NoSuchTableException")
         return encoded(200, {"results": self.results(asked)})
 
     def results(self, asked: Asked) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 import requests
 
+from tests.authorization_fixtures import StartOpa
 from tests.opa.asking import POLICIES, batch, catalog, question, schema, table
 from tests.opa.fake_batch_check import BATCH_CHECK
 from tests.opa.test_operations import ROWS
@@ -84,8 +85,8 @@ def server(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def ann(server: CatalogServer) -> Caller:
-    """An administrator, who makes everything here; `bob` and `carol` are there and have no rights yet."""
-    for name in ("ann", "bob", "carol"):
+    """An administrator, who makes everything here; `bob`, `carol` and `dora` are there and have no rights yet."""
+    for name in ("ann", "bob", "carol", "dora"):
         token = server.manage("create_token", "--user", f"local~{name}", "--create-user").strip()
         if name == "ann":
             ann = Caller(server, token)
@@ -138,18 +139,21 @@ def shared_bridge(
 @pytest.fixture
 def bridge(shared_bridge: Opa, recorder: Recorder) -> Iterator[Opa]:
     """Afterwards every question must have been understood, whatever the answer was."""
-    answers: list[Reply] = []
+    answers: list[tuple[Recorded, Reply]] = []
 
     def keep(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         reply = ask()
         if request.target == BATCH_CHECK:
-            answers.append(reply)
+            answers.append((request, reply))
         return reply
 
     recorder.answerer = keep
     yield shared_bridge
     assert answers
-    for reply in answers:
+    for asked, reply in answers:
+        if reply.status == 404:
+            assert json.loads(asked.body)["error-on-not-found"] is True
+            continue
         assert reply.status == 200, reply.body
         assert [each for each in json.loads(reply.body)["results"] if each.get("error")] == []
 
@@ -215,3 +219,45 @@ def test_who_may_read_one_table_sees_it_and_the_way_to_it_alone(bridge: Opa, ann
     assert seen("FilterTables", table("secrets"), table(), table("totals")) == [1]
     assert seen("FilterColumns", table(columns=["x", "y"])) == [0, 1]
     assert seen("FilterColumns", table("secrets", columns=["x", "y"])) == []
+
+
+def test_who_may_create_in_a_namespace_replaces_nothing_that_they_may_not_drop(
+    bridge: Opa, ann: Caller, lake: str
+) -> None:
+    """Neither what is hidden from them nor what they may read."""
+    levels = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")
+    ann.grant(f"warehouse/{lake}/namespace/{levels['properties']['namespace_id']}", "create", "local~dora")
+
+    def may(operation: str, name: str) -> bool:
+        allowed: bool = bridge.decide("trino/allow", question(operation, table(name), user="dora"))
+        return allowed
+
+    assert may("CreateTable", "new")
+    assert may("CreateView", "new")
+    assert not may("CreateTable", "secrets")
+    assert not may("CreateView", "totals")
+    secrets = ann.table_id(lake, "sales", "secrets")
+    ann.grant(f"warehouse/{lake}/table/{secrets}", "select", "local~dora")
+    assert not may("CreateTable", "secrets")
+    ann.grant(f"warehouse/{lake}/table/{secrets}", "modify", "local~dora")
+    assert may("CreateTable", "secrets")
+
+
+def test_an_account_that_may_not_inspect_the_whole_warehouse_creates_nothing(
+    opa: StartOpa, server: CatalogServer, ann: Caller, lake: str
+) -> None:
+    """It is not told which names are free."""
+    made = json.loads(server.manage("create_token", "--service-account", "short-sighted", "--json"))
+    namespace = ann.send("GET", f"/catalog/v1/{lake}/namespaces/sales")["properties"]["namespace_id"]
+    for privilege in ("describe", "manage_grants"):
+        ann.grant(f"warehouse/{lake}/namespace/{namespace}", privilege, made["user-id"])
+    settings = {
+        "LAKEKEEPER_URL": server.base_url,
+        "LAKEKEEPER_TOKEN": made["token"],
+        "TRINO_CATALOG_WAREHOUSES": json.dumps({"lake": "lake"}),
+        "TRINO_IDENTITY_PROVIDER": "local",
+    }
+    bridge = opa(POLICIES, settings, "--authorization=basic")
+    assert bridge.decide("trino/allow", question("DropTable", table(), user="ann")) is True
+    assert bridge.decide("trino/allow", question("CreateTable", table(), user="ann")) is True
+    assert bridge.decide("trino/allow", question("CreateTable", table("new"), user="ann")) is False
