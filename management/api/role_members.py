@@ -18,7 +18,7 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS
-from management.api.roles import NO_ROLE, ROLE_ID, TAGS, RoleResourceView
+from management.api.roles import APPOINTING, NO_ROLE, ROLE_ID, TAGS, RoleResourceView
 from management.api.users import BAD_USER_ID, NO_USER, USER_ID, UserResourceView, UserType, paged
 from management.api.users import TAGS as USER_TAGS
 from tenancy.selectors.role_members import (
@@ -156,6 +156,7 @@ class RoleMembersView(MemberListView):
             {200: AddRoleMembersResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
+                403: APPOINTING,
                 404: f"{NO_ROLE}, `RoleAssignmentUserNotFound`",
                 409: "`RoleMembershipCycle`, `RoleMembershipDepthExceeded`, `RoleMembershipLockTimeout`",
             },
@@ -192,7 +193,12 @@ class RoleMemberView(RoleResourceView):
         ],
         responses=answers(
             done("Removed, or it was not there"),
-            {400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}", 404: NO_ROLE, 409: LAST_ADMINISTRATOR},
+            {
+                400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
+                403: APPOINTING,
+                404: NO_ROLE,
+                409: LAST_ADMINISTRATOR,
+            },
         ),
     )
     def delete(self, request: Request, role_id: str, member_type: str, member_id: str) -> Response:

@@ -33,6 +33,10 @@ from tenancy.services.roles import create_role, delete_role, set_source_system, 
 TAGS = ["role"]
 ROLE_ID = OpenApiParameter("role_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The role's id")
 NO_ROLE = f"`RoleNotFoundInProject`, {PROJECT_REFUSALS[404]}"
+APPOINTING = (
+    "`RoleActionForbidden`; `GrantActionForbidden` where the role administrates what the caller may not appoint "
+    "administrators of"
+)
 BAD_IDENTIFIER = "`InvalidRoleIdentifier`, `RoleProviderIdReserved`"
 
 
@@ -237,6 +241,7 @@ class RoleView(RoleResourceView):
             done("Deleted"),
             {
                 400: f"{PROJECT_REFUSALS[400]}, `SystemRoleImmutable`",
+                403: APPOINTING,
                 404: NO_ROLE,
                 409: f"{LAST_ADMINISTRATOR}; `RoleMembershipLockTimeout`",
             },
@@ -258,6 +263,7 @@ class RoleSourceSystemView(RoleResourceView):
             {200: RoleResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_IDENTIFIER}, `SystemRoleImmutable`",
+                403: APPOINTING,
                 404: NO_ROLE,
                 409: "`RoleSourceIdConflict`",
             },

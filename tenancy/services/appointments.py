@@ -1,4 +1,4 @@
-"""Who may bring others into a role that administrates, and who may act as an account that does."""
+"""Who may change the membership of a role that administrates, and who may act as an account that does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tenancy.authz.instance_admins import is_instance_admin, require_instance_ad
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import grant_action
 from tenancy.authz.refs import Ref
+from tenancy.models import Securable
 from tenancy.services.administrators import administering_privileges
 
 
@@ -23,13 +24,22 @@ class GrantActionForbidden(Forbidden):
 
 
 def require_to_appoint(actor: Actor, role_id: UUID) -> None:
-    """That `actor` may grant each privilege with which the role, or one that it is in, administrates something.
+    """Require that `actor` may grant each privilege with which the role, or one that it is in, administrates something.
 
-    To be asked under the lock of the project's memberships, before anybody comes into the role. Instance admins may
-    whatever is granted, so that a locked server can be opened. Raises `GrantActionForbidden` (403).
+    To be called under the lock of the project's memberships, before anybody joins or leaves the role and before it is
+    deleted. Instance admins need no grants, so that a locked server can be opened. Raises `GrantActionForbidden` (403).
     """
     if not is_instance_admin(actor):
         _require_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
+
+
+def require_to_dismiss(actor: Actor, role_ids: Sequence[UUID], *, project_id: str) -> None:
+    """As `require_to_appoint`, of all roles of a project that is deleted: its own administrators go with it."""
+    if is_instance_admin(actor):
+        return
+    held = administering_privileges(role_ids=role_ids)
+    elsewhere = [(privilege, ref) for privilege, ref in held if ref != (Securable.Type.PROJECT, project_id)]
+    _require_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
 
 
 def require_to_act_as(actor: Actor, user_id: str) -> None:

@@ -158,7 +158,7 @@ def _change(
         if is_passed:
             require_to_outlast(actor, ref, [(each.privilege, each.expires_at) for each in difference.writes], missing)
         own_role = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
-        if own_role is not None and difference.writes:
+        if own_role is not None:
             require_to_appoint(actor, own_role)
         with keeping_administrators([on.pk] if own_role is None else administrated_by(role_ids=[own_role])):
             revoked = [each for each in difference.deletes if _revoke(on, each)]

@@ -25,6 +25,7 @@ from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators
+from tenancy.services.appointments import require_to_dismiss
 from tenancy.services.rights_that_end import rights_of_project
 
 MAX_NAME_BYTES = 128
@@ -101,8 +102,9 @@ def rename_project(*, actor: Actor, project_id: str, new_name: str) -> None:
 def delete_project(*, actor: Actor, project_id: str) -> None:
     """Forget a project without warehouses, the default one as any other, with its roles and tags and their grants.
 
-    Raises `ProjectNotFound`, `ProjectNotEmpty` (409), `LastAdministrator` (409) where one of its roles is what makes
-    somebody the last administrator of the server.
+    Raises `ProjectNotFound`, `ProjectNotEmpty` (409), `GrantActionForbidden` (403) where one of its roles administrates
+    the server and the caller may not appoint its administrators, `LastAdministrator` (409) where one is what makes
+    somebody the last of them.
     """
     not_empty = ProjectNotEmpty(f"Project {project_id} is not empty: delete its warehouses first")
     _require(actor, Can.DELETE, project_id)
@@ -117,6 +119,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
             gone.append((Securable.Type.PROJECT, project_id))
             own_id = securable_id(Securable.Type.PROJECT, project_id)
+            require_to_dismiss(actor, roles, project_id=project_id)
             with keeping_administrators([own_id, *administrated_by(role_ids=roles)], going=own_id):
                 ended = rights_of_project(roles, gone)
                 roles_go(roles)

@@ -90,13 +90,15 @@ def _take_out_ended(role_id: UUID, members: Members) -> Members:
 def remove_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
     """Take users and roles out of a role; those who are not in it are none the worse for it.
 
-    Raises `RoleNotFoundInProject` (404) for the role itself, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
+    Raises `RoleNotFoundInProject` (404) for the role itself, `GrantActionForbidden` (403) for a role that administrates
+    what the caller may not appoint administrators of, `LastAdministrator` and `RoleMembershipLockTimeout` (409).
     """
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     with write_transaction():
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
+        require_to_appoint(actor, role_id)
         present = RoleMember.objects.filter(role_id=role_id)
         wanted = present.filter(Q(user__in=members.user_ids) | Q(member_role__in=members.role_ids))
         with keeping_administrators(administrated_by(role_ids=[role_id])):

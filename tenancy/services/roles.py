@@ -154,7 +154,8 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
 def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
     """Forget a role, its members, what it is a member of, and what was granted to it and on it.
 
-    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `LastAdministrator` and
+    Raises `RoleNotFoundInProject` (404), `SystemRoleImmutable` (400), `GrantActionForbidden` (403) for a role that
+    administrates what the caller may not appoint administrators of, `LastAdministrator` and
     `RoleMembershipLockTimeout` (409).
     """
     role = _changeable(actor, Can.DELETE, project, role_id)
@@ -162,6 +163,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         lock_memberships(project)
         if role_id not in lock_roles(within=[role_id]):
             raise role_not_found(role_id, project)
+        require_to_appoint(actor, role_id)
         with keeping_administrators(administrated_by(role_ids=[role_id])):
             gone = rights_of_role(role_id)
             roles_go([role_id])

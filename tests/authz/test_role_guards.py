@@ -1,12 +1,14 @@
-"""Roles that administrate: who may bring others into them, and that the last of them is not emptied."""
+"""Roles that administrate: who may add or remove members or delete them, and that the last of them is not emptied."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import NotFound
@@ -73,6 +75,23 @@ def ways_in(of: Role) -> dict[str, Callable[[Actor], None]]:
     }
 
 
+def take_out(actor: Actor, of: Role) -> None:
+    remove_role_members(actor=actor, project=get_project(None), role_id=of.pk, members=Members([BOB.user_id or ""]))
+
+
+def revoke(actor: Actor, of: Role, privilege: str) -> None:
+    difference = Difference(deletes=[GrantSpec(privilege, Grantee(user_id=BOB.user_id))])
+    apply_grants(actor=actor, ref=(T.ROLE, of.pk), difference=difference, missing=GONE)
+
+
+WAYS_OUT: dict[str, Callable[[Actor, Role], None]] = {
+    "a member by assignment": lambda actor, of: revoke(actor, of, "assignee"),
+    "an owner": lambda actor, of: revoke(actor, of, "ownership"),
+    "a member": take_out,
+    "the whole role": lambda actor, of: delete_role(actor=actor, project=get_project(None), role_id=of.pk),
+}
+
+
 def state() -> tuple[object, ...]:
     return (
         sorted(RoleMember.objects.values_list("role", "user", "member_role"), key=str),
@@ -110,7 +129,9 @@ def test_nobody_climbs_through_a_role(
         change(
             INTERNAL, high, "assignee" if depth == "a member of it" else "ownership", writes=[Grantee(role_id=asked.pk)]
         )
-    for way, go in ways_in(asked).items():
+    give("ownership", (T.ROLE, asked.pk), BOB)
+    members(INTERNAL, asked, user=BOB.user_id)
+    for way, go in {**ways_in(asked), **{f"out: {way}": partial(go, of=asked) for way, go in WAYS_OUT.items()}}.items():
         before = state()
         with pytest.raises(GrantActionForbidden) as refused:
             go(ALICE)
@@ -128,6 +149,38 @@ def test_who_may_grant_it_may_bring_others_in(project: Ref, server: Ref, way: st
     assert state() != before
 
 
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_who_may_grant_it_may_take_others_out(project: Ref, server: Ref, way: str) -> None:
+    high = role("high")
+    give("project_admin", project, BOB, through=high, to=high)
+    give("ownership", (T.ROLE, high.pk), BOB)
+    give("project_admin", project, ALICE)
+    before = state()
+    WAYS_OUT[way](ALICE, high)
+    assert state() != before
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_an_instance_admin_may_take_others_out(
+    project: Ref, server: Ref, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Except by revoking ownership, which is a grant of others."""
+    high = role("high")
+    give("operator", server, BOB, through=high, to=high)
+    give("operator", server, CAROL)
+    give("ownership", (T.ROLE, high.pk), BOB)
+    admins = settings.ICEKEEPER.model_copy(update={"instance_admins": [ALICE.user_id]})
+    monkeypatch.setattr(settings, "ICEKEEPER", admins)
+    before = state()
+    if way == "an owner":
+        with pytest.raises(GrantActionForbidden):
+            WAYS_OUT[way](ALICE, high)
+        assert state() == before
+    else:
+        WAYS_OUT[way](ALICE, high)
+        assert state() != before
+
+
 def test_other_roles_are_for_who_manages_roles(project: Ref) -> None:
     plain = role("plain")
     give("data_admin", project, BOB, through=plain, to=plain)
@@ -136,17 +189,18 @@ def test_other_roles_are_for_who_manages_roles(project: Ref) -> None:
         go(ALICE)
     assert RoleMember.objects.filter(role=plain, user="oidc~alice").exists()
     assert Role.objects.get(pk=plain.pk).ident == "oidc~those-of-alice"
+    for way_out in WAYS_OUT.values():
+        way_out(ALICE, plain)
+    assert not Role.objects.filter(pk=plain.pk).exists()
 
 
-def test_to_rename_and_to_take_out_takes_no_more(project: Ref) -> None:
+def test_to_rename_takes_no_more(project: Ref) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
     give("project_admin", project, CAROL)
     give("security_admin", project, ALICE)
     update_role(actor=ALICE, project=get_project(None), role_id=high.pk, name="renamed", description=None)
-    remove_role_members(actor=ALICE, project=get_project(None), role_id=high.pk, members=Members([BOB.user_id or ""]))
     assert Role.objects.get(pk=high.pk).name == "renamed"
-    assert not RoleMember.objects.filter(role=high).exists()
 
 
 @pytest.fixture
@@ -160,8 +214,9 @@ def only_bob(project: Ref) -> Role:
 
 
 def test_the_last_administrator_is_kept_by_assignments(
-    only_bob: Role, project: Ref, manage: Callable[[str], CallerClient]
+    only_bob: Role, server: Ref, manage: Callable[[str], CallerClient]
 ) -> None:
+    give("admin", server, ALICE)  # who may appoint project admins, and is none
     change, before = {"deletes": [{"type": "assignee", "user": "oidc~bob"}]}, state()
     answer = manage("alice").post(f"/permissions/role/{only_bob.pk}/assignments", change)
     assert (answer.status, answer.error["type"]) == (409, "LastAdministrator")
@@ -184,10 +239,14 @@ def test_a_project_whose_role_alone_operates_the_server_stays(server: Ref, proje
     give("modify", project, ALICE)
     before = state()
     with pytest.raises(LastAdministrator):
-        delete_project(actor=ALICE, project_id=str(project[1]))
+        delete_project(actor=INTERNAL, project_id=str(project[1]))
     assert state() == before
     give("operator", server, CAROL)
-    delete_project(actor=ALICE, project_id=str(project[1]))
+    before = state()
+    with pytest.raises(GrantActionForbidden, match=f"oidc~alice may not grant on server {server[1]}: operator"):
+        delete_project(actor=ALICE, project_id=str(project[1]))
+    assert state() == before
+    delete_project(actor=CAROL, project_id=str(project[1]))
     assert administrated_among([on]) == {on}
 
 
