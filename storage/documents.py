@@ -25,7 +25,6 @@ MEMBERS_WITH_RULES: Final = (
     "authority-host",
     "aws-kms-key-arn",
     "bucket",
-    "credential-type",
     "credentials-group-urn",
     "directory-rel-path",
     "endpoint",
@@ -48,10 +47,13 @@ MEMBERS_WITH_RULES: Final = (
 class InvalidMember(BadRequest):
     """One of `MEMBERS_WITH_RULES` that has the right type and a wrong value.
 
-    The error's type is `Invalid` and the name of the member, as with the peer.
+    Of a member of a storage profile the error's type is `Invalid` and its name as it is written, as Lakekeeper has it.
     """
 
-    wire_types: ClassVar = {member: f"Invalid{member}" for member in MEMBERS_WITH_RULES}
+    wire_types: ClassVar = {member: f"Invalid{member}" for member in MEMBERS_WITH_RULES} | {
+        "external-id": "InvalidExternalId",
+        "storage-credential": "InvalidStorageCredential",
+    }
 
     def __init__(self, member: str, message: str) -> None:
         super().__init__(f"{member}: {message}")

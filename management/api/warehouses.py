@@ -34,7 +34,7 @@ from storage.services.warehouses import create_warehouse
 TAGS = ["warehouse"]
 LISTING = "warehouses"
 INVALID_MEMBERS = ", ".join(f"`{wire_type}`" for wire_type in InvalidMember.wire_types.values())
-BAD_CREDENTIAL = f"`MissingCredentialError`, {INVALID_MEMBERS}"
+BAD_CREDENTIAL = f"`MissingCredentialError`, `SystemIdentityDisabled`, {INVALID_MEMBERS}"
 BAD_STORAGE = f"`InvalidLocation`, `CreateWarehouseStorageProfileOverlap`, {BAD_CREDENTIAL}"
 BAD_NAME = "`EmptyWarehouseName`, `WarehouseNameTooLong`"
 BAD_POLICY = "`EmptyAllowedFormatVersions`, `DefaultFormatVersionNotAllowed`"

@@ -6,8 +6,7 @@ from typing import ClassVar, Literal
 
 from django.conf import settings
 
-from storage.credentials.credential import Credential, Hidden
-from storage.documents import InvalidMember
+from storage.credentials.credential import Credential, Hidden, SystemIdentityDisabled
 
 
 class AzureClientCredentials(Credential):
@@ -38,6 +37,4 @@ class AzureSystemIdentity(Credential):
 
     def require_permitted(self) -> None:
         if not settings.ICEKEEPER.enable_azure_system_credentials:
-            raise InvalidMember(
-                "credential-type", "azure-system-identity is off: LAKEKEEPER__ENABLE_AZURE_SYSTEM_CREDENTIALS"
-            )
+            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_AZURE_SYSTEM_CREDENTIALS")

@@ -7,9 +7,19 @@ from typing import Annotated, Any, ClassVar, NoReturn, SupportsIndex
 
 from pydantic import BaseModel, Field, SecretStr
 
+from icekeeper.kernel.errors import BadRequest
 from storage.documents import Document
 
 Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]
+
+
+class SystemIdentityDisabled(BadRequest):
+    """The settings keep warehouses from using the identity that the server itself has."""
+
+    wire_type = "SystemIdentityDisabled"
+
+    def __init__(self, credential_type: str, setting: str) -> None:
+        super().__init__(f"credential-type: {credential_type} is off: {setting}")
 
 
 class Credential(Document):
@@ -30,7 +40,7 @@ class Credential(Document):
         raise TypeError("a credential is not pickled: what it hides would stand there in clear")
 
     def require_permitted(self) -> None:
-        """Raises `InvalidMember` when this server's settings do not allow it."""
+        """Raises `SystemIdentityDisabled`, or `InvalidMember`, when this server's settings do not allow it."""
 
     def revealed(self) -> dict[str, Any]:
         """The document that `read_credential` makes the same credential of. Only for the secret store."""

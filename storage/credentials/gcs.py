@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from django.conf import settings
-from pydantic import ConfigDict
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
-from storage.credentials.credential import Credential, Hidden
-from storage.documents import Document, InvalidMember
+from storage.credentials.credential import Credential, Hidden, SystemIdentityDisabled
+from storage.documents import Document
+
+USUAL_UNIVERSE: Final = "googleapis.com"
+
+
+def _or_usual(domain: SecretStr) -> SecretStr:
+    return domain if domain.get_secret_value() else SecretStr(USUAL_UNIVERSE)
+
+
+UniverseDomain = Annotated[
+    SecretStr, Field(max_length=16_384, description=f"Empty means {USUAL_UNIVERSE}"), AfterValidator(_or_usual)
+]
 
 
 class ServiceAccountKey(Document):
@@ -27,7 +38,7 @@ class ServiceAccountKey(Document):
     token_uri: Hidden
     auth_provider_x509_cert_url: Hidden
     client_x509_cert_url: Hidden
-    universe_domain: Hidden
+    universe_domain: UniverseDomain
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return []
@@ -55,6 +66,4 @@ class GcpSystemIdentity(Credential):
 
     def require_permitted(self) -> None:
         if not settings.ICEKEEPER.enable_gcp_system_credentials:
-            raise InvalidMember(
-                "credential-type", "gcp-system-identity is off: LAKEKEEPER__ENABLE_GCP_SYSTEM_CREDENTIALS"
-            )
+            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_GCP_SYSTEM_CREDENTIALS")

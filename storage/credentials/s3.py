@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from django.conf import settings
 from pydantic import Field
 
-from storage.credentials.credential import Credential, Hidden
+from storage.credentials.credential import Credential, Hidden, SystemIdentityDisabled
 from storage.documents import InvalidMember
 
 _OLDER = {"aws-access-key-id": "access-key-id", "aws-secret-access-key": "secret-access-key"}
@@ -37,9 +37,7 @@ class S3SystemIdentity(Credential):
     def require_permitted(self) -> None:
         own = settings.ICEKEEPER
         if not own.enable_aws_system_credentials:
-            raise InvalidMember(
-                "credential-type", "aws-system-identity is off: LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS"
-            )
+            raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS")
         if own.s3_require_external_id_for_system_credentials and self.external_id is None:
             raise InvalidMember(
                 "external-id",

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.errors import StoreUnavailable
-from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import persistently
 from storage.network.azure_answers import bounded_options
 from storage.network.endpoints import require_permitted_address
@@ -162,6 +162,7 @@ def token_credential(identity: Identity, authority: str | None) -> TokenCredenti
                     disable_instance_discovery=True,  # it may be one that Microsoft does not know
                     **bounded_options(),
                 )
+        require_usable(identity)
         return DefaultAzureCredential(**bounded_options())
     except ValueError:
         raise CredentialNotIssued("Azure knows no such tenant or authority") from None

@@ -15,11 +15,11 @@ from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.oauth2.service_account import Credentials as ServiceAccount
 
-from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.credentials.gcs import USUAL_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreUnavailable
-from storage.identity.keys import CredentialNotIssued, Token
+from storage.identity.keys import CredentialNotIssued, Token, require_usable
 from storage.identity.token_service import Answer, ask
-from storage.profiles.addresses import USUAL_UNIVERSE, require_permitted_addresses
+from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.gcs import GcsProfile
 
 SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
@@ -85,11 +85,12 @@ def own_token(profile: GcsProfile, credential: GcsServiceAccount | GcpSystemIden
 def source_of(
     credential: GcsServiceAccount | GcpSystemIdentity, request: transport.Request
 ) -> tuple[Credentials, str | None]:
-    """Whose token is exchanged, and the project if it is known."""
+    """Whose token is exchanged, and the project if it is known. Raises `CredentialNotIssued`."""
     match credential:
         case GcsServiceAccount():
             document = credential.key.revealed()
             return ServiceAccount.from_service_account_info(document, scopes=[SCOPE]), document["project_id"]
+    require_usable(credential)
     return _own(request)
 
 

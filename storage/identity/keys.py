@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NoReturn, SupportsIndex
 
+from icekeeper.kernel.errors import BadRequest
+from storage.credentials.credential import Credential
 from storage.errors import StoreRefused
 
 
@@ -13,6 +15,14 @@ class CredentialNotIssued(StoreRefused):
     """The provider of the store's identities refused to hand one out; sending the same again changes nothing."""
 
     wire_type = "ShortTermCredentialError"
+
+
+def require_usable(credential: Credential) -> None:
+    """Raise `CredentialNotIssued` when this server's settings do not allow the credential (any more)."""
+    try:
+        credential.require_permitted()
+    except BadRequest as refusal:
+        raise CredentialNotIssued(refusal.message) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from botocore.session import Session, get_session
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss, CloudflareR2, S3AccessKey, S3SystemIdentity, StackitAccessKey
 from storage.errors import StoreUnavailable
-from storage.identity.keys import CredentialNotIssued, Keys
+from storage.identity.keys import CredentialNotIssued, Keys, require_usable
 from storage.identity.token_service import persistently
 from storage.network.aws_clients import make_client, making
 from storage.network.endpoints import require_permitted_address
@@ -37,6 +37,7 @@ def base_keys(credential: Credential | None) -> Keys:
         case S3AccessKey() | AliyunOss() | CloudflareR2() | StackitAccessKey():
             return Keys(credential.access_key_id.get_secret_value(), credential.secret_access_key.get_secret_value())
         case S3SystemIdentity():
+            require_usable(credential)
             return _system_keys()
     raise CredentialNotIssued("The warehouse has no credential for its storage")
 

@@ -14,7 +14,7 @@ from obstore.store import GCSStore
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.kernel.json_text import JsonBound, read_json
 from storage.credentials.credential import Credential
-from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
+from storage.credentials.gcs import USUAL_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused
 from storage.identity.google import own_token
 from storage.identity.keys import CredentialNotIssued, Token
@@ -24,7 +24,6 @@ from storage.io.port import ObjectNotFound
 from storage.io.refusals import refusal, too_large, unanswered
 from storage.network.attempts import attempted, unlimited
 from storage.network.http_session import LARGEST_ANSWER, AnswerTooLarge, BoundedSession, ca_bundle
-from storage.profiles.addresses import USUAL_UNIVERSE
 from storage.profiles.gcs import GcsProfile
 from storage.vending.vended import Vended
 

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from storage.credentials.credential import Credential
-from storage.credentials.gcs import GcsServiceAccount
+from storage.credentials.gcs import USUAL_UNIVERSE, GcsServiceAccount
 from storage.documents import InvalidMember
 from storage.network.endpoints import (
     require_acceptable_address,
@@ -22,7 +22,6 @@ from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.profiles.s3_address import aws_address
 
-USUAL_UNIVERSE: Final = "googleapis.com"
 USUAL_TOKENS: Final = "https://oauth2.googleapis.com/token"
 _KEY: Final = "storage-credential.key"
 

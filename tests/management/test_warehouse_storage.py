@@ -135,7 +135,7 @@ def test_storage_of_a_local_warehouse(warehouse: Warehouse, everything: Callable
     body = {"storage-profile": profile, "storage-credential": KEY}
     assert own.post("/storage", {"storage-profile": S3}).refused(400, "IncompatibleProfiles", "local")
     if connection.vendor == "sqlite":
-        assert own.post("/storage", body).refused(400, "Invalidstorage-credential")
+        assert own.post("/storage", body).refused(400, "InvalidStorageCredential")
     assert own.post("/storage", {"storage-profile": profile | {"more": 1}}).refused(400, "BadRequestException", "more")
     assert everything() == before
 

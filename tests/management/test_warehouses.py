@@ -140,7 +140,7 @@ def test_a_warehouse_on_an_object_store_is_shown_whole(bootstrapped: None, monke
         ({"storage-profile": {"type": "memory"}}, "BadRequestException"),
         ({"storage-credential": "secret"}, "BadRequestException"),
         ({"storage-credential": {}}, "BadRequestException"),
-        ({"storage-credential": KEY | {"type": "stackit"}}, "Invalidstorage-credential"),
+        ({"storage-credential": KEY | {"type": "stackit"}}, "InvalidStorageCredential"),
         ({"project-id": "a b"}, "MalformedProjectID"),
         ({"storage-profile": S3 | {"bucket": "x"}}, "Invalidbucket"),
     ],

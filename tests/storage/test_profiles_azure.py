@@ -77,14 +77,16 @@ def test_adls_refuses(change: dict[str, Any], wire_type: str) -> None:
     assert refusal(ADLS | change) == wire_type
 
 
-def test_azure_needs_a_credential_of_its_own() -> None:
+def test_azure_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
+    monkeypatch.setattr(settings, "ICEKEEPER", asking)
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "a", "secret-access-key": "s"}
     for profile in (ADLS, ONELAKE):
         assert refusal(profile, None) == "MissingCredentialError"
-        assert refusal(profile, key) == "Invalidstorage-credential"
-        assert refusal(profile, SYSTEM) == "Invalidcredential-type"
+        assert refusal(profile, key) == "InvalidStorageCredential"
+        assert refusal(profile, SYSTEM) == "SystemIdentityDisabled"
     assert stored(ADLS, SHARED) == stored(ADLS)
-    assert refusal(ONELAKE, SHARED) == "Invalidstorage-credential"
+    assert refusal(ONELAKE, SHARED) == "InvalidStorageCredential"
 
 
 def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,9 +76,11 @@ def test_it_refuses(change: dict[str, Any], wire_type: str) -> None:
 def test_it_needs_a_credential_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(GCS, None) == "MissingCredentialError"
     assert (
-        refusal(GCS, {"type": "az", "credential-type": "shared-access-key", "key": "k"}) == "Invalidstorage-credential"
+        refusal(GCS, {"type": "az", "credential-type": "shared-access-key", "key": "k"}) == "InvalidStorageCredential"
     )
-    assert refusal(GCS, SYSTEM) == "Invalidcredential-type"
+    asking = settings.ICEKEEPER.model_copy(update={"skip_storage_validation": False})
+    monkeypatch.setattr(settings, "ICEKEEPER", asking)
+    assert refusal(GCS, SYSTEM) == "SystemIdentityDisabled"
     allowed = settings.ICEKEEPER.model_copy(update={"enable_gcp_system_credentials": True})
     monkeypatch.setattr(settings, "ICEKEEPER", allowed)
     assert stored(GCS, SYSTEM) == stored(GCS)

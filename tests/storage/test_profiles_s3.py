@@ -192,11 +192,12 @@ def test_aliyun_oss_brings_its_own_values() -> None:
 
 def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     role = {"assume-role-arn": "arn:x"}
-    assert refusal(S3 | role, SYSTEM) == "Invalidcredential-type"
+    allow(monkeypatch, skip_storage_validation=False)
+    assert refusal(S3 | role, SYSTEM) == "SystemIdentityDisabled"
     allow(monkeypatch, enable_aws_system_credentials=True)
     assert stored(S3 | role, SYSTEM)["assume-role-arn"] == "arn:x"
     assert refusal(S3, SYSTEM) == "Invalidassume-role-arn"
-    assert refusal(S3 | role, SYSTEM | {"external-id": None}) == "Invalidexternal-id"
+    assert refusal(S3 | role, SYSTEM | {"external-id": None}) == "InvalidExternalId"
     allow(monkeypatch, s3_enable_direct_system_credentials=True)
     assert stored(S3, SYSTEM)["assume-role-arn"] is None
     allow(monkeypatch, s3_require_external_id_for_system_credentials=False)
@@ -291,8 +292,8 @@ def test_stackit_refuses(change: dict[str, Any], wire_type: str) -> None:
 def test_credentials_of_another_store_do_not_fit() -> None:
     stackit_key = KEY | {"type": "stackit"}
     assert stored(STACKIT, stackit_key)["bucket"] == "my-bucket"
-    assert refusal(STACKIT, KEY) == "Invalidstorage-credential"
-    assert refusal(S3, stackit_key) == "Invalidstorage-credential"
+    assert refusal(STACKIT, KEY) == "InvalidStorageCredential"
+    assert refusal(S3, stackit_key) == "InvalidStorageCredential"
 
 
 @pytest.mark.parametrize(

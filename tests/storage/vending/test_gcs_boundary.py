@@ -214,6 +214,15 @@ def test_a_refusal(service: FakeService, caplog: pytest.LogCaptureFixture, path:
     assert "/elsewhere" not in {asked.path for asked in service.asked}
 
 
+def test_a_key_file_with_an_empty_universe_domain_is_one_of_the_usual_universe(service: FakeService) -> None:
+    document = {"type": "gcs", "credential-type": "service-account-key", "key": key_file(universe_domain="")}
+    credential = read_credential(document)
+    assert credential.revealed()["key"]["universe_domain"] == "googleapis.com"
+    lent, hosts = ask(service, universe_domain="")
+    assert lent.config["gcs.oauth2.token"] == "lent-token"
+    assert hosts == ["https://oauth2.googleapis.com", "https://sts.googleapis.com"]
+
+
 @pytest.mark.parametrize("path", [TOKENS, EXCHANGE])
 def test_a_failure_passes_or_stays(service: FakeService, limit: Callable[..., None], path: str) -> None:
     limit(retries=1)
