@@ -60,7 +60,8 @@ class Application:
         if not target:
             logger.error("the server does not hand on the raw request target (RAW_URI): use manage.py serve")
             raise ImproperlyConfigured("RAW_URI is missing from the WSGI environ")
-        environ["icekeeper.request_id"] = request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
+        request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
+        environ["icekeeper.request_id"] = request_id.text
         set_request_id(request_id)
         set_request_origin(environ)
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")

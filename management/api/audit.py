@@ -54,7 +54,11 @@ FILTERS: Final = [
         OpenApiTypes.STR,
         description="As the rows have it in `object-id`; of a table, view or generic table that is there also its UUID",
     ),
-    OpenApiParameter("requestId", OpenApiTypes.UUID, description="`X-Request-Id` of the answer"),
+    OpenApiParameter(
+        "requestId",
+        OpenApiTypes.UUID,
+        description="`X-Request-Id` of the response if that is a UUID, else `request_uuid` of its log lines",
+    ),
     OpenApiParameter("from", OpenApiTypes.DATETIME, description="Not before this time, which has a zone"),
     OpenApiParameter("to", OpenApiTypes.DATETIME, description="Before this time"),
 ]

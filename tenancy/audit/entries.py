@@ -10,7 +10,6 @@ from typing import Any, Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.request_id import current_request_id
 from icekeeper.kernel.request_origin import current_origin
 from tenancy.actor import Actor
@@ -64,7 +63,7 @@ def make_entry(
         object_type=bounded(object_type, 32),
         object_id=bounded(str(object_id), 255),
         project_id=bounded(project or "", 128),
-        request_id=parse_id(request_id) if request_id else None,
+        request_id=None if request_id is None else request_id.uuid,
         address=bounded(origin.address or "", 64),
         forwarded_for=_forwarded_for(origin.forwarded_for),
         user_agent=_header(origin.user_agent),

@@ -62,6 +62,16 @@ def test_a_row_says_who_with_what_and_from_where(alice: TokenClient, callers: Na
     assert (row.position, row.hash, row.previous_hash) == (None, "", "")
 
 
+def test_a_row_has_a_uuid_where_the_client_sent_another_request_id(alice: TokenClient, callers: NamedCallers) -> None:
+    callers.person("anna")
+    anna = CallerClient("/management/v1", "anna")
+    made = anna.post("/project", {"project-name": "p", "project-id": "p"}, **{"x-request-id": "job 7"})
+    assert (made.status, made.headers["X-Request-Id"]) == (201, "job 7")
+    request_id = the_row(event="project.created", object_id="p").request_id
+    assert request_id is not None
+    assert request_id.version == 7
+
+
 def test_commands_come_from_nowhere(bootstrapped: None) -> None:
     row = the_row(event="server.bootstrapped")
     assert (row.actor, row.privilege_source, row.request_id) == ("internal", "internal", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import orjson
 
@@ -45,6 +45,14 @@ def test_content(server: BareServer, client: RawClient) -> None:
     assert line["user"] == "anonymous"
     assert 0 < line["duration_ms"] < 30_000
     assert "topsecret" not in orjson.dumps(line).decode()
+
+
+def test_a_request_id_of_the_client_has_a_uuid_beside_it(server: BareServer, client: RawClient) -> None:
+    given = 'job 7 "x\\"}'
+    assert client.get("/catalog/v1/echo", f"X-Request-Id: {given}").headers["X-Request-Id"] == given
+    line = _line(server, given)
+    assert set(line) == (FIELDS | {"request_uuid"})
+    assert UUID(line["request_uuid"]).version == 7
 
 
 def test_the_duration_is_in_milliseconds(server: BareServer, client: RawClient) -> None:

@@ -43,13 +43,14 @@ def _json(value: Any, status: int = 200) -> HttpResponse:
 
 
 def echo(request: HttpRequest) -> HttpResponse:
+    request_id = current_request_id()
     return _json(
         {
             "method": request.method,
             "path_info": request.path_info,
             "query": request.META["QUERY_STRING"],
             "body": request.body.decode(),
-            "request_id": current_request_id(),
+            "request_id": None if request_id is None else request_id.text,
             "remaining": remaining(),
             "process": os.getpid(),
         }
