@@ -21,11 +21,10 @@ from icekeeper.setting_values import require_signing_key
 PRIVATE_HOSTS: Final = ("", "localhost", "127.0.0.1", "::1")
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
-NO_SHARED_KEY: Final = checks.Error(
-    "ICEKEEPER__SECRET_KEY is not set: each node makes a key of its own, and what one has signed or encrypted the "
-    "others cannot read.",
-    hint="Set ICEKEEPER__SECRET_KEY to the same text of 50 or more random characters on every node.",
-    id="icekeeper.E001",
+KEY_IN_DATABASE_ALONE: Final = checks.Warning(
+    "The signing key of tokens follows from the database alone: who has a copy of it can sign tokens of this server.",
+    hint="Set LAKEKEEPER__PG_ENCRYPTION_KEY to a long random text, the same on every node, which then goes into it.",
+    id="icekeeper.W001",
 )
 NO_ENCRYPTION_KEY: Final = checks.Warning(
     "LAKEKEEPER__PG_ENCRYPTION_KEY is not set: no warehouse can have a credential of its own.",
@@ -113,7 +112,7 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
     database = settings.DATABASES["default"]
     is_postgres = database["ENGINE"].endswith("postgresql")
     found: list[tuple[bool, CheckMessage]] = [
-        (is_postgres and conf.secret_key is None, NO_SHARED_KEY),
+        (is_postgres and conf.secret_key is None and conf.pg_encryption_key is None, KEY_IN_DATABASE_ALONE),
         (is_postgres and conf.pg_encryption_key is None and conf.kv2.url is None, NO_ENCRYPTION_KEY),
         (_is_guessable(conf.pg_encryption_key), SHORT_ENCRYPTION_KEY),
         (_is_plain(conf.kv2.url), PLAIN_VAULT),

@@ -49,6 +49,7 @@ from icekeeper.setting_values import (
     Duration,
     ShortDuration,
     SigningKey,
+    SigningKeyList,
     StringList,
     UserIdList,
     shown_address,
@@ -244,10 +245,16 @@ class Settings(BaseModel):
     pg_connection_max_lifetime: Duration = Field(1800.0, description="A pooled connection is replaced after this long")
 
     # --- own ----------------------------------------------------------------------------------------------------
-    data_dir: Path = Field(Path(".icekeeper"), description="Folder of the embedded default: database and local state")
+    data_dir: Path = Field(
+        Path(".icekeeper"), description="Folder of the embedded SQLite and its signing key; PostgreSQL needs none"
+    )
     secret_key: SigningKey | None = Field(
         None,
-        description="Django's signing key, 32 or more random characters; unset, the data folder keeps one that is made",
+        description="Signing key of tokens, 32 or more random characters, the same on every server; unset, PostgreSQL "
+        "keeps one for all servers, which PG_ENCRYPTION_KEY goes into, and beside SQLite the data folder does",
+    )
+    secret_key_fallbacks: SigningKeyList = Field(
+        [], description="Former values of that, a list: tokens that were made with one of them are still good"
     )
     local_storage_root: Path | None = Field(
         None, description="Folder that local-file warehouses must lie in; unset, there are none"
@@ -367,6 +374,7 @@ OWN_FIELDS = frozenset(
     {
         "data_dir",
         "secret_key",
+        "secret_key_fallbacks",
         "local_storage_root",
         "log_level",
         "pg_encryption_old_keys",

@@ -17,6 +17,8 @@ AUTHZ_BACKENDS = ("allowall", "builtin", "openfga")
 SHORTEST_KEY, FEWEST_DIFFERENT = 32, 8
 """Characters of a signing key: who holds one of its tokens can try keys on it, as fast as they can hash."""
 
+MAX_FORMER_KEYS = 16
+
 
 def _duration(value: object) -> object:
     return read_duration(value) if isinstance(value, str) else value
@@ -120,6 +122,7 @@ Retention = Annotated[float, BeforeValidator(_retention), Field(ge=0, le=36_500 
 ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)]
 """Of a second to a day."""
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
+SigningKeyList = Annotated[list[SigningKey], BeforeValidator(read_list), Field(max_length=MAX_FORMER_KEYS)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]
 AuthzBackend = Annotated[str, AfterValidator(_authz_backend)]
 UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]

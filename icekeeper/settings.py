@@ -9,6 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from django.utils.functional import SimpleLazyObject
+from pydantic import SecretStr
+
 from icekeeper.database import databases
 from icekeeper.env import Settings, SettingsError, read_settings
 from icekeeper.setting_values import require_signing_key
@@ -21,20 +24,39 @@ except SettingsError as refusal:
     sys.exit("\n".join(f"icekeeper: {problem}" for problem in refusal.problems))
 
 
-def _secret_key(settings: Settings) -> str:
+def _secret_keys(settings: Settings, *, is_embedded: bool) -> tuple[Any, list[Any]]:
+    """The signing key, and former ones whose tokens are still good. `is_embedded` is whether the database is SQLite.
+
+    Those that the database keeps are read from it when they are first used: commands that need none work without it.
+    """
+    former = [key.get_secret_value() for key in settings.secret_key_fallbacks]
     if settings.secret_key is not None:
-        return settings.secret_key.get_secret_value()
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = settings.data_dir / "secret-key"
-    if not path.exists():
-        # Written apart and linked into place: nobody ever reads half a key, and the first of two writers wins.
-        draft = settings.data_dir / f"secret-key.{os.getpid()}"
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(48))
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        draft.unlink()
-    key = path.read_text()
+        return settings.secret_key.get_secret_value(), former
+    if is_embedded:
+        return _secret_key_in(settings.data_dir), former
+    shared = [_shared_secret_key(key) for key in (settings.pg_encryption_key, *settings.pg_encryption_old_keys)]
+    return shared[0], shared[1:] + former
+
+
+def _shared_secret_key(encryption_key: SecretStr | None) -> Any:
+    def read() -> str:
+        from tenancy.signing_secret import shared_signing_key  # the settings are complete when it is called
+
+        return shared_signing_key(encryption_key)
+
+    return SimpleLazyObject(read)
+
+
+def _secret_key_in(folder: Path) -> str:
+    path = folder / "secret-key"
+    try:
+        key = _made_once(path)
+    except OSError as error:
+        sys.exit(
+            f"icekeeper: {path} cannot be read or written: {error.strerror}. The embedded SQLite needs a folder that "
+            "this user can write to: set ICEKEEPER__DATA_DIR to one, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a "
+            "PostgreSQL, which needs none"
+        )
     try:
         require_signing_key(key)
     except ValueError as takes:
@@ -42,7 +64,23 @@ def _secret_key(settings: Settings) -> str:
     return key
 
 
-SECRET_KEY = _secret_key(ICEKEEPER)
+def _made_once(path: Path) -> str:
+    """Written apart and linked into place: nobody ever reads half a key, and the first of two writers wins."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists():
+        draft = path.with_name(f"secret-key.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(48))
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+        draft.unlink()
+    return path.read_text()
+
+
+DATABASES: dict[str, dict[str, Any]] = databases(ICEKEEPER)
+READ_DATABASE = "read" if "read" in DATABASES else "default"
+
+SECRET_KEY, FORMER_SECRET_KEYS = _secret_keys(ICEKEEPER, is_embedded=DATABASES["default"]["ENGINE"].endswith("sqlite3"))
 DEBUG = False
 ALLOWED_HOSTS = ["*"]  # links are made from the Host header only when nothing better is known: kernel/base_url.py
 USE_TZ = True
@@ -65,9 +103,6 @@ INSTALLED_APPS = [
 ]
 AUTH_USER_MODEL = "tenancy.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-
-DATABASES: dict[str, dict[str, Any]] = databases(ICEKEEPER)
-READ_DATABASE = "read" if "read" in DATABASES else "default"
 
 ROOT_URLCONF = "icekeeper.urls"
 WSGI_APPLICATION = "icekeeper.wsgi.application"
@@ -99,6 +134,7 @@ SERVER_PRECONDITIONS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.authz.start.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
+    "tenancy.signing_secret.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.
 SERVER_ATTENDANTS = [
@@ -177,6 +213,7 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W003",  # CSRF: no cookie signs anybody in, every call to an API carries its token itself
     "security.W004",  # HSTS: TLS ends in front of this server, and that is where the header belongs
     "security.W008",  # Redirects to HTTPS: likewise, and a redirected API call has sent its token in clear already
+    "security.W009",  # The signing key: a weak one is refused when the settings are read (icekeeper.setting_values)
     "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
 ]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -37,6 +38,8 @@ class RunEnvironment:
         self.storage_root.mkdir()
         os.environ["DJANGO_SETTINGS_MODULE"] = "icekeeper.settings"
         os.environ["ICEKEEPER__DATA_DIR"] = str(self.home / "state")
+        # The same on both databases, and without a statement; servers of the tests' own have what they come to.
+        os.environ["ICEKEEPER__SECRET_KEY"] = secrets.token_urlsafe(48)
         os.environ["ICEKEEPER__LOCAL_STORAGE_ROOT"] = str(self.storage_root)
         # Most profiles of tests name stores that are not there. Servers of their own and the tests of validation ask.
         os.environ["LAKEKEEPER__SKIP_STORAGE_VALIDATION"] = "true"

@@ -49,12 +49,12 @@ def new_token(user_id: str = "local~alice", **options: Any) -> str:
 def access_tokens(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Authentication is on, by access tokens alone."""
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"access_tokens": True}))
-    for cached in (authenticators, session_tokens._issuer, session_tokens._key):
+    for cached in (authenticators, session_tokens._issuer, session_tokens._keys):
         cached.cache_clear()
     verified_tokens.clear()
     token_uses.take()
     yield
-    for cached in (authenticators, session_tokens._issuer, session_tokens._key):
+    for cached in (authenticators, session_tokens._issuer, session_tokens._keys):
         cached.cache_clear()
     verified_tokens.clear()
 

@@ -1,4 +1,4 @@
-"""Keys that follow from the server's signing key, each of use for one purpose alone."""
+"""Keys that are derived from the server's signing keys, each used for one purpose alone."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 
 
-def derived_key(purpose: str) -> bytes:
-    """32 bytes, the same on every server of the deployment, if `ICEKEEPER__SECRET_KEY` is.
-
-    Never of `LAKEKEEPER__PG_ENCRYPTION_KEY`: who holds what was made with it can try keys on it, as fast as they can
-    hash.
-    """
-    return _derived(settings.SECRET_KEY, purpose)
+def derived_keys(purpose: str) -> list[bytes]:
+    """Keys of 32 bytes, the same on every server of the deployment: the first signs and encrypts, all verify and
+    decrypt."""
+    return [_derived(str(secret), purpose) for secret in (settings.SECRET_KEY, *settings.FORMER_SECRET_KEYS)]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def _derived(secret: str, purpose: str) -> bytes:
     return HKDF(hashes.SHA256(), length=32, salt=None, info=purpose.encode()).derive(secret.encode())

@@ -11,7 +11,6 @@ import fcntl
 import mmap
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from threading import Lock
 
+from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.thread_lending import waiting_for_others
 
 SLOTS = 65_536
@@ -47,7 +47,7 @@ class LeaseBoard:
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, SLOTS * _SLOT.size)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - stays empty: locks need no bytes; closed by `close`
+        self._file = open_anonymous_file("icekeeper-leases")  # stays empty: locks need no bytes
         self._lock = Lock()
 
     def close(self) -> None:

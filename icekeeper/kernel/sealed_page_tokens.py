@@ -1,7 +1,7 @@
 """Page tokens for lists that may end behind what their caller must not see: they tell nothing, and none can be made up.
 
-A nonce, and what AES-GCM makes of the sort key for one kind of list. All are of one length, which would tell, too. With
-another `ICEKEEPER__SECRET_KEY` they are worth nothing.
+A nonce, and what AES-GCM makes of the sort key for one kind of list. All are of one length, which would tell, too. They
+are good at every server with the same signing key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from icekeeper.kernel.derived_keys import derived_key
+from icekeeper.kernel.derived_keys import derived_keys
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.page_tokens import bytes_of, text_of
 
@@ -29,21 +29,23 @@ def seal_page_token(kind: str, *after: str) -> str:
     if len(plain) > _LENGTH:
         raise ValueError("too long for a page token that tells nothing")
     nonce = os.urandom(_NONCE)
-    return text_of(nonce + _cipher().encrypt(nonce, plain.ljust(_LENGTH), kind.encode()))
+    return text_of(nonce + _ciphers()[0].encrypt(nonce, plain.ljust(_LENGTH), kind.encode()))
 
 
 def open_page_token(token: str, kind: str) -> list[str]:
     """The sort key that was sealed for `kind`. Raises `InvalidPageToken` (400) for what this server did not seal so."""
     sealed = bytes_of(token)
-    try:
-        plain = _cipher().decrypt(sealed[:_NONCE], sealed[_NONCE:], kind.encode())
-    except (InvalidTag, ValueError):  # ValueError: too short a nonce
-        raise InvalidPageToken("Invalid page token") from None
     if token != text_of(sealed):
         raise InvalidPageToken("Invalid page token")
-    after: list[str] = orjson.loads(plain)
-    return after
+    for cipher in _ciphers():
+        try:
+            after: list[str] = orjson.loads(cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], kind.encode()))
+        except (InvalidTag, ValueError):  # ValueError: too short a nonce
+            continue
+        return after
+    raise InvalidPageToken("Invalid page token")
 
 
-def _cipher() -> AESGCM:
-    return AESGCM(derived_key(_PURPOSE))
+def _ciphers() -> list[AESGCM]:
+    """The first seals, all open."""
+    return [AESGCM(key) for key in derived_keys(_PURPOSE)]

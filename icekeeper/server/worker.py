@@ -22,8 +22,11 @@ from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.http.message import Request
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.http.wsgi import create
+from gunicorn.workers import base
 from gunicorn.workers.base import Worker
+from gunicorn.workers.workertmp import WorkerTmp
 
+from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.errors import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request_id import set_request_id
 from icekeeper.kernel.request_origin import set_request_origin
@@ -59,6 +62,19 @@ LARGEST_LOGGED_HEAD = 8192
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
 """One element as long as nobody has taken it; `pop` decides between a thread and the event loop."""
+
+
+class Heartbeat(WorkerTmp):  # type: ignore[misc]
+    """The file whose modification time shows the arbiter that a worker's event loop is alive.
+
+    gunicorn's own lies in a folder for temporary files, which a read-only container does not have.
+    """
+
+    def __init__(self, _cfg: Any) -> None:
+        self._tmp = open_anonymous_file("icekeeper-heartbeat")
+
+
+base.WorkerTmp = Heartbeat  # gunicorn has no setting for it: its worker's constructor makes one by this name
 
 
 class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types

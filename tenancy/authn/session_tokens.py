@@ -19,7 +19,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
-from icekeeper.kernel.derived_keys import derived_key
+from icekeeper.kernel.derived_keys import derived_keys
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.sql import as_uuid, fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed
@@ -62,15 +62,12 @@ def make_session_token(parent: StoredToken, scopes: frozenset[str], *, shown_at:
         "scope": joined(scopes),
         "parent": str(parent.token_id),
     }
-    return PREFIX + jwt.encode({"alg": ALGORITHM, "typ": TYPE}, claims, _key(), algorithms=[ALGORITHM]), lifetime
+    return PREFIX + jwt.encode({"alg": ALGORITHM, "typ": TYPE}, claims, _keys()[0], algorithms=[ALGORITHM]), lifetime
 
 
 def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
     """Raises `AuthenticationFailed` for a token that this deployment did not sign, or that has expired."""
-    try:
-        token = jwt.decode(text.removeprefix(PREFIX), _key(), algorithms=[ALGORITHM])
-    except (JoseError, ValueError) as error:
-        raise AuthenticationFailed(f"not a session token of this server: {type(error).__name__}") from None
+    token = _verified(text.removeprefix(PREFIX))
     claims = token.claims
     if token.header.get("typ") != TYPE or claims.get("iss") != _issuer():
         raise AuthenticationFailed("a session token of another type or issuer")
@@ -93,6 +90,18 @@ def _issuer() -> str:
     return f"icekeeper:{as_uuid(row[0])}"
 
 
+def _verified(text: str) -> jwt.Token:
+    """Raises `AuthenticationFailed` for what none of the keys has signed."""
+    problem = ""
+    for key in _keys():
+        try:
+            return jwt.decode(text, key, algorithms=[ALGORITHM])
+        except (JoseError, ValueError) as error:
+            problem = type(error).__name__
+    raise AuthenticationFailed(f"not a session token of this server: {problem}")
+
+
 @cache
-def _key() -> OctKey:
-    return OctKey.import_key(derived_key("icekeeper session tokens 1"))
+def _keys() -> list[OctKey]:
+    """The first signs, all verify."""
+    return [OctKey.import_key(key) for key in derived_keys("icekeeper session tokens 1")]

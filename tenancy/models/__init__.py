@@ -10,6 +10,7 @@ from tenancy.models.role_member import RoleMember
 from tenancy.models.securable import Securable
 from tenancy.models.server import Server
 from tenancy.models.service_account import ServiceAccount
+from tenancy.models.signing_secret import SigningSecret
 from tenancy.models.tag_attachment import TagAttachment
 from tenancy.models.tag_definition import TagDefinition
 from tenancy.models.undelivered_tuple import UndeliveredTuple
@@ -27,6 +28,7 @@ __all__ = [
     "Securable",
     "Server",
     "ServiceAccount",
+    "SigningSecret",
     "TagAttachment",
     "TagDefinition",
     "UndeliveredTuple",

@@ -52,7 +52,11 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("change", "ids"),
     [
-        ({"ICEKEEPER__SECRET_KEY": None}, ["icekeeper.E001"]),
+        ({"ICEKEEPER__SECRET_KEY": None}, []),
+        (
+            {"ICEKEEPER__SECRET_KEY": None, "LAKEKEEPER__PG_ENCRYPTION_KEY": None},
+            ["icekeeper.W001", "icekeeper.W010"],
+        ),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": None}, ["icekeeper.W010"]),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "short"}, ["icekeeper.W011"]),
         ({"LAKEKEEPER__PG_ENCRYPTION_KEY": "a" * 40}, ["icekeeper.W011"]),

@@ -201,7 +201,7 @@ def claims(alice: TokenClient) -> dict[str, Any]:
 
 def signed(claims: dict[str, Any], *, key: OctKey | None = None, alg: str = "HS256", typ: str | None = None) -> str:
     header = {"alg": alg, "typ": session_tokens.TYPE if typ is None else typ}
-    return "ika_" + jwt.encode(header, claims, key or session_tokens._key(), algorithms=[alg])
+    return "ika_" + jwt.encode(header, claims, key or session_tokens._keys()[0], algorithms=[alg])
 
 
 def unsigned(claims: dict[str, Any], header: dict[str, Any]) -> str:
@@ -225,8 +225,8 @@ def test_the_signing_key_says_nothing_of_the_key_of_stored_secrets(
     alice: TokenClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def key() -> object:
-        session_tokens._key.cache_clear()
-        return session_tokens._key().as_dict()["k"]
+        session_tokens._keys.cache_clear()
+        return session_tokens._keys()[0].as_dict()["k"]
 
     without = key()
     changed = {"pg_encryption_key": SecretStr("a long random text")}

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from icekeeper.env import read_settings
+from icekeeper.server.writable_folders import unwritable_storage
 from tests.parts import process
+from tests.parts.read_only import unprivileged_command
 from tests.run_environment import RunEnvironment
 from tests.server.bare_server import ROOT, BareServer
 from tests.server.raw_client import RawClient
@@ -125,3 +128,28 @@ def test_migrations_behind_on_postgres(bare: BareServer, run_environment: RunEnv
         pytest.skip("the PostgreSQL run has this")
     bare.environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = run_environment.postgres.create_database("serve_command")
     _refused(bare, " migrations, first contenttypes.0001_initial", "manage.py migrate")
+
+
+def test_an_embedded_database_that_is_read_only(bare: BareServer) -> None:
+    assert _manage(bare, "migrate", "--verbosity", "0").returncode == 0
+    bare.home.chmod(0o500)
+    try:
+        done = subprocess.run(
+            unprivileged_command(sys.executable, "manage.py", "serve"),
+            env=bare.environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+    finally:
+        bare.home.chmod(0o700)
+    assert done.returncode == 1
+    assert "icekeeper.sqlite3 cannot be written to by this user" in done.stderr
+    assert "Set ICEKEEPER__DATA_DIR to a folder that can" in done.stderr
+    assert "Icekeeper serves" not in done.stdout
+
+
+def test_a_folder_of_warehouses_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, _ = read_settings({"ICEKEEPER__LOCAL_STORAGE_ROOT": str(tmp_path / "new" / "warehouses")})
+    assert unwritable_storage(settings) is None
+    asked: list[Path] = []
+    monkeypatch.setattr("os.access", lambda path, _mode: asked.append(path))
+    assert "unset ICEKEEPER__LOCAL_STORAGE_ROOT" in str(unwritable_storage(settings))
+    assert asked == [tmp_path]

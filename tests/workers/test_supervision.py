@@ -22,24 +22,19 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def prepared(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> CatalogServer:
-    """Migrated, not started; asks for a worker, as it must on PostgreSQL."""
+    """Migrated, not started; it runs a worker on every database, without being asked to."""
     url = run_environment.own_database("supervised")
     settings = {"LAKEKEEPER__TASK_POLL_INTERVAL": "100ms"}
-    arguments = ["--with-worker"] if url else []
-    server = CatalogServer(
-        tmp_path_factory.mktemp("supervised"), database_url=url, arguments=arguments, settings=settings
-    )
-    return server.prepare()
+    return CatalogServer(tmp_path_factory.mktemp("supervised"), database_url=url, settings=settings).prepare()
 
 
 @pytest.fixture
 def server(prepared: CatalogServer) -> Iterator[CatalogServer]:
     prepared.log_path.unlink(missing_ok=True)
-    with_worker = prepared.arguments
+    prepared.arguments = []
     prepared.start()
     yield prepared
     prepared.kill()
-    prepared.arguments = with_worker
 
 
 def begun(server: CatalogServer) -> list[int]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +14,7 @@ from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
+from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder, unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 
@@ -27,28 +29,30 @@ class Command(BaseCommand):
         "Refuses to start on a database that cannot be reached or is not migrated to exactly "
         "this version (manage.py migrate), without accepted terms of use, without the identity providers it needs, and "
         "when it cannot read the credentials of warehouses. "
-        "Log lines are JSON on stderr, one a request. On SQLite it also runs and supervises a worker (manage.py worker "
-        "--help); on PostgreSQL workers are processes of their own, unless asked for here. In maintenance mode it "
-        "answers reads only; when the setting says so it runs no worker."
+        "Log lines are JSON on stderr, one a request. It also runs and supervises a worker (manage.py worker --help); "
+        "several servers that each run one are safe on PostgreSQL. In maintenance mode it answers reads only; when the "
+        "setting says so it runs no worker."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         worker = parser.add_mutually_exclusive_group()
         worker.add_argument(
-            "--with-worker", dest="worker", action="store_true", default=None,
-            help="run a worker as a child of the server; so it is on SQLite",
+            "--with-worker", dest="worker", action="store_true", default=True,
+            help="run a worker as a child process of the server (the default)",
         )  # fmt: skip
         worker.add_argument(
-            "--without-worker", dest="worker", action="store_false", default=None,
-            help="run none; so it is on PostgreSQL",
+            "--without-worker", dest="worker", action="store_false",
+            help="run no worker: queued tasks wait for one that runs elsewhere (manage.py worker)",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
+            if connection.vendor == "sqlite":
+                check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
             check_databases()
             for name in settings.SERVER_PRECONDITIONS:
                 import_string(name)()
-        except (UnusableDatabase, CatalogError) as refusal:
+        except (UnusableDatabase, UnwritableFolder, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
         if settings.UNREAD_VARIABLES:
             logger.warning(
@@ -57,7 +61,9 @@ class Command(BaseCommand):
             )  # fmt: skip
         self._connect_providers()
         conf = settings.ICEKEEPER
-        has_worker = connection.vendor == "sqlite" if options["worker"] is None else options["worker"]
+        if (problem := unwritable_storage(conf)) is not None:
+            logger.warning(problem)
+        has_worker = options["worker"]
         if maintenance.is_set_read_only():
             logger.warning("maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: nothing changes, no worker")
             has_worker = False

@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = (
         "Do what drops have queued, one task at a time, until SIGTERM or Ctrl-C: delete the files of tables that were "
         "dropped with purge, and the rows of those that were soft-deleted long enough ago. Any number of workers may "
-        "run. On SQLite `serve` starts one, on PostgreSQL with --with-worker. Looks for work every "
+        "run; `serve` starts one, too, unless --without-worker is given. Looks for work every "
         "LAKEKEEPER__TASK_POLL_INTERVAL. Log lines are JSON on stderr, one a task. In maintenance mode it waits; with "
         "LAKEKEEPER__MAINTENANCE_MODE=read-only it does not start, and with --once neither does it under the switch. "
         "Neither does it start when it cannot read the credentials of warehouses."

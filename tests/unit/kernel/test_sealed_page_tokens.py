@@ -62,6 +62,17 @@ def test_a_token_of_another_list_or_of_another_key_is_refused(monkeypatch: pytes
     assert open_page_token(token, "a list") == ["1.0"]
 
 
+def test_a_token_of_a_former_key_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    token = seal_page_token("a list", "1.0")
+    former = settings.SECRET_KEY
+    monkeypatch.setattr(settings, "SECRET_KEY", "another one")
+    monkeypatch.setattr(settings, "FORMER_SECRET_KEYS", ["an older one", former])
+    assert open_page_token(token, "a list") == ["1.0"]
+    renewed = seal_page_token("a list", "1.0")
+    monkeypatch.setattr(settings, "FORMER_SECRET_KEYS", [])
+    assert open_page_token(renewed, "a list") == ["1.0"], "the first one seals"
+
+
 def test_what_could_tell_its_length_is_not_sealed() -> None:
     with pytest.raises(ValueError, match="too long"):
         seal_page_token("a list", "x" * 200)

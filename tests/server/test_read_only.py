@@ -1,0 +1,101 @@
+"""The commands of a deployment where nothing can be written, no account exists and no variable names a home."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.parts import process
+from tests.parts.read_only import read_only_command
+from tests.run_environment import RunEnvironment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """What a chart sets, and nothing else: neither data folder nor signing key nor home. Nobody is at its database."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "LAKEKEEPER__PG_DATABASE_URL_WRITE": f"postgresql://u:p@127.0.0.1:{process.free_port()}/none",
+        "LAKEKEEPER__AUTHZ_BACKEND": "allowall",
+        "LAKEKEEPER__BIND_IP": "127.0.0.1",
+        "LAKEKEEPER__LISTEN_PORT": str(process.free_port()),
+        "LAKEKEEPER__METRICS__PORT": str(process.free_port()),
+        "ICEKEEPER__SERVER__WORKERS": "2",
+    }
+
+
+def manage(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        read_only_command(sys.executable, str(ROOT / "manage.py"), *arguments),
+        env=environment, cwd="/", capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def log(environment: dict[str, str], run_environment: RunEnvironment, tmp_path: Path) -> Iterator[Path]:
+    """Output of a server that runs, on an empty database."""
+    url = run_environment.own_database("read_only")
+    if url is None:
+        pytest.skip("the PostgreSQL run has this")
+    environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = url
+    for arguments in (
+        ["wait-for-db", "-d", "-r", "100", "-b", "2"],
+        ["migrate", "--verbosity", "0"],
+        ["wait-for-db", "-dm", "-r", "100", "-b", "2"],
+    ):
+        done = manage(environment, *arguments)
+        assert done.returncode == 0, done.stderr
+    written = tmp_path / "server.log"
+    command = read_only_command(sys.executable, str(ROOT / "manage.py"), "serve")
+    running = process.start(command, log=written, env=environment, cwd=Path("/"))
+    try:
+        process.wait_until_ready(lambda: "Icekeeper serves" in written.read_text(), running, log=written, seconds=60)
+        yield written
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+    finally:
+        process.kill(running)
+
+
+def test_a_server_that_can_write_nowhere(environment: dict[str, str], log: Path) -> None:
+    server = f"http://127.0.0.1:{environment['LAKEKEEPER__LISTEN_PORT']}"
+    accepted = requests.post(f"{server}/management/v1/bootstrap", json={"accept-terms-of-use": True}, timeout=30)
+    assert accepted.status_code == 204
+    for path in ("/health", "/management/v1/info", "/swagger-ui"):
+        assert requests.get(server + path, timeout=30).status_code == 200
+    metrics = requests.get(f"http://127.0.0.1:{environment['LAKEKEEPER__METRICS__PORT']}/metrics", timeout=30)
+    assert metrics.status_code == 200
+    assert manage(environment, "healthcheck", "-a").returncode == 0
+    assert '"the worker begins"' in log.read_text(), "it runs a worker without being asked to"
+    assert '"level":"ERROR"' not in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["show_config"], ["check"], ["check", "--deploy"]])
+def test_commands_that_need_no_database_need_no_folder(environment: dict[str, str], arguments: list[str]) -> None:
+    done = manage(environment, *arguments)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (1 if "--deploy" in arguments else 0), done.stderr
+
+
+def test_the_embedded_database_needs_a_folder(environment: dict[str, str], tmp_path: Path) -> None:
+    """Every command says which one it is, and how to do without."""
+    del environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"]
+    environment["ICEKEEPER__DATA_DIR"] = str(tmp_path / "state")
+    done = manage(environment, "migrate")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"icekeeper: {tmp_path}/state/secret-key cannot be read or written: Permission denied."
+    )
+    assert "ICEKEEPER__DATA_DIR" in done.stderr
+    assert "LAKEKEEPER__PG_DATABASE_URL_WRITE" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "state").exists()
