@@ -58,13 +58,13 @@ class S3Bucket(Bucket):
         self._keys = Renewed(keys)
         self._made: tuple[Keys, Any] | None = None
         self._location = f"s3://{profile.bucket}"
-        endpoint = _object_endpoint(profile)
+        endpoint = bucket_endpoint(profile)
         config: S3Config = {  # what is left out is taken from this server's environment
             "bucket": profile.bucket,
             "region": profile.region,
             "endpoint": endpoint,
             "aws_endpoint_url_s3": endpoint,
-            "virtual_hosted_style_request": not _is_asked_by_path(profile),
+            "virtual_hosted_style_request": not is_asked_by_path(profile),
             "skip_signature": False,
             "s3_express": False,
             "request_payer": False,
@@ -212,7 +212,7 @@ def _client(profile: S3Profile, keys: Keys, *, sends_md5: bool) -> Any:
         _endpoint(profile),
         region=profile.region,
         keys=keys.parts,
-        s3={"addressing_style": "path" if _is_asked_by_path(profile) else "virtual"},
+        s3={"addressing_style": "path" if is_asked_by_path(profile) else "virtual"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -241,13 +241,13 @@ def _endpoint(profile: S3Profile) -> str:
     return f"https://s3.{profile.region}.amazonaws.com" + (".cn" if profile.region.startswith("cn-") else "")
 
 
-def _object_endpoint(profile: S3Profile) -> str:
+def bucket_endpoint(profile: S3Profile) -> str:
     """`_endpoint` as obstore wants it: of the bucket, where the bucket is asked for before the host."""
     scheme, host = _endpoint(profile).split("://")
-    return f"{scheme}://{host}" if _is_asked_by_path(profile) else f"{scheme}://{profile.bucket}.{host}"
+    return f"{scheme}://{host}" if is_asked_by_path(profile) else f"{scheme}://{profile.bucket}.{host}"
 
 
-def _is_asked_by_path(profile: S3Profile) -> bool:
+def is_asked_by_path(profile: S3Profile) -> bool:
     """Whether the bucket stands in the path: where somebody wants it so, or it cannot stand before the host."""
     host = urlsplit(_endpoint(profile)).hostname or ""
     try:

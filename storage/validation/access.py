@@ -18,14 +18,18 @@ from icekeeper.kernel import deadline
 from icekeeper.kernel.ids import new_id
 from storage.credentials.credential import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
+from storage.identity.keys import Keys
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectStore
+from storage.io.port import ObjectNotFound, ObjectStore
 from storage.io.stores import open_store, open_vended_store
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
+from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
+from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
 from storage.vending.issue import issue
 from storage.vending.rights import Rights
+from storage.vending.sts import keys_of
 from storage.vending.vended import Vended
 
 T = TypeVar("T")
@@ -128,6 +132,8 @@ def _examine_vending(
 
     def require_closed() -> None:
         _require(trial).require_closed_outside(lent())
+        if isinstance(profile, S3Profile | StackitProfile):
+            _require(trial).require_closed_by_other_spellings(profile.as_s3(), keys_of(_require(vended)))
         _require(trial).require_read_only(open_vended_store(profile, ask(Rights.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
@@ -175,6 +181,28 @@ class _Trial:
         _require_refused("Downscoped credentials", attempts)
         self.store.require_exists(beside)
 
+    def require_closed_by_other_spellings(self, profile: S3Profile, keys: Keys) -> None:
+        """Keys with parent segments and the like lead nowhere, either. Raises as `require_closed_outside`."""
+        start = len(f"s3://{profile.bucket}/")
+        table, beside = self.table[start:], f"{self.folder}/metadata/not-for-clients"
+        delete_beside(profile, keys, table=table, name="metadata/not-for-clients")
+        if not self._exists(beside):
+            raise ScopeNotEnforced("Downscoped credentials allow deletion in parent location, by keys with '..'.")
+        if reads_beside(profile, keys, table=table, name="metadata/not-for-clients", content=CONTENT):
+            raise ScopeNotEnforced("Downscoped credentials allow read access to parent location, by keys with '..'.")
+        forbidden = f"{self.folder}/metadata/forbidden-by-dots"
+        self.written.append(forbidden)
+        if writes_beside(
+            profile,
+            keys,
+            table=table,
+            name="metadata/forbidden-by-dots",
+            content=CONTENT,
+            exists=lambda: self._exists(forbidden),
+        ):
+            raise ScopeNotEnforced("Downscoped credentials allow write access to parent location, by keys with '..'.")
+        self.written.remove(forbidden)
+
     def require_read_only(self, lent: RemoteStore) -> None:
         """Credentials for who may only read change nothing in the table itself. Raises as `require_closed_outside`."""
         inside = f"{self.table}/metadata/not-for-readers"
@@ -196,6 +224,13 @@ class _Trial:
             if not self.store.is_empty(self.folder, apart_from=lambda _: False):
                 raise StoreRefused(f"What was written to {self.folder} is still there")
             self.store.delete_below(self.folder, deadline.remaining)
+
+    def _exists(self, location: str) -> bool:
+        try:
+            self.store.require_exists(location)
+        except ObjectNotFound:
+            return False
+        return True
 
     def _put(self, store: ObjectStore, place: str) -> None:
         self.written.append(place)

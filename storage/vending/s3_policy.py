@@ -30,6 +30,9 @@ _WRITE: Final = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUpl
 def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
     """JSON for the objects below `folder`, a path in the profile's bucket, and no others.
 
+    Keys with `..` segments are denied: MinIO compares the key of a deletion with the policy first and resolves its
+    segments afterwards, so that `FOLDER/../OTHER/x` would delete an object of another folder.
+
     Raises `CredentialNotIssued` for a folder that no policy can be written for.
     """
     if not folder:
@@ -41,6 +44,7 @@ def s3_policy(profile: S3Profile, folder: str, rights: Rights) -> str:
         _allow([*_READ, *(_WRITE if writes else ())], f"{bucket}/{below}"),
         _allow("s3:ListBucket", bucket) | {"Condition": {"StringLike": {"s3:prefix": below}}},
         _allow("s3:GetBucketLocation", bucket),
+        {"Effect": "Deny", "Action": "s3:*", "Resource": [f"{bucket}/*/../*", f"{bucket}/*/.."]},
     ]
     if profile.aws_kms_key_arn is not None:
         kms = ["kms:Decrypt", "kms:GenerateDataKey"] if writes else "kms:Decrypt"

@@ -134,9 +134,15 @@ def lets_readers_write(policies: list[dict[str, Any]], _bucket: str) -> dict[str
     return policies[0]
 
 
+def allows_parent_segments(policies: list[dict[str, Any]], _bucket: str) -> dict[str, Any]:
+    """MinIO then deletes what lies beside the folder, see `storage.validation.s3_spellings`."""
+    return policies[-1] | {"Statement": [each for each in policies[-1]["Statement"] if each["Effect"] == "Allow"]}
+
+
 @pytest.mark.parametrize(
     ("lends", "told"),
     [
+        (allows_parent_segments, "Downscoped credentials allow deletion in parent location, by keys with '..'."),
         (lists_the_root, "Downscoped credentials allow listing of the whole bucket."),
         (lets_readers_write, "Credentials for reading allow write access."),
     ],

@@ -41,7 +41,16 @@ def statement(policy: str, action: str) -> dict[str, Any]:
 
 
 def actions(policy: str) -> set[str]:
-    return {action for each in json.loads(policy)["Statement"] for action in _list(each["Action"])}
+    """All that a policy allows somewhere."""
+    statements = json.loads(policy)["Statement"]
+    return {action for each in statements if each["Effect"] == "Allow" for action in _list(each["Action"])}
+
+
+def denied(policy: str) -> list[str]:
+    """The resources on which a policy denies everything."""
+    found = [each for each in json.loads(policy)["Statement"] if each["Effect"] == "Deny"]
+    assert [each["Action"] for each in found] == ["s3:*"]
+    return _list(found[0]["Resource"])
 
 
 def _list(value: str | list[str]) -> list[str]:

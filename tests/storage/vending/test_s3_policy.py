@@ -17,11 +17,12 @@ from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
 from storage.vending.s3_policy import LONGEST_POLICY, partition, s3_policy
 from tests.storage.vending.names import PLAIN, UNICODE, folders
-from tests.storage.vending.policies import actions, aws_matches, plain_matches, statement
+from tests.storage.vending.policies import actions, aws_matches, denied, plain_matches, statement
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 READ = {"s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"}
 WRITE = {"s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject"}
+READERS = (aws_matches, plain_matches)
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/k"
 
 
@@ -83,8 +84,26 @@ def test_the_whole_policy() -> None:
                 "Condition": {"StringLike": {"s3:prefix": "wh/t1/*"}},
             },
             {"Effect": "Allow", "Action": "s3:GetBucketLocation", "Resource": "arn:aws:s3:::lake"},
+            {
+                "Effect": "Deny",
+                "Action": "s3:*",
+                "Resource": ["arn:aws:s3:::lake/*/../*", "arn:aws:s3:::lake/*/.."],
+            },
         ],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("rights", list(Rights))
+def test_keys_with_parent_segments_are_denied_and_no_others(rights: Rights) -> None:
+    patterns = denied(s3_policy(profile(), "wh/t1", rights))
+
+    def is_denied(key: str) -> bool:
+        return any(matches(pattern, f"arn:aws:s3:::lake/{key}") for pattern in patterns for matches in READERS)
+
+    for key in ("wh/t1/../t2/x", "wh/t1/a/../../../x", "wh/t1/..", "wh/t1/../", "wh/t1//../t2/x"):
+        assert is_denied(key), key
+    for key in ("wh/t1/a..b", "wh/t1/..a", "wh/t1/a../b", "wh/t1/.../b", "wh/t1/.", "wh/t1/./a", "wh/t1/a"):
+        assert not is_denied(key), key
 
 
 @pytest.mark.parametrize(
@@ -144,7 +163,7 @@ def test_a_store_without_variables_reads_one_folder_or_is_not_asked(folder: str,
             s3_policy(compat(), folder, Rights.READ_WRITE)
         return
     policy = s3_policy(compat(), folder, Rights.READ_WRITE)
-    for matches in (aws_matches, plain_matches):
+    for matches in READERS:
         listed = statement(policy, "s3:ListBucket")["Condition"]["StringLike"]["s3:prefix"]
         assert matches(listed, f"{folder}/x")
         assert matches(listed, other) == (other.startswith(f"{folder}/"))

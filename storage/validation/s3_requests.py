@@ -1,0 +1,113 @@
+"""Single requests to S3, each as its sender chooses to spell or to change it, for validation to judge the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+import requests
+from django.conf import settings
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.thread_lending import waiting_for_others
+from storage.errors import StoreUnavailable
+from storage.identity.keys import Keys
+from storage.io.s3 import bucket_endpoint, is_asked_by_path
+from storage.network.http_session import AnswerNotRead, BoundedSession, ca_bundle
+from storage.profiles.s3 import S3Profile
+from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
+from storage.signing.uri import Parameters, written_path, written_query
+
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+_TOO_MANY, _FAILED, _NOT_IMPLEMENTED = 429, 500, 501
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """`url` is sent as it is: nothing normalizes its path. `headers` include the signature."""
+
+    method: str
+    url: str
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    status: int
+    body: bytes = field(repr=False)
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300  # noqa: PLR2004
+
+
+def sign(
+    profile: S3Profile,
+    keys: Keys,
+    method: str,
+    path: str,
+    *,
+    parameters: Parameters = (),
+    headers: dict[str, str] | None = None,
+    body: bytes = b"",
+    signs_body: bool = True,
+) -> SignedRequest:
+    """A signed request for `path`, the percent-encoded key of an object; empty for the bucket itself."""
+    base = bucket_endpoint(profile) + (f"/{profile.bucket}" if is_asked_by_path(profile) else "")
+    url = f"{base}/{path}" if path else base
+    parts = urlsplit(url)
+    given = {"host": parts.netloc, **(headers or {})}
+    query = written_query(parameters)
+    signature = signature_headers(
+        method=method,
+        path=written_path(unquote(parts.path)) or "/",
+        query=query,
+        headers=given,
+        payload=sha256(body).hexdigest() if signs_body else UNSIGNED_PAYLOAD,
+        region=profile.region,
+        keys=keys,
+        at=now(),
+    )
+    return SignedRequest(method, f"{url}?{query}" if query else url, given | signature, body)
+
+
+def send(request: SignedRequest) -> StoreAnswer:
+    """The store's answer, also when it refuses. Redirects are not followed.
+
+    Raises `StoreUnavailable` when the store fails or does not answer, `RequestTimeout` when no time is left.
+    """
+    limits, left = settings.ICEKEEPER.storage, deadline.remaining()
+    seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
+    host = urlsplit(request.url).netloc
+    try:
+        prepared = _session().prepare_request(
+            requests.Request(request.method, f"http://{host}/", headers=request.headers, data=request.body)
+        )
+        prepared.url = request.url  # requests would take its dots out
+        with waiting_for_others():
+            answer = _session().send(
+                prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
+            )
+    except AnswerNotRead as complaint:
+        raise StoreUnavailable(f"The object store {complaint}") from None
+    except (requests.RequestException, ValueError) as error:
+        raise StoreUnavailable(f"The object store did not answer: {type(error).__name__}") from None
+    status = answer.status_code
+    if status == _TOO_MANY or (status >= _FAILED and status != _NOT_IMPLEMENTED):
+        raise StoreUnavailable(f"The object store failed: status {status}")
+    return StoreAnswer(status, answer.content)
+
+
+def encoded_key(key: str) -> str:
+    """`key` as it stands in a path: dots are left as they are."""
+    return quote(key, safe="/-_.~")
+
+
+@lru_cache(maxsize=1)
+def _session() -> BoundedSession:
+    return BoundedSession(largest=MAX_ANSWER_BYTES)
