@@ -1,7 +1,7 @@
 """Whether a store does what the catalog and its clients will ask of it, and refuses clients what it must.
 
 Everything is tried in a folder of its own below the base of the warehouse, which is gone afterwards. What the store
-answers is believed of nothing but itself: the trial is bounded in time and deletes only what it wrote, by name.
+answers is believed of nothing but itself: a validation ends within 30 seconds and deletes only what it wrote, by name.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
 from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
+from storage.validation.timed import finish_in_time
 from storage.vending.issue import issue
 from storage.vending.rights import Rights
 from storage.vending.sts import keys_of
@@ -35,10 +36,11 @@ from storage.vending.vended import Vended
 T = TypeVar("T")
 
 CONTENT: Final = b"written to try out this storage; may be deleted\n"
-LONGEST: Final = 60.0
-"""Seconds for all of a trial but its end, when the request leaves it that much; then no more requests are sent."""
-LONGEST_END: Final = 15.0
-"""Seconds to clean up in, also when nothing is left of the request's time."""
+STEPS_SECONDS: Final = 25.0
+"""Deadline for all steps but the cleanup, when the request leaves them that much."""
+CLEANUP_SECONDS: Final = 5.0
+"""Deadline for the cleanup, also when nothing is left of the request's time."""
+NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that a validation has."
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
 NOT_ASKED: Final = "The server is told not to try out storage (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
 
@@ -67,21 +69,23 @@ def examine_access(examination: Examination, profile: Profile | None, credential
         for name in OF_THE_STORE:
             examination.skip(name, NOT_ATTEMPTED)
         return
-    with _seconds(LONGEST):
-        store = examination.check(
+    steps = _Steps(examination)
+    with _seconds(STEPS_SECONDS):
+        store = steps.check(
             CheckName.STORAGE_CLIENT_INITIALIZED,
             lambda: _ready(profile, credential),
             needs=(CheckName.PROFILE_WELL_FORMED,),
         )
         if store is None:
-            _examine(examination, profile, credential, None)
+            _examine(steps, profile, credential, None)
             examination.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
             return
         trial = _Trial(store, f"{profile.location}/{new_id()}")
         try:
-            _examine(examination, profile, credential, trial)
+            _examine(steps, profile, credential, trial)
         finally:  # also when a check ended in something that nobody foresaw
-            examination.check_always(CheckName.CLEANUP, trial.clean_up)
+            with deadline.deadline(time.monotonic() + CLEANUP_SECONDS):
+                examination.check_always(CheckName.CLEANUP, lambda: finish_in_time(trial.clean_up))
 
 
 @contextmanager
@@ -92,36 +96,51 @@ def _seconds(longest: float) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The checks of `examination` that ask the store; each ends at the deadline, and those after it are skipped."""
+
+    examination: Examination
+
+    def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
+        """As `Examination.check`."""
+        if deadline.expired():
+            self.examination.skip(name, NO_TIME_LEFT)
+            return None
+        return self.examination.check(name, lambda: finish_in_time(look), needs=needs)
+
+    def skip(self, name: CheckName, reason: str) -> None:
+        self.examination.skip(name, reason)
+
+
 def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
     store = open_store(profile, credential)
     store.require_ready()
     return store
 
 
-def _examine(examination: Examination, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
+def _examine(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
     client = (CheckName.STORAGE_CLIENT_INITIALIZED,)
-    examination.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
+    steps.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
-        _examine_vending(examination, profile, credential, trial)
+        _examine_vending(steps, profile, credential, trial)
         return
     for name in (
         CheckName.VENDED_CREDENTIALS_ISSUED,
         CheckName.VENDED_CREDENTIALS_READ_WRITE,
         CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
     ):
-        examination.skip(name, NO_VENDING)
+        steps.skip(name, NO_VENDING)
 
 
-def _examine_vending(
-    examination: Examination, profile: Profile, credential: Credential | None, trial: _Trial | None
-) -> None:
+def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
     def ask(rights: Rights) -> Vended:
         vended = issue(profile, credential, location=_require(trial).table, rights=rights)
         if vended is None:
             raise StoreRefused("Nothing was issued")
         return vended
 
-    vended = examination.check(
+    vended = steps.check(
         CheckName.VENDED_CREDENTIALS_ISSUED,
         lambda: ask(Rights.READ_WRITE),
         needs=(CheckName.STORAGE_CLIENT_INITIALIZED,),
@@ -137,8 +156,8 @@ def _examine_vending(
         _require(trial).require_read_only(open_vended_store(profile, ask(Rights.READ)))
 
     issued = (CheckName.VENDED_CREDENTIALS_ISSUED,)
-    examination.check(CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
-    examination.check(
+    steps.check(CheckName.VENDED_CREDENTIALS_READ_WRITE, lambda: _require(trial).use_inside(lent()), needs=issued)
+    steps.check(
         CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED, require_closed, needs=(*issued, CheckName.LAKEKEEPER_READ_WRITE)
     )
 
@@ -218,12 +237,11 @@ class _Trial:
 
     def clean_up(self) -> None:
         """Delete what was written; folders, where the store has them, go once nothing is in them."""
-        with deadline.deadline(time.monotonic() + LONGEST_END):
-            if self.written:
-                self.store.delete_many(self.written)
-            if not self.store.is_empty(self.folder, apart_from=lambda _: False):
-                raise StoreRefused(f"What was written to {self.folder} is still there")
-            self.store.delete_below(self.folder, deadline.remaining)
+        if self.written:
+            self.store.delete_many(self.written)
+        if not self.store.is_empty(self.folder, apart_from=lambda _: False):
+            raise StoreRefused(f"What was written to {self.folder} is still there")
+        self.store.delete_below(self.folder, deadline.remaining)
 
     def _exists(self, location: str) -> bool:
         try:

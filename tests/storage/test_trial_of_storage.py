@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,8 +17,16 @@ from icekeeper.kernel.errors import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.validation import access
-from storage.validation.access import examine_access
-from storage.validation.examination import NOT_ATTEMPTED, Check, CheckName, Report, Status
+from storage.validation.access import NO_TIME_LEFT, examine_access
+from storage.validation.examination import (
+    NOT_ATTEMPTED,
+    Check,
+    CheckName,
+    Guard,
+    Report,
+    Status,
+    StorageValidationFailed,
+)
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import use_storage_settings
@@ -45,8 +54,8 @@ def problem(check: Check) -> str:
 def test_a_list_without_end_ends(
     minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, holds: str
 ) -> None:
-    monkeypatch.setattr(access, "LONGEST", 1.0)
-    monkeypatch.setattr(access, "LONGEST_END", 1.0)
+    monkeypatch.setattr(access, "STEPS_SECONDS", 1.0)
+    monkeypatch.setattr(access, "CLEANUP_SECONDS", 1.0)
     numbers = count()
 
     def endless(request: Recorded, ask: Callable[[], Reply]) -> Reply:
@@ -66,6 +75,48 @@ def test_a_list_without_end_ends(
     assert found[CheckName.CLEANUP].status == Status.FAILED
     assert "POST" not in recorder.asked, "nothing is deleted because a list says that it is there"
     assert minio.keys(bucket) == []
+
+
+@pytest.mark.parametrize("sts_enabled", [True, False])
+def test_an_endpoint_that_never_answers_takes_the_time_of_one_validation(
+    monkeypatch: pytest.MonkeyPatch, sts_enabled: bool
+) -> None:
+    """It takes connections and sends nothing: each request alone would wait 30 seconds, several times."""
+    monkeypatch.setattr(access, "STEPS_SECONDS", 1.0)
+    monkeypatch.setattr(access, "CLEANUP_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
+        profile = {
+            "type": "s3", "bucket": "lake", "region": "eu-1", "flavor": "s3-compat", "path-style-access": True,
+            "endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "sts-enabled": sts_enabled,
+        }  # fmt: skip
+        key = {"type": "s3", "credential-type": "access-key", "access-key-id": "a", "secret-access-key": "b"}
+        began = time.monotonic()
+        found = tried(profile, key)
+        assert time.monotonic() - began < 15
+    assert "did not finish this step in time" in problem(found[CheckName.LAKEKEEPER_READ_WRITE])
+    assert found[CheckName.CLEANUP].status == Status.FAILED
+    if sts_enabled:
+        assert found[CheckName.VENDED_CREDENTIALS_ISSUED].reason == NO_TIME_LEFT
+
+
+def test_a_guard_names_the_step_that_ran_out_of_time(
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "STEPS_SECONDS", 3.0)
+
+    def silent_to_sts(request: Recorded, ask: Callable[[], Reply]) -> Reply | None:
+        if b"Action=AssumeRole" not in request.body:
+            return ask()
+        time.sleep(5)
+        return None
+
+    recorder.answerer = silent_to_sts
+    credential, guard = read_credential(minio.credential), Guard()
+    examine_access(guard, read_profile(minio.profile(bucket, "wh", endpoint=recorder.endpoint), credential), credential)
+    with pytest.raises(StorageValidationFailed, match=r"\[vended-credentials-issued\].*did not finish") as refused:
+        guard.require_passed()
+    assert (refused.value.status, refused.value.wire_type) == (503, "StorageUnavailableException")
+    assert minio.keys(bucket) == [], "what was written before is deleted"
 
 
 def test_a_fault_of_ours_leaves_nothing(minio: Minio, bucket: str, recorder: Recorder) -> None:

@@ -1,0 +1,72 @@
+"""Steps of a validation that end at its deadline, whatever the store does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from threading import BoundedSemaphore, Thread
+from typing import Final, TypeVar
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.connections import give_back_connections
+from icekeeper.kernel.errors import Busy, RequestTimeout
+from storage.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+MAX_UNFINISHED: Final = 64
+"""Steps at one time in a process, with those that nobody waits for any more."""
+
+_unfinished = BoundedSemaphore(MAX_UNFINISHED)
+
+
+class StepTimedOut(StoreUnavailable):
+    """The store did not finish a step of a validation before the deadline."""
+
+
+def finish_in_time(step: Callable[[], T]) -> T:
+    """What `step` returns, if it does so before the deadline.
+
+    It runs in a thread of its own: the libraries that ask stores cannot be interrupted, and each of their requests has
+    a timeout of its own. A step that is not waited for any more ends with the request to the store that it is at, as
+    it asks the same deadline before the next one. Raises what `step` raises, `StepTimedOut` (503), `Busy` (503).
+    """
+    try:
+        left = deadline.remaining()
+    except RequestTimeout:
+        raise _timed_out() from None
+    if not _unfinished.acquire(blocking=False):
+        raise Busy("Too many storage validations are running")
+    outcome: Future[T] = Future()
+    context = copy_context()
+    try:
+        Thread(target=context.run, args=(_run, step, outcome), name="validation", daemon=True).start()
+    except RuntimeError:  # the system has no thread left
+        _unfinished.release()
+        raise Busy("Too many storage validations are running") from None
+    give_back_connections()
+    if not wait([outcome], left).done:
+        raise _timed_out()
+    try:
+        return outcome.result()
+    except RequestTimeout:
+        raise _timed_out() from None
+
+
+def _run(step: Callable[[], T], outcome: Future[T]) -> None:
+    try:
+        result = step()
+    except BaseException as error:  # noqa: BLE001 - raised to whoever waits
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(result)
+    finally:
+        _unfinished.release()
+
+
+def _timed_out() -> StepTimedOut:
+    return StepTimedOut(
+        "The store did not finish this step in time: a validation may take 30 seconds, or "
+        "LAKEKEEPER__MAX_REQUEST_TIME if that is shorter"
+    )
