@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, ConfigDict, Field
 
-from icekeeper.setting_values import Duration, Leeway, StringList, read_list
+from icekeeper.setting_values import ANY_SPELLING, Duration, Leeway, StringList, read_list
 from tenancy.authn.name_template import parse_template
 
 PRIMARY, KUBERNETES = "oidc", "kubernetes"
@@ -95,7 +95,7 @@ class KubernetesSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: Literal["token-review", "jwks"] = Field(
+    method: Annotated[Literal["token-review", "jwks"], ANY_SPELLING] = Field(
         "token-review", description="Ask the API server about each token, or verify tokens here with its public keys"
     )
     api_url: Address = Field(AnyHttpUrl("https://kubernetes.default.svc"), description="Address of the API server")

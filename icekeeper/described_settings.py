@@ -58,10 +58,10 @@ def _takes(field: FieldInfo) -> str:
     annotation: Any = field.annotation
     if get_origin(annotation) in {Union, UnionType}:
         annotation = next(each for each in get_args(annotation) if each is not type(None))
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is list:
         annotation = list[str]
     # A setting of a new type must be given a name here.

@@ -49,7 +49,7 @@ def read_pattern(text: str) -> EndpointPattern:
 
 def _patterns(value: object) -> object:
     listed = read_list(value)
-    return [read_pattern(each) for each in listed] if isinstance(listed, list) else listed
+    return [read_pattern(str(each)) for each in listed] if isinstance(listed, list) else listed
 
 
 EndpointList = Annotated[list[EndpointPattern], BeforeValidator(_patterns)]

@@ -8,7 +8,8 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -28,9 +29,10 @@ from icekeeper.authentication_settings import (
     Template,
     check_providers,
 )
+from icekeeper.environment_values import Value, parse_value, unquote
 from icekeeper.openfga_settings import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
-from icekeeper.setting_fields import depth_of, group_of, place
+from icekeeper.setting_fields import depth_of, group_of, is_group, place
 from icekeeper.setting_groups import (
     AuditSettings,
     CacheSettings,
@@ -42,6 +44,7 @@ from icekeeper.setting_groups import (
     StorageSettings,
 )
 from icekeeper.setting_values import (
+    ANY_SPELLING,
     DAY,
     AuthzBackend,
     BoundedDuration,
@@ -55,6 +58,8 @@ from icekeeper.setting_values import (
     shown_address,
 )
 from icekeeper.trusted_engine_settings import TrustedEngineSettings, check_trusted_engines
+
+SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING]
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
@@ -78,7 +83,8 @@ class Settings(BaseModel):
     bind_ip: str = Field("0.0.0.0", description="Address of the main listener")  # noqa: S104
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="Numbers for Prometheus")
     serve_swagger_ui: bool = Field(
-        default=True, description="Serve /swagger-ui and the OpenAPI documents under /api-docs"
+        default=True,
+        description="Serve /swagger-ui (/ and /ui lead there) and the OpenAPI documents under /api-docs",
     )
     allow_origin: StringList = Field(
         [], description="Origins that browsers may call from (CORS), a comma list; * for any"
@@ -109,12 +115,12 @@ class Settings(BaseModel):
         [],
         description="First-level namespace names nobody may create, beside system, examples, information_schema",
     )
-    maintenance_mode: Literal["off", "read-only"] = Field(
-        "off", description="With read-only the APIs answer 503 to what would change something, and no worker runs"
+    maintenance_mode: Annotated[Literal["off", "read-only"], ANY_SPELLING] = Field(
+        "off", description="With read-only the APIs answer 503 to requests that change something, and no worker runs"
     )
     authz_backend: AuthzBackend | None = Field(
         None,
-        description="Who decides about rights: `allowall` (nobody is refused), `builtin` (grants in the database), "
+        description="What checks permissions: `allowall` (everything is allowed), `builtin` (grants in the database), "
         "`openfga` (an OpenFGA server), or the dotted path of a class of your own; unset, `builtin` where "
         "authentication is on, else `allowall`",
     )
@@ -162,8 +168,9 @@ class Settings(BaseModel):
     kubernetes_authentication_accept_legacy_serviceaccount: bool = Field(
         default=False, description="Accept the old tokens that have no audience and never expire"
     )
-    kubernetes_authentication_subject_source: Literal["uid", "username"] = Field(
-        "uid", description="A service account is `kubernetes~<uid>`, new when it is made anew, or goes by its name"
+    kubernetes_authentication_subject_source: Annotated[Literal["uid", "username"], ANY_SPELLING] = Field(
+        "uid",
+        description="Subject of a service account: its uid, a new one whenever it is created, or its username",
     )
 
     idempotency: IdempotencySettings = Field(
@@ -185,8 +192,8 @@ class Settings(BaseModel):
     pg_encryption_old_keys: KeyList = Field(
         [], description="Former values of that, a list: what is encrypted with one of them can still be read"
     )
-    secret_backend: Literal["postgres", "kv2"] = Field(
-        "postgres", description="Where credentials of warehouses are kept: the database (SQLite, too), or Vault"
+    secret_backend: Annotated[Literal["postgres", "kv2"], ANY_SPELLING] = Field(
+        "postgres", description="Where credentials of warehouses are stored: the database (also SQLite), or Vault"
     )
     kv2: Kv2Settings = Field(default_factory=Kv2Settings, description="Vault")
     enable_aws_system_credentials: bool = Field(
@@ -227,9 +234,9 @@ class Settings(BaseModel):
     pg_schema: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
         "public", description="Schema that holds the tables"
     )
-    pg_ssl_mode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = Field(
-        None, description="TLS to the database, as libpq's sslmode"
-    )
+    pg_ssl_mode: (
+        Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING] | None
+    ) = Field(None, description="TLS to the database, as libpq's sslmode")
     pg_ssl_root_cert: Path | None = Field(
         None, description="CA file that the database's certificate is checked against"
     )
@@ -259,7 +266,7 @@ class Settings(BaseModel):
     local_storage_root: Path | None = Field(
         None, description="Folder that local-file warehouses must lie in; unset, there are none"
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], ANY_SPELLING] = Field(
         "info", description="Least severe log line that is written"
     )
     pg_prepare_statements: bool = Field(
@@ -334,6 +341,12 @@ class Settings(BaseModel):
             raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
             check_vault(self.kv2, self.vault)
+        is_chosen = "secret_backend" in self.model_fields_set or self.pg_encryption_key is not None
+        if self.kv2.url is not None and not is_chosen:
+            raise ValueError(
+                "LAKEKEEPER__KV2__URL is set without LAKEKEEPER__SECRET_BACKEND: set LAKEKEEPER__SECRET_BACKEND=kv2 to "
+                "keep credentials of warehouses in Vault, or LAKEKEEPER__PG_ENCRYPTION_KEY to keep them in the database"
+            )
         check_openfga(self.openfga, is_chosen=self.authz_backend == "openfga")
         check_providers(self.openid_providers, self.openid_claims, has_primary=self.openid_provider_uri is not None)
         kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
@@ -409,16 +422,21 @@ OTHER_NAMES = {"metrics_port": "metrics__port"}
 """Second names of the peer's, without prefix; the first ones win."""
 
 GUARDS = re.compile(
-    r"(OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA__|TRUSTED_ENGINES__"
-    r"|ADMISSION_ENFORCE|CEDAR__|SECRET_BACKEND|KV2__)"
+    r"OPENID_|KUBERNETES_AUTHENTICATION_|OPENFGA|TRUSTED_ENGINES|ADMISSION_ENFORCE|CEDAR|SECRET_BACKEND|KV2"
 )
-"""Variables of the peer that guard something and that this version cannot honour: to ignore them would be unsafe.
+"""Lakekeeper's variables that guard something and that this version cannot honour: to ignore them would be unsafe.
 
 Those that it knows are honoured and never come here: what is left of `OPENID_*` is misspelt, or newer.
 """
 
-OFF = frozenset({"", "false", "off", "0", "[]", "postgres"})
-"""Values of guarding variables that guard nothing (`postgres` is the default secret backend)."""
+EVENTS = re.compile(r"NATS_|KAFKA_|LOG_CLOUDEVENTS$")
+"""Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
+
+OFF = frozenset({"false", "off", "0", "[]", "{}"})
+"""Values of such variables that ask for nothing."""
+
+EMPTY_IS_UNCLEAR = frozenset({("storage", "allowed_endpoints")})
+"""Settings whose empty value could as well mean "none" as "not set", where the one allows what the other forbids."""
 
 
 class SettingsError(Exception):
@@ -438,33 +456,86 @@ def _is_own(path: Sequence[str]) -> bool:
     return path[0] in OWN_FIELDS or tuple(path[:2]) in OWN_MEMBERS
 
 
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """One value of the environment: the variable as messages name it, the setting that it belongs to."""
+
+    variable: str
+    prefix: str
+    path: tuple[str, ...]
+    value: Value
+
+    @property
+    def problem(self) -> str | None:
+        """Why a variable that sets nothing here stops the start, if it does."""
+        name = "__".join(self.path).upper()
+        is_off = isinstance(self.value, str) and self.value.strip().lower() in OFF
+        if self.prefix == OWN or is_off:
+            return None
+        if GUARDS.match(name):
+            return f"{self.variable} is set, but this version cannot honour it: it would guard nothing. Unset it"
+        if EVENTS.match(name):
+            return f"{self.variable} is set, but this version publishes no events: they would be lost. Unset it"
+        return None
+
+
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """The settings in `environ` and the names of variables with our prefixes that nothing reads.
 
+    An empty variable counts as unset, double quotes around a value are removed, and a group of settings may be given
+    as one compound value, whose members count like variables of their own.
     Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
     """
     values: dict[str, Any] = {}
     unread: list[str] = []
-    guards: list[str] = []
+    problems: list[str] = []
+    for assignment in _assignments(environ, problems):
+        if assignment.value == "":
+            if assignment.path in EMPTY_IS_UNCLEAR:
+                problems.append(f"{assignment.variable} is empty; write [] for none, or unset it")
+            continue
+        is_known = _is_own(assignment.path) == (assignment.prefix == OWN)
+        if is_known and place(values, assignment.path, assignment.value, Settings):
+            continue
+        if assignment.problem is not None:
+            problems.append(assignment.problem)
+        else:
+            unread.append(assignment.variable)
+    if problems:
+        raise SettingsError(problems)
+    try:
+        return Settings.model_validate(values), unread
+    except ValidationError as error:
+        raise SettingsError([_problem(item) for item in error.errors()]) from None
+
+
+def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
+    """Those of our prefixes; the later one of two for the same setting counts. Appends to `problems`."""
     for variable, text in sorted(environ.items()):
         prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
         if prefix is None:
             continue
         name = variable.upper().removeprefix(prefix).lower()
-        path = OTHER_NAMES.get(name, name).split("__")
-        own = prefix == OWN
-        if _is_own(path) == own and place(values, path, text, Settings):
-            continue
-        if not own and GUARDS.match(variable.upper().removeprefix(prefix)) and text.strip().lower() not in OFF:
-            guards.append(f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it")
-        else:
-            unread.append(variable)
-    if guards:
-        raise SettingsError(guards)
-    try:
-        return Settings.model_validate(values), unread
-    except ValidationError as error:
-        raise SettingsError([_problem(item) for item in error.errors()]) from None
+        path = tuple(OTHER_NAMES.get(name, name).split("__"))
+        plain = unquote(text)
+        value: Value = plain
+        if is_group(path, Settings) and plain.strip().startswith("{"):
+            try:
+                value = parse_value(plain)
+            except ValueError as error:
+                problems.append(f"{variable} got a compound value; it takes: {{key=value,...}}, {error}")
+                continue
+        yield from _members(_Assignment(variable, prefix, path, value))
+
+
+def _members(assignment: _Assignment) -> Iterator[_Assignment]:
+    """What a compound value of a group of settings assigns; any other assignment as it is."""
+    if not isinstance(assignment.value, dict) or not is_group(assignment.path, Settings):
+        yield assignment
+        return
+    for key, value in assignment.value.items():
+        variable = f"{assignment.variable}__{key.upper()}"
+        yield from _members(_Assignment(variable, assignment.prefix, (*assignment.path, key.lower()), value))
 
 
 def _problem(item: Any) -> str:
@@ -483,6 +554,8 @@ def _got(path: tuple[str, ...], value: object) -> str:
     annotation = str(_field(path).annotation)
     if "SecretStr" in annotation:
         return "a secret value"
+    if isinstance(value, dict | list):
+        return "a compound value" if isinstance(value, dict) else "a list"
     if isinstance(value, str) and ("AnyHttpUrl" in annotation or "://" in value):
         return shown_address(value)
     return repr(value)

@@ -35,8 +35,8 @@ class OpenFgaSettings(BaseModel):
     store_name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9 ._/^@-]{3,64}$")] = Field(
         "lakekeeper", description="Name of the store that is this server's"
     )
-    api_key: Secret | None = Field(None, description="Preshared key of OpenFGA")
-    client_id: str | None = Field(None, description="Signs in with client credentials, instead of a preshared key")
+    api_key: Secret | None = Field(None, description="Preshared key of OpenFGA; not used beside CLIENT_ID")
+    client_id: str | None = Field(None, description="Client id that this server signs in with, instead of the key")
     client_secret: Secret | None = Field(None, description="Beside CLIENT_ID")
     token_endpoint: ServerAddress | None = Field(None, description="Where tokens for OpenFGA come from")
     scope: str | None = Field(None, description="Scope that such a token is asked for")
@@ -73,8 +73,6 @@ def check_openfga(own: OpenFgaSettings, *, is_chosen: bool) -> None:
     if is_chosen and own.endpoint is None:
         raise ValueError("LAKEKEEPER__AUTHZ_BACKEND=openfga needs LAKEKEEPER__OPENFGA__ENDPOINT beside it")
     signs_in = own.client_id is not None
-    if own.api_key is not None and signs_in:
-        raise ValueError("LAKEKEEPER__OPENFGA__API_KEY and LAKEKEEPER__OPENFGA__CLIENT_ID exclude each other")
     for name in ("client_secret", "token_endpoint"):
         if (getattr(own, name) is not None) != signs_in:
             raise ValueError(

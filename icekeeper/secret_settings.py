@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from icekeeper.setting_values import ShortDuration, read_list
+from icekeeper.setting_values import ANY_SPELLING, ShortDuration, read_list
 
 MOST_KEYS = 16
 """Old keys at once: each costs some 50 ms when a process begins."""
@@ -16,6 +16,11 @@ MOST_KEYS = 16
 
 def _vault_path(text: str) -> str:
     path = text.strip().strip("/")
+    if path == "<nil>":
+        raise ValueError(
+            "the path of a mount; Lakekeeper's chart writes <nil> because no value of it names the mount: set the "
+            "variable in catalog.extraEnv"
+        )
     if not re.fullmatch(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*", path) or set(path.split("/")) & {".", ".."}:
         raise ValueError("a path of letters, digits and _.- such as secret or teams/data")
     return path
@@ -42,7 +47,7 @@ class VaultSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    auth_method: Literal["userpass", "token", "approle", "kubernetes"] = Field(
+    auth_method: Annotated[Literal["userpass", "token", "approle", "kubernetes"], ANY_SPELLING] = Field(
         "userpass", description="How this server signs in to Vault"
     )
     auth_mount: VaultPath | None = Field(None, description="Where the method is mounted; unset, under its own name")

@@ -19,14 +19,26 @@ def group_of(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:
     return (annotation if is_group else None), is_keyed
 
 
-def place(values: dict[str, Any], path: Sequence[str], text: str, model: type[BaseModel]) -> bool:
-    """Put `text` where `path` points; False, with `values` as they were, when there is no such setting."""
+def is_group(path: Sequence[str], model: type[BaseModel]) -> bool:
+    """Whether `path` names a group of settings, or the group of the ids that such groups stand under."""
+    field = model.model_fields.get(path[0]) if path else None
+    if field is None:
+        return False
+    group, is_keyed = group_of(field)
+    if group is None:
+        return False
+    below = path[1 + is_keyed :]
+    return not below or is_group(below, group)
+
+
+def place(values: dict[str, Any], path: Sequence[str], value: object, model: type[BaseModel]) -> bool:
+    """Put `value` where `path` points; False, with `values` as they were, when there is no such setting."""
     if depth_of(path, model) != len(path):
         return False
     *above, last = path
     for name in above:
         values = values.setdefault(name, {})
-    values[last] = text
+    values[last] = value
     return True
 
 

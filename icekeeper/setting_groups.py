@@ -77,7 +77,7 @@ class StorageSettings(BaseModel):
     allowed_endpoints: EndpointList | None = Field(
         None,
         description="Servers that warehouses may be at and get credentials from: hosts, `*.example.com`, "
-        "`https://minio.example.com:9000`; unset, any but those that never are; an empty list, none",
+        "`https://minio.example.com:9000`; unset, any but those that are never allowed; `[]`, none",
     )
     allow_private_endpoints: bool = Field(
         default=True, description="Warehouses may be at private and loopback addresses"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from typing import Annotated
+from typing import Annotated, Any, Final, get_args
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, SecretStr
+from pydantic_core import CoreSchema, core_schema
 
+from icekeeper.environment_values import parse_value
 from icekeeper.kernel.durations import read_duration
 
 DAY = 86400.0
@@ -25,7 +26,7 @@ def _duration(value: object) -> object:
 
 
 def read_list(value: object) -> object:
-    """A list from TOML inline form (`["a", "b"]`), from the same without quotes (`[a, b]`), or from `a,b`."""
+    """A list from `["a", "b"]`, from the same without quotes (`[a, b]`), or from `a,b`."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -33,10 +34,31 @@ def read_list(value: object) -> object:
         if not text.endswith("]"):
             raise ValueError("a list such as [a,b] or a,b")
         try:
-            return tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            text = text[1:-1]
+            return parse_value(text)
+        except ValueError:
+            if '"' in text:
+                raise
+            text = text[1:-1]  # items may hold brackets of their own, as addresses with IPv6 do
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _fold(name: str) -> str:
+    return name.strip().lower().replace("-", "").replace("_", "")
+
+
+class _AnySpelling:
+    """On a `Literal`: its values are taken in any case, and with or without hyphens and underscores."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        values = {_fold(value): value for value in get_args(source)}
+
+        def canonical(value: object) -> object:
+            return values.get(_fold(value), value) if isinstance(value, str) else value
+
+        return core_schema.no_info_before_validator_function(canonical, handler(source))
+
+
+ANY_SPELLING: Final = _AnySpelling()
 
 
 def _user_ids(ids: list[str]) -> list[str]:
@@ -47,9 +69,12 @@ def _user_ids(ids: list[str]) -> list[str]:
 
 
 def _authz_backend(text: str) -> str:
-    """One that this version has, or a class that can be imported later: names cannot be looked up while settings are
-    read."""
-    if text not in AUTHZ_BACKENDS and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", text):
+    """A backend of this version, in any spelling, or the dotted path of a class: the class is imported later, because
+    nothing can be imported while settings are read."""
+    for name in AUTHZ_BACKENDS:
+        if _fold(text) == name:
+            return name
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", text):
         raise ValueError(f"one of {', '.join(AUTHZ_BACKENDS)}, or the dotted path of a class")
     return text
 

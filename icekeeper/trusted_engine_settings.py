@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from icekeeper.setting_values import read_list
+from icekeeper.setting_values import ANY_SPELLING, read_list
 
 _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
@@ -41,7 +41,7 @@ class TrustedEngineSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    type: Literal["trino"] = Field("trino", description="The kind of engine")
+    type: Annotated[Literal["trino"], ANY_SPELLING] = Field("trino", description="The kind of engine")
     owner_property: PropertyName = Field(
         "trino.run-as-owner", description="Property of a view that names the user with whose rights it is read"
     )

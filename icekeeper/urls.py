@@ -6,7 +6,7 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from management.api.health import health, live, ready
-from management.api.openapi import SwaggerView, serve_openapi
+from management.api.openapi import SwaggerView, redirect_to_swagger_ui, serve_openapi
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("catalog/", include("catalog.api.urls")),
@@ -19,7 +19,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
 
 if settings.ICEKEEPER.serve_swagger_ui:
     urlpatterns += [
+        path("", redirect_to_swagger_ui, name="home"),
+        path("ui", redirect_to_swagger_ui, name="console"),
+        path("ui/", redirect_to_swagger_ui, name="console-home"),
+        path("ui/<path:page>", redirect_to_swagger_ui, name="console-page"),
         path("swagger-ui", SwaggerView.as_view(first="management"), name="swagger-ui"),
+        path("swagger-ui/", SwaggerView.as_view(first="management"), name="swagger-ui-home"),
         path("swagger-ui/catalog", SwaggerView.as_view(first="catalog"), name="swagger-catalog"),
         path("swagger-ui/generic-tables", SwaggerView.as_view(first="generic-tables"), name="swagger-generic-tables"),
         path("api-docs/<str:name>/v1/openapi.json", serve_openapi, name="openapi"),

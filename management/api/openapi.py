@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import EndpointEnumerator, SchemaGenerator
 from drf_spectacular.views import SpectacularSwaggerView
@@ -141,6 +142,12 @@ def serve_openapi(request: HttpRequest, name: str) -> HttpResponse:
     if name not in APIS:
         raise Http404
     return HttpResponse(_served(name), content_type="application/json")
+
+
+@require_safe
+def redirect_to_swagger_ui(request: HttpRequest, page: str = "") -> HttpResponse:
+    """Answer for the addresses of Lakekeeper's console, which this server does not have yet."""
+    return HttpResponseRedirect("/swagger-ui/")
 
 
 class SwaggerView(SpectacularSwaggerView):

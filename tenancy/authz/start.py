@@ -22,6 +22,8 @@ ALLOW_ALL: Final = "allowall"
 OPENFGA: Final = "openfga"
 NOBODY: Final = ""
 """It has not served yet: nobody relies on having all rights."""
+OPEN_BEFORE: Final = frozenset({None, NOBODY, ALLOW_ALL})
+"""Values on record with which the server protected nothing yet."""
 
 
 class AuthorizationNotChosen(CatalogError):
@@ -55,6 +57,12 @@ def require_chosen_backend() -> None:
             "Set LAKEKEEPER__AUTHZ_BACKEND=allowall to go on like that; or appoint an administrator "
             "(manage.py bootstrap --admin oidc~SUBJECT) and set LAKEKEEPER__AUTHZ_BACKEND=builtin, from when on "
             "everybody needs grants (docs/authorization.md)"
+        )
+    if is_bootstrapped and own.authz_backend is None and chosen == ALLOW_ALL and decided_before not in OPEN_BEFORE:
+        raise AuthorizationNotChosen(
+            f"Until now {decided_before} decided about permissions on this server. Authentication is off now, so "
+            "everybody could do everything. Set LAKEKEEPER__OPENID_PROVIDER_URI (an empty variable counts as unset), "
+            "or LAKEKEEPER__AUTHZ_BACKEND=allowall to open this server to everybody"
         )
     if is_bootstrapped and chosen != ALLOW_ALL and not own.instance_admins and not _has_administrator(server):
         logger.warning(

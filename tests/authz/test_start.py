@@ -107,6 +107,24 @@ def test_one_that_let_everybody_before_it_was_bootstrapped_has_locked_nobody_out
     assert on_record() == "builtin"
 
 
+def test_a_server_that_judged_is_not_opened_by_a_provider_that_is_gone(choose: Any) -> None:
+    """An empty variable counts as unset: one that a deployment failed to fill must not open the server."""
+    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+    choose(None)
+    require_chosen_backend()
+    choose(None, authentication=False)
+    with pytest.raises(AuthorizationNotChosen) as refusal:
+        require_chosen_backend()
+    for part in ("Until now builtin decided", "OPENID_PROVIDER_URI", "AUTHZ_BACKEND=allowall"):
+        assert part in refusal.value.message
+    assert on_record() == "builtin"
+    choose("allowall", authentication=False)
+    require_chosen_backend()
+    choose(None, authentication=False)
+    require_chosen_backend()
+    assert on_record() == "allowall"
+
+
 def test_deciding_by_who_asks_needs_somebody_who_asks(choose: Any) -> None:
     choose("builtin", authentication=False)
     with pytest.raises(AuthorizationNotChosen, match="authentication is off"):

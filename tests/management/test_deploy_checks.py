@@ -64,7 +64,7 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         (VAULT | {"LAKEKEEPER__PG_ENCRYPTION_KEY": None}, []),
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://vault.example.com"}, ["icekeeper.W012"]),
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://127.0.0.1:8200"}, []),
-        (VAULT | {"LAKEKEEPER__SECRET_BACKEND": None}, ["icekeeper.W013"]),
+        (VAULT | {"LAKEKEEPER__SECRET_BACKEND": "postgres"}, ["icekeeper.W013"]),
         ({"ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS": "true"}, ["icekeeper.W014"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "http://openfga.example.com:8080"}, ["icekeeper.W016"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "https://openfga.example.com:8080"}, []),

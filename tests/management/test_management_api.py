@@ -180,13 +180,28 @@ def test_the_api_documents_are_served() -> None:
         document = call("GET", f"/api-docs/{name}/v1/openapi.json")
         assert document.status == 200
         assert path in document.json()["paths"]
-    for page in ("/swagger-ui", "/swagger-ui/catalog"):
+    for page in ("/swagger-ui", "/swagger-ui/", "/swagger-ui/catalog"):
         answer = call("GET", page)
         assert answer.status == 200
         assert b"swagger-ui" in answer.body
         assert re.search(rb"""(src|href)=["']/""", answer.body)
         assert not re.search(rb"""(src|href)=["'](https?:)?//""", answer.body), "nothing comes from other servers"
     assert call("GET", "/api-docs/nope/v1/openapi.json").refused(404, "NotFoundException")
+
+
+@pytest.mark.parametrize("target", ["/", "/ui", "/ui/", "/ui/callback?code=1", "/ui/a/b", "/ui//evil.example"])
+def test_the_addresses_of_the_console_lead_to_swagger_ui(target: str) -> None:
+    for method in ("GET", "HEAD"):
+        answer = call(method, target)
+        assert (answer.status, answer.headers["Location"], answer.body) == (302, "/swagger-ui/", b"")
+    for method in ("POST", "PUT", "DELETE"):
+        assert (call(method, target).status, call(method, target).headers["Allow"]) == (405, "GET, HEAD")
+    assert call("GET", answer.headers["Location"]).status == 200
+
+
+@pytest.mark.parametrize("target", ["/uis", "/ui.html", "/index.html", "/swagger-ui/nope", "/UI"])
+def test_other_pages_are_not_found(target: str) -> None:
+    assert call("GET", target).refused(404, "NotFoundException")
 
 
 @pytest.mark.django_db(databases="__all__")

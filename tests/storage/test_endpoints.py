@@ -162,7 +162,7 @@ def test_any_text_is_refused_or_read_as_one_host(text: str) -> None:
         ("*.localhost", "http://localhost.evil/", False),
         ('["[::1]:9000"]', "http://[0:0:0:0:0:0:0:1]:9000/", True),
         ("a.example.com,localhost", "http://localhost/", True),
-        ("", "http://localhost/", False),
+        ("[]", "http://localhost/", False),
     ],
 )
 def test_a_list_of_endpoints(monkeypatch: pytest.MonkeyPatch, listed: str, address: str, is_allowed: bool) -> None:
@@ -190,7 +190,8 @@ def test_http_can_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["*", "*.*", "a*b", "ftp://a", "a/b", "http://a/b", "a b", "a@b", "[::g]", "10.0.0.0/8"]
+    "text",
+    ["*", "*.*", "a*b", "ftp://a", "a/b", "http://a/b", "a b", "a@b", "[::g]", "10.0.0.0/8", "[[::1]]", "[{a=b}]"],
 )
 def test_a_wrong_list_stops_the_start(text: str) -> None:
     with pytest.raises(SettingsError, match="ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"):

@@ -16,12 +16,24 @@ Icekeeper reads its settings once, from environment variables. `LAKEKEEPER__*` h
 Lakekeeper (`ICEBERG_REST__*`, its older prefix, is read too); what only Icekeeper has is named `ICEKEEPER__*`. Parts of
 a name are joined by two underscores.
 
-A wrong value stops every command and names the variable, what it got and what it takes. A variable of Lakekeeper that
-guards something which this version does not have (`CEDAR__*`, `ADMISSION_ENFORCE*`, ...) stops it as well,
-because to ignore it would be unsafe. Any other unknown variable is named in a warning when the server starts.
+A wrong value stops every command and names the variable, what it got and what it takes. So does a variable of
+Lakekeeper that guards something which this version does not have (`CEDAR__*`, `ADMISSION_ENFORCE*`, ...), and one that
+asks for events (`NATS_*`, `KAFKA_*`, `LOG_CLOUDEVENTS=true`), because this version publishes none. Any other unknown
+variable is named in a warning when the server starts.
 
-Durations are written `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`). Lists are
-written `a,b`, `[a,b]` or `["a","b"]`.
+## Values
+
+- Durations are written `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`).
+- Lists are written `a`, `a,b`, `[a,b]` or `["a","b"]`.
+- One of several words is written in any case, with or without hyphens and underscores: `verify-full`, `VerifyFull`,
+  `verify_full`.
+- Settings whose names begin alike may be set together: `LAKEKEEPER__KV2={url="http://vault:8200",user=me}` sets
+  `LAKEKEEPER__KV2__URL` and `LAKEKEEPER__KV2__USER`. Such values may hold each other and lists. Where a setting has a
+  variable of its own as well, that one counts.
+- An empty variable counts as unset.
+- Double quotes around a value, which compose files leave in, are removed.
+
+## Settings
 
 | Variable | Takes | Default | Effect |
 |---|---|---|---|

@@ -29,7 +29,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert read_settings({"LAKEKEEPER__MAX_REQUEST_TIME": text})[0].max_request_time == seconds
 
 
-@pytest.mark.parametrize("text", ["", "s", "abc", "-5s", "0", "30 parsecs", "P", "PT", "1h30", "NaN", "inf"])
+@pytest.mark.parametrize("text", [" ", "s", "abc", "-5s", "0", "30 parsecs", "P", "PT", "1h30", "NaN", "inf"])
 def test_bad_durations_name_the_variable_and_what_it_takes(text: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         read_settings({"LAKEKEEPER__MAX_REQUEST_TIME": text})
@@ -83,7 +83,7 @@ def test_the_port_of_metrics(variables: dict[str, str], port: int) -> None:
     assert ("port" in settings.metrics.model_fields_set) == bool(variables), "the usual one may be missing, no other"
 
 
-@pytest.mark.parametrize("text", ["65536", "-1", "on", "none", "", "9000.5"])
+@pytest.mark.parametrize("text", ["65536", "-1", "on", "none", " ", "9000.5"])
 def test_what_is_no_port_of_metrics(text: str) -> None:
     with pytest.raises(SettingsError, match="LAKEKEEPER__METRICS__PORT got"):
         read_settings({"LAKEKEEPER__METRICS__PORT": text})
@@ -110,6 +110,10 @@ def test_unknown_variables_are_reported_not_refused() -> None:
     ("variable", "text"),
     [
         ("LAKEKEEPER__OPENFGA__ENDPIONT", "http://fga"),
+        ("LAKEKEEPER__OPENFGA", "http://fga"),
+        ("LAKEKEEPER__KV2", "http://vault"),
+        ("LAKEKEEPER__CEDAR", "{refresh_disabled=true}"),
+        ("ICEBERG_REST__CEDAR__REFRESH_DISABLED", '"true"'),
     ],
 )
 def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str) -> None:
@@ -118,8 +122,183 @@ def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str)
 
 
 def test_guards_that_are_off_guard_nothing() -> None:
-    off = {"LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "false"}
+    off = {
+        "LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "false",
+        "LAKEKEEPER__OPENID_PROVIDERS": "{}",
+        "LAKEKEEPER__CEDAR__REFRESH_DISABLED": "False",
+    }
     assert read_settings(off)[0] == Settings()
+
+
+@pytest.mark.parametrize("prefix", ["LAKEKEEPER__", "ICEBERG_REST__", "lakekeeper__"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("NATS_ADDRESS", "nats://nats:4222"),
+        ("NATS_PASSWORD", "canary"),
+        ("KAFKA_CONFIG", '{"bootstrap.servers"="kafka:9092","sasl.password"="canary"}'),
+        ("KAFKA_TOPIC", "events"),
+        ("LOG_CLOUDEVENTS", "true"),
+        ("LOG_CLOUDEVENTS", '"true"'),
+    ],
+)
+def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, text: str) -> None:
+    variable = prefix + name
+    with pytest.raises(SettingsError) as refused:
+        read_settings({variable: text})
+    assert refused.value.problems == [
+        f"{variable} is set, but this version publishes no events: they would be lost. Unset it"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "{}"])
+def test_events_that_are_off_ask_for_nothing(text: str) -> None:
+    variables = dict.fromkeys(("LAKEKEEPER__LOG_CLOUDEVENTS", "LAKEKEEPER__NATS_ADDRESS", "LAKEKEEPER__KAFKA"), text)
+    assert read_settings(variables)[0] == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "texts", "value"),
+    [
+        ("LAKEKEEPER__SECRET_BACKEND", ["postgres", "Postgres", "POSTGRES", '"Postgres"'], "postgres"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", ["allowall", "AllowAll", "allow-all", "ALLOW_ALL", " allow-all "], "allowall"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", ["builtin", "BuiltIn", "built-in"], "builtin"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", ["teams.authz.Judge"], "teams.authz.Judge"),
+        ("LAKEKEEPER__PG_SSL_MODE", ["verify-full", "VerifyFull", "verify_full", "VERIFYFULL"], "verify-full"),
+        ("LAKEKEEPER__PG_SSL_MODE", ["require", "Require"], "require"),
+        ("LAKEKEEPER__MAINTENANCE_MODE", ["read-only", "ReadOnly", "read_only"], "read-only"),
+        ("LAKEKEEPER__KUBERNETES_AUTHENTICATION_SUBJECT_SOURCE", ["username", "Username"], "username"),
+        ("ICEKEEPER__LOG_LEVEL", ["warning", "WARNING"], "warning"),
+    ],
+)
+def test_enumerated_settings_are_taken_in_any_spelling(variable: str, texts: list[str], value: str) -> None:
+    name = variable.partition("__")[2].lower()
+    assert {getattr(read_settings({variable: text})[0], name) for text in texts} == {value}
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("LAKEKEEPER__SECRET_BACKEND", "Postgresql"),
+        ("LAKEKEEPER__PG_SSL_MODE", "verify"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", "allow"),
+        ("LAKEKEEPER__AUTHZ_BACKEND", "cedar"),
+    ],
+)
+def test_other_words_are_not_taken(variable: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} got '{text}'; it takes: "):
+        read_settings({variable: text})
+
+
+VAULT = {
+    "LAKEKEEPER__SECRET_BACKEND": "Kv2",
+    "LAKEKEEPER__KV2": '{url="http://vault:8200", user=me, password="ca,na}ry", secret_mount=kv}',
+}
+
+
+def test_a_group_may_be_one_compound_value() -> None:
+    settings, unread = read_settings(VAULT)
+    assert unread == []
+    assert (str(settings.kv2.url), settings.kv2.user, settings.kv2.secret_mount) == ("http://vault:8200/", "me", "kv")
+    assert settings.kv2.password is not None
+    assert settings.kv2.password.get_secret_value() == "ca,na}ry"
+    for name in ("KV2__URL", "kv2__url"):  # the more exact variable wins, and the others of the compound stay
+        exact = read_settings({**VAULT, f"LAKEKEEPER__{name}": "https://other"})[0].kv2
+        assert (str(exact.url), exact.user) == ("https://other/", "me")
+
+
+def test_compound_values_may_have_groups_in_groups() -> None:
+    settings, unread = read_settings(
+        {
+            "LAKEKEEPER__OPENID_PROVIDERS": '{one={uri="https://one.example", audience=[a, "b"]}, '
+            "TWO={uri=https://two.example,audience=c,require_connected_on_startup=false}}",
+            "LAKEKEEPER__OPENID_PROVIDERS__TWO__SCOPE": "catalog",
+            "LAKEKEEPER__TRUSTED_ENGINES": '"{trino={type=Trino,identities={one={subjects=[x]}}}}"',
+            "LAKEKEEPER__TRUSTED_ENGINES__OTHER__IDENTITIES": "{two={audiences=y}}",
+            "LAKEKEEPER__CACHE": "{stc={enabled=false}, role={enabled=true}}",
+            "ICEKEEPER__AUDIT": "{retention=30d}",
+            "LAKEKEEPER__AUDIT": "{retention=30d}",
+        }
+    )
+    assert unread == ["LAKEKEEPER__AUDIT__RETENTION", "LAKEKEEPER__CACHE__ROLE"]
+    one, two = settings.identity_providers["one"], settings.identity_providers["two"]
+    assert (one.audience, two.audience, two.scope) == (["a", "b"], ["c"], "catalog")
+    assert not two.require_connected_on_startup
+    engines = settings.trusted_engines
+    assert (engines["trino"].type, engines["trino"].identities["one"].subjects) == ("trino", ["x"])
+    assert engines["other"].identities["two"].audiences == ["y"]
+    assert (settings.cache.stc.enabled, settings.audit.retention) == (False, 30 * 86400)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "problem"),
+    [
+        ("LAKEKEEPER__KV2", "{password=canary", "LAKEKEEPER__KV2 got a compound value; it takes: {key=value,...}, a"),
+        ("LAKEKEEPER__KV2", '{"password": "canary"}', "got a compound value; it takes: {key=value,...}, each member"),
+        ("LAKEKEEPER__KV2", "{password={canary=1}}", "LAKEKEEPER__KV2__PASSWORD got a secret value"),
+        ("LAKEKEEPER__KV2", "{url={password=canary}}", "LAKEKEEPER__KV2__URL got a compound value; it takes"),
+        ("LAKEKEEPER__KV2", "{passwrd=canary}", "LAKEKEEPER__KV2__PASSWRD is set, but this version cannot honour it"),
+        ("LAKEKEEPER__KV2", "{x={canary=1}}", "LAKEKEEPER__KV2__X is set, but this version cannot honour it"),
+        ("LAKEKEEPER__KV2", "{secret_mount=../x}", "LAKEKEEPER__KV2__SECRET_MOUNT got '../x'"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a_b={uri=https://x}}", "OPENID_PROVIDERS__A_B__*: the id of a provider"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={audience=x}}", "LAKEKEEPER__OPENID_PROVIDERS__A__URI is missing"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a=[x]}", "LAKEKEEPER__OPENID_PROVIDERS__A is set, but this version cannot"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=[https://me:canary@x]}}", "OPENID_PROVIDERS__A__URI got"),
+    ],
+)
+def test_compound_values_that_cannot_be_used(variable: str, text: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({variable: text})
+    assert problem in str(refused.value)
+    assert "canary" not in str(refused.value)
+
+
+def test_quotes_that_a_compose_file_leaves_are_removed() -> None:
+    settings, unread = read_settings(
+        {
+            "LAKEKEEPER__ALLOW_ORIGIN": '"*"',
+            "LAKEKEEPER__TASK_POLL_INTERVAL": '"1"',
+            "LAKEKEEPER__BASE_URI": '"https://catalog.example.com"',
+            "LAKEKEEPER__PG_ENCRYPTION_KEY": '"a \\"key\\""',
+            "LAKEKEEPER__INSTANCE_ADMINS": '["oidc~alice", oidc~bob]',
+            "LAKEKEEPER__OPENID_PROVIDER_URI": '"http://idp"',
+            "LAKEKEEPER__OPENID_ADDITIONAL_ISSUERS": '"http://a,http://b"',
+            "LAKEKEEPER__OPENID_SUBJECT_CLAIM": "sub",
+        }
+    )
+    assert (settings.allow_origin, settings.task_poll_interval, unread) == (["*"], 1, [])
+    assert str(settings.base_uri) == "https://catalog.example.com/"
+    assert settings.pg_encryption_key is not None
+    assert settings.pg_encryption_key.get_secret_value() == 'a "key"'
+    assert settings.instance_admins == ["oidc~alice", "oidc~bob"]
+    assert (settings.openid_additional_issuers, settings.openid_subject_claim) == (["http://a", "http://b"], ["sub"])
+
+
+@pytest.mark.parametrize("text", ["", '""'])
+def test_an_empty_variable_counts_as_unset(text: str) -> None:
+    names = [each.variable.replace("<ID>", "X") for each in describe_settings()]
+    names.remove("ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS")
+    settings, unread = read_settings(dict.fromkeys([*names, "LAKEKEEPER__OPENID_X", "LAKEKEEPER__NO_SUCH"], text))
+    assert (settings, unread) == (Settings(), [])
+    assert settings.model_fields_set == set()
+
+
+@pytest.mark.parametrize("text", ["", '""'])
+def test_endpoints_that_may_be_none_or_any_are_refused_when_empty(text: str) -> None:
+    name = "ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"
+    with pytest.raises(SettingsError, match=rf"^{name} is empty; write \[\] for none, or unset it$"):
+        read_settings({name: text})
+    assert read_settings({name: "[]"})[0].storage.allowed_endpoints == []
+
+
+def test_vault_is_not_passed_over_for_want_of_a_word() -> None:
+    """Lakekeeper's chart names Vault and not the backend, and Lakekeeper then keeps credentials in the database."""
+    unchosen = {name: text for name, text in VAULT.items() if name != "LAKEKEEPER__SECRET_BACKEND"}
+    with pytest.raises(SettingsError, match="KV2__URL is set without LAKEKEEPER__SECRET_BACKEND: set"):
+        read_settings(unchosen)
+    for chosen in ("kv2", "postgres"):
+        assert read_settings(VAULT | {"LAKEKEEPER__SECRET_BACKEND": chosen})[0].secret_backend == chosen
+    assert read_settings(unchosen | {"LAKEKEEPER__PG_ENCRYPTION_KEY": "any"})[0].secret_backend == "postgres"
 
 
 def test_authorization_is_never_silently_weaker() -> None:
@@ -136,7 +315,7 @@ def test_secrets_stay_out_of_messages_and_reprs() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "s", "canary", "x" * 100, "canary" * 10, SECRET[:31], f"{SECRET[:31]} ", " " * 32, "canary1" * 5]
+    "text", ["s", "canary", "x" * 100, "canary" * 10, SECRET[:31], f"{SECRET[:31]} ", " " * 32, "canary1" * 5]
 )
 def test_a_signing_key_that_could_be_guessed_is_refused(text: str) -> None:
     with pytest.raises(SettingsError) as refusal:

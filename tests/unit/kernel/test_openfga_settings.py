@@ -22,11 +22,18 @@ def test_what_the_peer_has_is_taken() -> None:
     assert "canary" not in repr(found.openfga)
 
 
+def test_client_credentials_come_before_a_preshared_key() -> None:
+    """As in Lakekeeper, whose chart may write both."""
+    found, _ = read_settings({**ENDPOINT, **CLIENT, f"{A}API_KEY": "canary-key"})
+    assert found.openfga.client_id == "me"
+    with pytest.raises(SettingsError, match="all or none"):
+        read_settings({**ENDPOINT, f"{A}API_KEY": "canary-key", f"{A}CLIENT_ID": "me"})
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"LAKEKEEPER__AUTHZ_BACKEND": "openfga"}, "needs LAKEKEEPER__OPENFGA__ENDPOINT"),
-        ({**ENDPOINT, **CLIENT, f"{A}API_KEY": "canary-key"}, "exclude each other"),
         ({**ENDPOINT, f"{A}CLIENT_ID": "me"}, "all or none"),
         ({**ENDPOINT, f"{A}CLIENT_SECRET": "canary-secret"}, "all or none"),
         ({**ENDPOINT, f"{A}SCOPE": "fga"}, "needs LAKEKEEPER__OPENFGA__CLIENT_ID"),

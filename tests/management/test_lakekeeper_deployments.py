@@ -1,0 +1,312 @@
+"""What Lakekeeper's Helm chart and compose files write: each environment starts, or is refused as documented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+from django.conf import settings
+
+from icekeeper.database import databases
+from icekeeper.env import SettingsError, read_settings
+from icekeeper.kernel.errors import CatalogError
+from storage.secrets.start import require_readable_secrets
+from tenancy.actor import INTERNAL
+from tenancy.authz import port
+from tenancy.authz.start import require_chosen_backend
+from tenancy.models import Server
+from tenancy.selectors.server import require_terms_accepted
+from tenancy.services.bootstrap import bootstrap
+from tests.management.test_openapi_comparison import rows, section
+from tests.parts.server import CatalogServer
+from tests.run_environment import RunEnvironment
+from tests.wsgi_client import ApiClient
+
+START_CHECKS = (require_terms_accepted, require_chosen_backend, require_readable_secrets)
+"""Those of `SERVER_PRECONDITIONS` that decide by the settings and the database alone."""
+
+Environment = dict[str, str]
+
+
+def variables(prefix: str = "LAKEKEEPER__", **values: str) -> Environment:
+    return {prefix + name: text for name, text in values.items()}
+
+
+# --- the Helm chart: release `lk`, namespace `ns` ------------------------------------------------------------------
+
+CHART = variables(
+    SECRET_BACKEND="Postgres",
+    AUTHZ_BACKEND="allowall",
+    PG_HOST_W="lk-lakekeeper-pg",
+    PG_PORT="5432",
+    PG_DATABASE="lakekeeper",
+    PG_USER="lakekeeper",
+    PG_PASSWORD="password",
+    PG_ENCRYPTION_KEY="Zk3v9QmT7yBx1LwRa5NsHd8UcPe2GfJo4KiM6XqA",
+    PLACEHOLDER="placeholder",
+)
+CHART_OPENFGA = variables(AUTHZ_BACKEND="openfga", OPENFGA__ENDPOINT="http://lk-openfga.ns.svc.cluster.local.:8081")
+CHART_OIDC = variables(
+    OPENID_PROVIDER_URI="https://idp.example.com/realms/lake",
+    OPENID_AUDIENCE="lakekeeper",
+    OPENID_ADDITIONAL_ISSUERS="https://a.example.com,https://b.example.com",
+)
+CHART_UI = variables(UI__OPENID_CLIENT_ID="ui", UI__OPENID_SCOPE="openid", UI__OPENID_RESOURCE="lake")
+CHART_KUBERNETES = variables(
+    ENABLE_KUBERNETES_AUTHENTICATION="true",
+    KUBERNETES_AUTHENTICATION_AUDIENCE="https://kubernetes.default.svc",
+    KUBERNETES_AUTHENTICATION_ACCEPT_LEGACY_SERVICEACCOUNT="true",
+)
+WITHOUT_SECRET_BACKEND = {
+    name: text for name, text in CHART.items() if not name.endswith(("SECRET_BACKEND", "PG_ENCRYPTION_KEY"))
+}
+CHART_KV2 = WITHOUT_SECRET_BACKEND | variables(
+    KV2__URL="https://vault.example.com:8200",
+    KV2__USER="lakekeeper",
+    KV2__PASSWORD="password",
+    KV2__SECRET_MOUNT="<nil>",
+)
+EXTERNAL_DATABASE = variables(
+    PG_HOST_R="reader.example.com", PG_HOST_W="writer.example.com", PG_PORT="5432", PG_DATABASE="catalog",
+    PG_USER="catalog", PG_PASSWORD="", PG_SSL_MODE="VerifyFull",
+)  # fmt: skip
+
+# --- compose files ---------------------------------------------------------------------------------------------------
+
+POSTGRES = variables(
+    PG_ENCRYPTION_KEY="This-is-NOT-Secure!",
+    PG_DATABASE_URL_READ="postgresql://postgres:postgres@db:5432/postgres",
+    PG_DATABASE_URL_WRITE="postgresql://postgres:postgres@db:5432/postgres",
+) | {"RUST_LOG": "info"}
+OPENFGA = variables(AUTHZ_BACKEND="openfga", OPENFGA__ENDPOINT="http://openfga:8081")
+KEYCLOAK = variables(
+    OPENID_PROVIDER_URI="http://keycloak:8080/realms/iceberg",
+    OPENID_ADDITIONAL_ISSUERS="http://localhost:30080/realms/iceberg",
+    OPENID_AUDIENCE="lakekeeper",
+    UI__OPENID_CLIENT_ID="lakekeeper",
+    UI__OPENID_PROVIDER_URI="http://localhost:30080/realms/iceberg",
+)
+CLIENT = variables(
+    OPENFGA__CLIENT_ID="openfga",
+    OPENFGA__CLIENT_SECRET="xqE1vUrifVDKAZdLuz6JAnDxMYLdGu5z",
+    OPENFGA__TOKEN_ENDPOINT="http://keycloak:8080/realms/iceberg/protocol/openid-connect/token",
+)
+DEBUG = variables(DEBUG__LOG_REQUEST_BODIES="true")
+COMPOSE = POSTGRES | variables(AUTHZ_BACKEND="allowall")
+HANDED_THROUGH = variables(
+    OPENID_PROVIDER_URI="", OPENID_AUDIENCE="", OPENID_ADDITIONAL_ISSUERS="", UI__OPENID_CLIENT_ID="",
+    UI__OPENID_SCOPE="",
+)  # fmt: skip
+BUILT = variables(ALLOW_ORIGIN='"*"')
+ADVANCED = variables(
+    OPENFGA__MAX_BATCH_CHECK_SIZE="200",
+    TRUSTED_ENGINES__TRINO__TYPE="trino",
+    TRUSTED_ENGINES__TRINO__OWNER_PROPERTY="trino.run-as-owner",
+    TRUSTED_ENGINES__TRINO__IDENTITIES__OIDC__SUBJECTS='["94eb1d88-7854-43a0-b517-a75f92c533a5"]',
+)
+OLD = "ICEBERG_REST__"
+THEIR_TESTS = (
+    variables(
+        OLD,
+        PG_ENCRYPTION_KEY="abc",
+        PG_DATABASE_URL_READ="postgresql://postgres:postgres@db:5432/postgres",
+        PG_DATABASE_URL_WRITE="postgresql://postgres:postgres@db:5432/postgres",
+        OPENID_PROVIDER_URI="http://keycloak:8080/realms/iceberg",
+    )
+    | DEBUG
+    | variables(TASK_POLL_INTERVAL='"1"')
+)
+THEIR_EVENTS = variables(
+    OLD,
+    NATS_ADDRESS="nats://nats:4222",
+    NATS_TOPIC="iceberg",
+    NATS_USER="test",
+    NATS_PASSWORD="test",
+    KAFKA_TOPIC="iceberg",
+    KAFKA_CONFIG='{"bootstrap.servers"="kafka:9092"}',
+    LOG_CLOUDEVENTS="true",
+)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The backend that decides, and the variables (without prefix) that the server names for want of effect."""
+
+    backend: str = "allowall"
+    unread: frozenset[str] = frozenset()
+
+
+def accepted(backend: str, *unread: str) -> Accepted:
+    return Accepted(backend, frozenset(unread))
+
+
+UI = ("UI__OPENID_CLIENT_ID", "UI__OPENID_PROVIDER_URI")
+LOGGED = "DEBUG__LOG_REQUEST_BODIES"
+UNUSED = "PLACEHOLDER"
+
+ACCEPTED = {
+    # The chart's own checks, and its values.
+    "chart": (CHART, accepted("allowall", UNUSED)),
+    "chart ci: lakekeeper-plus.yaml": (
+        CHART | variables(LICENSE__KEY="a key"),
+        accepted("allowall", UNUSED, "LICENSE__KEY"),
+    ),
+    "chart: external database": (CHART | EXTERNAL_DATABASE, accepted("allowall", UNUSED)),
+    "chart: OIDC and UI": (
+        CHART | CHART_OIDC | CHART_UI,
+        accepted("allowall", UNUSED, *(name.removeprefix("LAKEKEEPER__") for name in CHART_UI)),
+    ),
+    "chart: Kubernetes": (CHART | CHART_KUBERNETES, accepted("allowall", UNUSED)),
+    "chart: OpenFGA": (CHART | CHART_OIDC | CHART_OPENFGA, accepted("openfga", UNUSED)),
+    "chart: OpenFGA with a key and a client": (
+        CHART | CHART_OIDC | CHART_OPENFGA | CLIENT | variables(OPENFGA__API_KEY="key"),
+        accepted("openfga", UNUSED),
+    ),
+    "chart: other spelling": (
+        CHART | CHART_OIDC | CHART_OPENFGA | variables(AUTHZ_BACKEND="OpenFGA"),
+        accepted("openfga", UNUSED),
+    ),
+    "chart: AllowAll": (CHART | variables(AUTHZ_BACKEND="AllowAll"), accepted("allowall", UNUSED)),
+    "chart: allow-all": (CHART | variables(AUTHZ_BACKEND="allow-all"), accepted("allowall", UNUSED)),
+    "chart: kv2 without address": (
+        CHART_KV2 | variables(KV2__URL="", KV2__SECRET_MOUNT="kv"),
+        accepted("allowall", UNUSED),
+    ),
+    "chart: kv2 with what it lacks": (
+        CHART_KV2 | variables(KV2__SECRET_MOUNT="kv", SECRET_BACKEND="KV2"),
+        accepted("allowall", UNUSED),
+    ),
+    # Compose files and manifests.
+    "examples/minimal": (POSTGRES | DEBUG, accepted("allowall", LOGGED)),
+    "examples/fluss": (POSTGRES, accepted("allowall")),
+    "examples/kafka-connect-iceberg-sink": (POSTGRES, accepted("allowall")),
+    "examples/access-control-simple": (
+        POSTGRES | OPENFGA | CLIENT | KEYCLOAK | DEBUG,
+        accepted("openfga", LOGGED, *UI),
+    ),
+    "examples/access-control-advanced": (
+        POSTGRES | OPENFGA | KEYCLOAK | DEBUG | ADVANCED,
+        accepted("openfga", LOGGED, *UI),
+    ),
+    "examples/agentic-medallion": (POSTGRES | OPENFGA | KEYCLOAK, accepted("openfga", *UI)),
+    "docker-compose.yaml": (COMPOSE | HANDED_THROUGH, accepted("allowall")),
+    "docker-compose.yaml, Keycloak": (COMPOSE | KEYCLOAK, accepted("allowall", *UI)),
+    "docker-compose.yaml, Keycloak and OpenFGA": (COMPOSE | KEYCLOAK | OPENFGA, accepted("openfga", *UI)),
+    "docker-compose-build.yaml": (COMPOSE | BUILT | DEBUG, accepted("allowall", LOGGED)),
+    "tests/docker-compose.yaml without events": (
+        THEIR_TESTS | variables(OLD, LOG_CLOUDEVENTS="false"),
+        accepted("builtin", LOGGED, "LOG_CLOUDEVENTS"),
+    ),
+}
+"""By where it comes from: the environment, and what comes of it."""
+
+NO_AUTHENTICATION = "`AUTHZ_BACKEND=openfga` without authentication"
+PLUS = "`AUTHZ_BACKEND=cedar`, `CEDAR__*`, `ADMISSION_ENFORCE__*`"
+NO_MOUNT = "`KV2__SECRET_MOUNT=<nil>`, which the chart writes for `secretBackend.type: kv2`"
+NO_STORE = "`KV2__URL` with neither `SECRET_BACKEND` nor `PG_ENCRYPTION_KEY`"
+EVENTS = "`NATS_*`, `KAFKA_*`, `LOG_CLOUDEVENTS=true`"
+UNKNOWN = "A variable below `OPENID_`, `OPENFGA__`, `TRUSTED_ENGINES__`, `KV2__` that this version does not know"
+
+REFUSED = {
+    "chart ci: authorization.yaml, opa.yaml": (
+        CHART | CHART_OPENFGA, NO_AUTHENTICATION, "Set LAKEKEEPER__OPENID_PROVIDER_URI",
+    ),
+    "docker-compose.yaml, OpenFGA": (
+        COMPOSE | OPENFGA, NO_AUTHENTICATION, "Set LAKEKEEPER__OPENID_PROVIDER_URI",
+    ),
+    "chart: cedar": (CHART | variables(AUTHZ_BACKEND="cedar"), PLUS, "one of allowall, builtin, openfga"),
+    "chart: kv2": (CHART_KV2, NO_MOUNT, "set the variable in catalog.extraEnv"),
+    "chart: kv2 with a mount": (
+        CHART_KV2 | variables(KV2__SECRET_MOUNT="kv"), NO_STORE, "set LAKEKEEPER__SECRET_BACKEND=kv2",
+    ),
+    "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
+    "a newer setting": (
+        CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "cannot honour it: it would guard nothing. Unset it",
+    ),
+}  # fmt: skip
+"""By where it comes from: the environment, the row of docs/compatibility.md, and the cure that the message names."""
+
+
+@pytest.fixture(autouse=True)
+def fresh_authorizer() -> Any:
+    port.authorizer.cache_clear()
+    yield
+    port.authorizer.cache_clear()
+
+
+def begin(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str]:
+    """What a server does with its environment before it serves; the variables that have no effect."""
+    own, unread = read_settings(environment)
+    made = databases(own)
+    assert {each["ENGINE"] for each in made.values()} == {"django.db.backends.postgresql"}
+    monkeypatch.setattr(settings, "ICEKEEPER", own)
+    for check in START_CHECKS:
+        check()
+    return unread
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_an_environment_of_lakekeeper_starts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, expected = ACCEPTED[name]
+    for is_bootstrapped in (False, True):  # a new server starts, is bootstrapped over the API, and starts again
+        unread = begin(monkeypatch, environment)
+        assert {variable.partition("__")[2] for variable in unread} == expected.unread
+        assert port.authorizer().name == expected.backend
+        assert Server.objects.get().authz_backend == expected.backend
+        if not is_bootstrapped:
+            bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_environment_that_is_refused_is_documented_with_its_cure(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, row, cure = REFUSED[name]
+    with pytest.raises((SettingsError, CatalogError)) as refused:
+        begin(monkeypatch, environment)
+    assert cure in str(refused.value)
+    assert row in {cells[0] for cells in rows(section("Settings"))}
+    assert Server.objects.get().authz_backend is None
+
+
+def test_every_refusal_that_is_documented_is_tried() -> None:
+    refusals = section("Settings").partition("Further differences")[0]
+    assert {cells[0] for cells in rows(refusals)} == {row for _, row, _ in REFUSED.values()}
+
+
+@pytest.mark.django_db
+def test_a_bootstrap_with_a_token_is_served_where_authentication_is_off() -> None:
+    """The test pod of the chart sends the token of its service account, and wants 204."""
+    api = ApiClient("/management/v1")
+    body = {"accept-terms-of-use": True}
+    answer = api.post("/bootstrap", body, authorization="Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA")
+    assert (answer.status, answer.body) == (204, b"")
+    assert api.post("/bootstrap", body, authorization="Bearer x").refused(400, "CatalogAlreadyBootstrapped")
+
+
+def test_a_real_server_starts_as_the_chart_starts_it(
+    run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    database = {name for name in CHART if name.startswith("LAKEKEEPER__PG_") and not name.endswith("ENCRYPTION_KEY")}
+    chart = {name: text for name, text in CHART.items() if name not in database}
+    server = CatalogServer(
+        tmp_path_factory.mktemp("chart"),
+        database_url=run_environment.own_database("chart"),
+        settings=chart | BUILT | HANDED_THROUGH | variables(TASK_POLL_INTERVAL='"1"'),
+    )
+    server.migrate()
+    try:
+        server.start()
+        answer = requests.post(
+            f"{server.base_url}/management/v1/bootstrap",
+            json={"accept-terms-of-use": True}, headers={"Authorization": "Bearer of-a-pod"}, timeout=30,
+        )  # fmt: skip
+        assert answer.status_code == 204, answer.text
+        page = requests.get(server.base_url, headers={"Origin": "https://any.example.com"}, timeout=30)
+        assert page.url == f"{server.base_url}/swagger-ui/"
+        config = requests.get(f"{server.base_url}/management/v1/info", headers={"Origin": "https://a.b"}, timeout=30)
+        assert config.headers["Access-Control-Allow-Origin"] == "*"
+    finally:
+        server.stop()
