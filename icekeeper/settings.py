@@ -174,6 +174,7 @@ CORS_ALLOW_HEADERS = [
     "x-user-agent",
     "x-iceberg-access-delegation",
     "idempotency-key",
+    "x-icekeeper-extensions",
 ]
 CORS_EXPOSE_HEADERS = ["etag", "x-request-id", "retry-after"]
 

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 
 from icekeeper.http.compression import add_vary
 
-VARY = "authorization, x-project-id, x-assume-role, x-iceberg-access-delegation"
+VARY = "authorization, x-project-id, x-assume-role, x-iceberg-access-delegation, x-icekeeper-extensions"
 """Request headers that change an answer."""
 
 

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text
 from management.api.action_contexts import ActionField
+from management.api.base import WITH_EXTENSIONS
 from management.api.principals import UserOrRole
 from management.api.tabular_shapes import IdText
 from tenancy.models import Securable
@@ -89,7 +90,7 @@ class ActionCheckError(serializers.Serializer[Any]):
 class ActionCheckResult(KebabSerializer):
     id = Text()
     allowed = serializers.BooleanField()
-    error = ActionCheckError(required=False, help_text="Why there is no answer; `allowed` is false beside it")
+    error = ActionCheckError(required=False, help_text=f"Why there is no answer; `allowed` is false beside it. {WITH_EXTENSIONS}")
 
 
 class ActionsBatchCheckResponse(KebabSerializer):

@@ -1,7 +1,7 @@
-"""Whether somebody may do things: many questions in one request, as gateways and policy engines ask them.
+"""Check many permissions in one request, as gateways and policy engines do.
 
-A check that is malformed has an error of its own, beside the answers to the others. All are read by hand: a thousand of
-them are to cost less than the question.
+A malformed check is denied by itself; the others are answered. Checks are parsed without serializers, which would cost
+more than the decision.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.kernel.ids import parse_id
 from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckRequest, ActionsBatchCheckResponse
 from management.api.action_contexts import read_action
-from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, ManagementView
+from management.api.base import EXTENSIONS_HEADER, NO_WAREHOUSE, PROJECT_HEADER, ManagementView
 from management.api.principals import read_grantee
 from management.api.protection import MISSING
 from tenancy.authz.refs import Ref
@@ -57,11 +57,12 @@ class BatchCheckView(ManagementView):
     @extend_schema(
         operation_id="batch_check_actions",
         tags=TAGS,
-        summary="Whether somebody may do things, up to 1,000 at once",
-        description="Who asks about others must be allowed to read the grants on the object: a check for which that "
-        "is not so has an error of its own, and so has one that is malformed. An object that there is not is a no, "
-        "like one that the caller does not see.",
-        parameters=[PROJECT_HEADER],
+        summary="Check up to 1,000 permissions",
+        description="To check the permissions of others, the caller must be allowed to read the grants on the "
+        "object. A check for which that is not so is denied, and so is one that is malformed: with "
+        "`x-icekeeper-extensions: true` such a check has an `error`. Unknown objects, and objects that are hidden from "
+        "the caller, are denied.",
+        parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=ActionsBatchCheckRequest,
         responses=answers(
             {200: ActionsBatchCheckResponse},
@@ -72,7 +73,7 @@ class BatchCheckView(ManagementView):
         ),
     )
     def post(self, request: Request) -> Response:
-        body = cast("dict[str, Any]", request.data)
+        body, wants_extensions = cast("dict[str, Any]", request.data), self.wants_extensions()
         items, must_exist = _items(body), _must_exist(body)
         ids = _ids(items)
         own_project = requested_project_id(named_project_id(request.META))
@@ -82,7 +83,8 @@ class BatchCheckView(ManagementView):
         verdicts = [
             next(found) if isinstance(each, ActionCheck) else Verdict(is_allowed=False, error=each) for each in read
         ]
-        return Response({"results": [_json(*each) for each in zip(ids, verdicts, strict=True)]})
+        results = [_json(*each, with_error=wants_extensions) for each in zip(ids, verdicts, strict=True)]
+        return Response({"results": results})
 
 
 def _items(body: dict[str, Any]) -> list[Any]:
@@ -114,12 +116,12 @@ def _ids(items: list[Any]) -> list[str]:
     return found
 
 
-def _json(check_id: str, verdict: Verdict) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": check_id, "allowed": verdict.is_allowed}
+def _json(check_id: str, verdict: Verdict, *, with_error: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {"id": check_id, "allowed": verdict.is_allowed}
     error = verdict.error
-    if error is not None:
-        told["error"] = {"message": error.message, "type": error.wire_type, "code": error.status}
-    return told
+    if error is not None and with_error:
+        result["error"] = {"message": error.message, "type": error.wire_type, "code": error.status}
+    return result
 
 
 def _read(item: Any, own_project: str | None) -> ActionCheck | CatalogError:

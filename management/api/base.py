@@ -41,6 +41,14 @@ PAGE = [
     ),
 ]
 BAD_PAGE = "`InvalidPaginationToken`"
+EXTENSIONS_HEADER = OpenApiParameter(
+    "x-icekeeper-extensions",
+    OpenApiTypes.BOOL,
+    OpenApiParameter.HEADER,
+    default=False,
+    description="Also return the members that Lakekeeper's API does not have",
+)
+WITH_EXTENSIONS = "Only with `x-icekeeper-extensions: true`"
 WAREHOUSE_ID = OpenApiParameter(
     "warehouse_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="Its `id`; the catalog calls it `prefix`"
 )
@@ -92,6 +100,16 @@ class ManagementView(APIView):
         given = self.request.GET.get(name, "false").lower()
         if given not in {"true", "false"}:
             raise BadRequest(f"{name}: must be true or false")
+        return given == "true"
+
+    def wants_extensions(self) -> bool:
+        """Whether the caller asks for members that Lakekeeper's responses do not have: strict clients fail on them.
+
+        Raises `BadRequest`.
+        """
+        given = self.request.headers.get("x-icekeeper-extensions", "false").lower()
+        if given not in {"true", "false"}:
+            raise BadRequest("x-icekeeper-extensions: must be true or false")
         return given == "true"
 
     def page(self, kind: str, *, token: str = "pageToken", size: str = "pageSize") -> Page:  # noqa: S107 - no secret

@@ -15,7 +15,7 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
-from management.api.search import SearchRequest, page_of_search
+from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
 from management.api.users import paged
 from tenancy.authz.actions import Can
 from tenancy.models import Role
@@ -58,6 +58,11 @@ class RoleResponse(RoleMetadataResponse):
 class RoleListResponse(KebabSerializer):
     roles = RoleResponse(many=True)
     next_page_token = Text(required=False, help_text="Absent on the last page")
+
+
+class SearchRoleResponse(KebabSerializer):
+    roles = RoleResponse(many=True)
+    next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
 
 
 class CreateRoleRequest(KebabSerializer):
@@ -300,7 +305,7 @@ class RoleSearchView(ManagementView):
         summary="Roles of a project whose name is like a text, best first",
         parameters=[PROJECT_HEADER],
         request=SearchRoleRequest,
-        responses=answers({200: RoleListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}),
+        responses=answers({200: SearchRoleResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}),
     )
     def post(self, request: Request) -> Response:
         body = self.body(SearchRoleRequest)
@@ -312,4 +317,4 @@ class RoleSearchView(ManagementView):
             provider_ids=provider_ids,
             page=page_of_search("role-search", body, project.pk, provider_ids),
         )
-        return Response(paged("roles", [role_json(role) for role in roles], token))
+        return Response({"roles": [role_json(role) for role in roles]} | next_page_of_search(body, token))

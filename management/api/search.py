@@ -1,4 +1,4 @@
-"""What searches have in common. The peer's have ten hits and no pages."""
+"""Requests and pages of searches. Lakekeeper's searches return ten hits and have no pages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from rest_framework import serializers
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 from icekeeper.kernel.paging import LARGEST_SIZE, Page, listing_of
 from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
+
+
+ONLY_FOR_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
 
 
 class SearchRequest(KebabSerializer):
@@ -28,3 +31,9 @@ def page_of_search(kind: str, body: dict[str, Any], *bounds: object) -> Page:
     """Of the hits of a search for the same text among what `bounds` say."""
     size = min(body.get("page_size") or HITS, settings.ICEKEEPER.pagination_size_max)
     return Page(listing_of(kind, body["search"], *bounds), body.get("page_token"), size)
+
+
+def next_page_of_search(body: dict[str, Any], token: str | None) -> dict[str, str]:
+    """The member for the next page, for callers that ask for pages: others may not know the member."""
+    asks_for_pages = body.get("page_size") is not None or body.get("page_token") is not None
+    return {"next-page-token": token} if token is not None and asks_for_pages else {}

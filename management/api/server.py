@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Final
+
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -9,8 +11,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
 from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementView
-from tasks.queue.models import Task
-from tenancy.authz.port import authorizer
+from tenancy.authz.port import AllowAll, authorizer
 from tenancy.models import User
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
@@ -59,23 +60,32 @@ class ServerInfo(KebabSerializer):
     lakekeeper_commit_sha = Text(allow_null=True, help_text="Always null: none of its code is in here")
     lakekeeper_enterprise_version = Text(allow_null=True, help_text="Always null")
     lakekeeper_enterprise_commit_sha = Text(allow_null=True, help_text="Always null")
-    icekeeper_version = Text(help_text="The release of this server")
-    icekeeper_commit_sha = Text(allow_null=True, help_text="The commit that it was made from, if it knows")
     bootstrapped = serializers.BooleanField()
     server_id = serializers.UUIDField(help_text="Made with the database, and kept")
     default_project_id = Text(
         allow_null=True, help_text="Of requests that name no project; null when they must name one"
     )
-    authz_backend = Text(help_text="Who decides about rights")
+    authz_backend = Text(help_text="The authorizer: `allow-all`, `builtin`, `openfga`, or the name of a custom one")
     aws_system_identities_enabled = serializers.BooleanField(
         help_text="Whether warehouses may use the server's own identity"
     )
     azure_system_identities_enabled = serializers.BooleanField(help_text="Likewise")
     gcp_system_identities_enabled = serializers.BooleanField(help_text="Likewise")
-    queues = serializers.ListField(child=Text(), help_text="What the worker does tasks of")
+    queues = serializers.ListField(child=Text(), help_text="Task queues that have routes under `/task-queue/`")
     license_status = LicenseStatus()
     console = ConsoleInfo(allow_null=True)
 
+
+class IcekeeperInfo(KebabSerializer):
+    version = Text(help_text="The release of this server")
+    commit_sha = Text(allow_null=True, help_text="The commit that it was built from, if known")
+
+
+AUTHZ_BACKENDS: Final = {AllowAll.name: "allow-all"}
+"""Lakekeeper's names for authorizers whose names differ from ours."""
+
+QUEUES: Final = ()
+"""The task queues that have routes under `/task-queue/`: clients call these routes for each queue that is listed."""
 
 LICENSE_STATUS = {
     "license-type": "Apache-2.0",
@@ -122,7 +132,7 @@ class ServerInfoView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         server = get_server()
-        own = settings.ICEKEEPER
+        own, backend = settings.ICEKEEPER, authorizer().name
         return Response(
             {
                 "version": PEER_VERSION,
@@ -130,17 +140,26 @@ class ServerInfoView(ManagementView):
                 "lakekeeper-commit-sha": None,
                 "lakekeeper-enterprise-version": None,
                 "lakekeeper-enterprise-commit-sha": None,
-                "icekeeper-version": VERSION,
-                "icekeeper-commit-sha": commit_sha(),
                 "bootstrapped": server.bootstrapped_at is not None,
                 "server-id": str(server.server_id),
                 "default-project-id": own.default_project_id if own.enable_default_project else None,
-                "authz-backend": authorizer().name,
+                "authz-backend": AUTHZ_BACKENDS.get(backend, backend),
                 "aws-system-identities-enabled": own.enable_aws_system_credentials,
                 "azure-system-identities-enabled": own.enable_azure_system_credentials,
                 "gcp-system-identities-enabled": own.enable_gcp_system_credentials,
-                "queues": [queue.value for queue in Task.Queue],
+                "queues": list(QUEUES),
                 "license-status": LICENSE_STATUS,
                 "console": None,
             }
         )
+
+
+class IcekeeperInfoView(ManagementView):
+    @extend_schema(
+        operation_id="get_icekeeper_info",
+        tags=TAGS,
+        summary="Get the version of this server",
+        responses=answers({200: IcekeeperInfo}),
+    )
+    def get(self, request: Request) -> Response:
+        return Response({"version": VERSION, "commit-sha": commit_sha()})

@@ -12,7 +12,7 @@ from catalog.selectors.tabular_search import FoundTabular, Wanted, search_tabula
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
-from management.api.search import SearchRequest, page_of_search
+from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
 from management.api.tabular_shapes import KINDS, IdText, TabularIdentUuid, required_id
 from management.api.warehouses import TAGS
 
@@ -43,7 +43,7 @@ class SearchTabular(KebabSerializer):
 
 class SearchTabularResponse(KebabSerializer):
     tabulars = SearchTabular(many=True)
-    next_page_token = Text(required=False, help_text="Left out on the last page")
+    next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
 
 
 class SearchTabularView(ManagementView):
@@ -76,7 +76,7 @@ class SearchTabularView(ManagementView):
             page=page_of_search("search-tabular", body, self.warehouse_id, kinds, namespace_id),
         )
         answer: dict[str, Any] = {"tabulars": [_json(each) for each in found]}
-        return Response(answer if token is None else answer | {"next-page-token": token})
+        return Response(answer | next_page_of_search(body, token))
 
 
 def _json(found: FoundTabular) -> dict[str, Any]:

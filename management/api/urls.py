@@ -33,7 +33,7 @@ from management.api.role_members import (
     UserTransitiveRolesView,
 )
 from management.api.roles import RoleMetadataView, RoleSearchView, RoleSourceSystemView, RolesView, RoleView
-from management.api.server import BootstrapView, ServerInfoView
+from management.api.server import BootstrapView, IcekeeperInfoView, ServerInfoView
 from management.api.service_accounts import ServiceAccountsView, ServiceAccountView
 from management.api.tabular_search import SearchTabularView
 from management.api.tag_definitions import TagAttachmentsView, TagDefinitionsView, TagDefinitionView
@@ -88,6 +88,7 @@ urlpatterns = [
     path("v1/audit", AuditView.as_view(), name="audit"),
     path("v1/audit/export", AuditExportView.as_view(), name="audit-export"),
     path("v1/info", ServerInfoView.as_view(), name="server-info"),
+    path("v1/icekeeper-info", IcekeeperInfoView.as_view(), name="icekeeper-info"),
     path("v1/bootstrap", BootstrapView.as_view(), name="bootstrap"),
     path("v1/project", ProjectView.as_view(), name="project"),
     path("v1/project/rename", RenameProjectView.as_view(), name="rename-project"),

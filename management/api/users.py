@@ -13,7 +13,7 @@ from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, do
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView, no_body
-from management.api.search import SearchRequest, page_of_search
+from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
 from tenancy.authz.actions import Can
 from tenancy.models import User
 from tenancy.selectors.similarity import HITS
@@ -92,7 +92,7 @@ class SearchedUser(KebabSerializer):
 
 class SearchUserResponse(KebabSerializer):
     users = SearchedUser(many=True)
-    next_page_token = Text(required=False, help_text="Absent on the last page")
+    next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
 
 
 def user_json(user: User) -> dict[str, Any]:
@@ -233,4 +233,4 @@ class UserSearchView(ManagementView):
             user_type=user_type,
             page=page_of_search("user-search", body, user_type),
         )
-        return Response(paged("users", [searched_user_json(user) for user in users], token))
+        return Response({"users": [searched_user_json(user) for user in users]} | next_page_of_search(body, token))

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from icekeeper.kernel.paging import LARGEST_SIZE
-from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
+from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS, ManagementView
 from management.api.warehouses import TAGS
 
 
@@ -22,7 +22,7 @@ class WarehouseStatistics(KebabSerializer):
     updated_at = serializers.DateTimeField(help_text="When it was noticed that the numbers are these")
     number_of_tables = serializers.IntegerField()
     number_of_views = serializers.IntegerField()
-    number_of_generic_tables = serializers.IntegerField()
+    number_of_generic_tables = serializers.IntegerField(required=False, help_text=WITH_EXTENSIONS)
 
 
 class WarehouseStatisticsResponse(KebabSerializer):
@@ -40,6 +40,7 @@ class WarehouseStatisticsView(ManagementView):
         "the numbers changed, as a worker saw them, which looks every minute.",
         parameters=[
             WAREHOUSE_ID,
+            EXTENSIONS_HEADER,
             OpenApiParameter("page_token", OpenApiTypes.STR, description="`next-page-token` of the page before"),
             OpenApiParameter(
                 "page_size",
@@ -50,6 +51,7 @@ class WarehouseStatisticsView(ManagementView):
         responses=answers({200: WarehouseStatisticsResponse}, {400: BAD_PAGE, 404: NO_WAREHOUSE}),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
+        wants_extensions = self.wants_extensions()
         found, token = list_warehouse_statistics_for(
             actor=self.actor,
             warehouse_id=self.warehouse_id,
@@ -63,7 +65,7 @@ class WarehouseStatisticsView(ManagementView):
                     "updated-at": each.updated_at,
                     "number-of-tables": each.tables,
                     "number-of-views": each.views,
-                    "number-of-generic-tables": each.generic_tables,
+                    **({"number-of-generic-tables": each.generic_tables} if wants_extensions else {}),
                 }
                 for each in found
             ],

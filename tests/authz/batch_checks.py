@@ -9,6 +9,7 @@ from catalog.models import Tabular
 from tests.wsgi_client import Answer
 
 CHECK = "/management/v1/action/batch-check"
+WITH_ERRORS = {"x-icekeeper-extensions": "true"}
 Check = dict[str, Any]
 Ask = Callable[..., Answer]
 """`(name, *checks, **more)`: the answer to somebody's checks; `more` are members of the document."""

@@ -20,7 +20,7 @@ from tenancy.identity import Identity
 from tenancy.models import Grant, Securable, Server, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
-from tests.authz.batch_checks import Ask
+from tests.authz.batch_checks import WITH_ERRORS, Ask
 from tests.authz.permissions import Things
 from tests.authz.trees import T, give, make_tree, role
 from tests.authz.view_owners import Lake, engine, trust
@@ -145,7 +145,7 @@ def ask(manage: Callable[[str], CallerClient]) -> Ask:
     """Asks batch checks."""
 
     def ask(name: str, *checks: Any, **more: Any) -> Answer:
-        return manage(name).post("/action/batch-check", {"checks": list(checks), **more})
+        return manage(name).post("/action/batch-check", {"checks": list(checks), **more}, **WITH_ERRORS)
 
     return ask
 

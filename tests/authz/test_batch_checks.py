@@ -16,7 +16,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server
 from tenancy.selectors.projects import get_project
-from tests.authz.batch_checks import CHECK, Ask, by_id, of, on_table, told
+from tests.authz.batch_checks import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
 from tests.authz.conftest import person
 from tests.authz.trees import T, give, role
 from tests.management.asking import NOBODY
@@ -150,6 +150,16 @@ def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table:
     assert {each["error"]["code"] for each in answer.json()["results"][2:-1]} == {400}
 
 
+def test_errors_are_for_callers_that_ask_for_them(ask: Ask, table: Tabular) -> None:
+    give("select", (T.TABLE, table.pk), person("ann"))
+    checks = [on_table(table), of({"user": "oidc~bob"}, on_table(table)), 7]
+    with_errors = ask("ann", *checks).json()["results"]
+    plain = CallerClient(CHECK, "ann").post("", {"checks": checks}).json()["results"]
+    assert plain == [{"id": str(at), "allowed": at == 0} for at in range(3)]
+    assert [each.pop("error", {}).get("code") for each in with_errors] == [None, 403, 400]
+    assert with_errors == plain
+
+
 def test_roles_are_asked_about_by_their_id(ask: Ask, table: Tabular) -> None:
     readers = role("readers")
     give("select", (T.TABLE, table.pk), person("ann"), to=readers)
@@ -173,7 +183,8 @@ def test_in_an_assumed_role_oneself_is_the_role(callers: NamedCallers, table: Ta
         of({"role": str(readers.pk)}, on_table(table, "read_data")),
         of({"user": "oidc~ann"}, on_table(table, "write_data")),
     ]  # fmt: skip
-    answer = CallerClient(CHECK, "ann").post("", {"checks": checks}, **{"x-assume-role": str(readers.pk)})
+    headers = {"x-assume-role": str(readers.pk), **WITH_ERRORS}
+    answer = CallerClient(CHECK, "ann").post("", {"checks": checks}, **headers)
     assert told(answer) == [True, False, True, "CannotInspectPermissions"]
 
 

@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Server
-from tests.authz.batch_checks import CHECK, Ask, Check, by_id, of, on_table, told
+from tests.authz.batch_checks import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, told
 from tests.authz.conftest import person
 from tests.authz.trees import T, give
 from tests.fingerprint import Fingerprint
@@ -205,9 +205,10 @@ def test_the_project_is_that_of_the_request(
     assert told(ann.post("", body, **{"x-project-id": "none"})) == [False]
     assert ann.post("", body, **{"x-project-id": "no/such"}).refused(400, "MalformedProjectID")
     body["checks"].append({"operation": {"project": {"action": {"action": "delete"}, "project-id": "a b"}}})
-    assert told(ann.post("", body)) == [False, "MalformedProjectID"]
+    assert told(ann.post("", body, **WITH_ERRORS)) == [False, "MalformedProjectID"]
     use_settings(monkeypatch, enable_default_project=False)
-    assert told(ann.post("", body)) == ["ProjectIdMissing", "MalformedProjectID"]
+    assert told(ann.post("", body, **WITH_ERRORS)) == ["ProjectIdMissing", "MalformedProjectID"]
+    assert told(ann.post("", body)) == [False, False]
 
 
 def test_where_everybody_may_do_everything_what_is_missing_is_still_a_no(

@@ -28,11 +28,14 @@ class Body:
     """An object by the dotted paths of its members; `[]` is an entry of a list, `*` a member of any name.
 
     `members` gives each its fixed values, none where it may have others. What alternatives (`oneOf`) have is taken
-    together, and `required` are the members that all of them must have.
+    together, and `required` are the members that all of them must have. `types` are JSON's, `null` among them where it
+    is allowed, and none where any is; `defaults` are as JSON text.
     """
 
     members: dict[str, list[str]] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
+    types: dict[str, list[str]] = field(default_factory=dict)
+    defaults: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -89,18 +92,25 @@ class _Reader:
     def _body(self, holder: Schema) -> Body:
         content = holder.get("content", {}).get("application/json", {}).get("schema")
         body = Body()
-        for path, is_required, values in self._members(content or {}, "", is_required=True, within=()):
+        for path, is_required, values, shape in self._members(content or {}, "", is_required=True, within=()):
             # Alternatives come one after the other: what only some of them ask for is not asked for.
             known = body.members.setdefault(path, [])
             known.extend(value for value in values if value not in known)
             if is_required and path not in body.required:
                 body.required.append(path)
-        return Body({path: sorted(body.members[path]) for path in sorted(body.members)}, sorted(body.required))
+            for facts, found in ((body.types, self._types(shape)), (body.defaults, self._defaults(shape))):
+                facts[path] = sorted({*facts.get(path, []), *found})
+        return Body(
+            {path: sorted(body.members[path]) for path in sorted(body.members)},
+            sorted(body.required),
+            {path: body.types[path] for path in sorted(body.types) if body.types[path]},
+            {path: body.defaults[path] for path in sorted(body.defaults) if body.defaults[path]},
+        )
 
     def _members(
         self, schema: Schema, path: str, *, is_required: bool, within: tuple[str, ...]
-    ) -> Iterator[tuple[str, bool, list[str]]]:
-        """Of `schema`, which is at `path`: each member with whether it must be there, and its fixed values."""
+    ) -> Iterator[tuple[str, bool, list[str], Schema]]:
+        """Of `schema`, which is at `path`: each member with whether it must be there, its fixed values, its schema."""
         name = schema.get("$ref")
         if name in within:
             return  # a shape that holds itself
@@ -114,16 +124,17 @@ class _Reader:
             inner = (*within, ref) if ref else within
             if ref in within:
                 continue
-            for found, is_inner_required, values in self._members(each, path, is_required=is_required, within=inner):
+            members = self._members(each, path, is_required=is_required, within=inner)
+            for found, is_inner_required, values, shape in members:
                 name_below = found.removeprefix(path).removeprefix(".").split(".")[0].split("[")[0]
-                yield found, is_inner_required and name_below in always, values
+                yield found, is_inner_required and name_below in always, values, shape
         for part in schema.get("allOf", []):
             yield from self._members(part, path, is_required=is_required, within=within)
         required = set(schema.get("required", []))
         for member, shape in schema.get("properties", {}).items():
             at = f"{path}.{member}" if path else member
             must = is_required and member in required
-            yield at, must, self._values(shape)
+            yield at, must, self._values(shape), shape
             yield from self._members(shape, at, is_required=must, within=within)
         if isinstance(schema.get("items"), dict):
             yield from self._members(schema["items"], f"{path}[]", is_required=is_required, within=within)
@@ -154,6 +165,23 @@ class _Reader:
         for part in schema.get("oneOf", []) + schema.get("anyOf", []) + schema.get("allOf", []):
             found += [value for value in self._values(part) if value not in found]
         return found
+
+    def _types(self, schema: Schema) -> set[str]:
+        schema = self._resolved(schema)
+        given = schema.get("type", [])
+        found = set(given if isinstance(given, list) else [given])
+        if schema.get("nullable"):
+            found.add("null")
+        for part in schema.get("oneOf", []) + schema.get("anyOf", []) + schema.get("allOf", []):
+            found |= self._types(part)
+        return found
+
+    def _defaults(self, schema: Schema) -> set[str]:
+        own = {json.dumps(schema["default"], sort_keys=True)} if "default" in schema else set()
+        target = self._resolved(schema)
+        if "default" in target:
+            own.add(json.dumps(target["default"], sort_keys=True))
+        return own.union(*(self._defaults(part) for part in target.get("oneOf", []) + target.get("allOf", [])))
 
     def _resolved(self, schema: Schema) -> Schema:
         while "$ref" in schema:

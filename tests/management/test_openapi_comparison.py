@@ -53,6 +53,10 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
     found = {f"no {name}" for name in set(theirs.parameters) - set(here.parameters)}
     found |= lacks("request", theirs.request, here.request)
     found |= {f"request wants {path}" for path in set(here.request.required) - set(theirs.request.required)}
+    found |= {f"request {path} is never {kind}" for path, kind in kinds_beyond(theirs.request, here.request)}
+    for path, defaults in theirs.request.defaults.items():
+        if path in here.request.members and here.request.defaults.get(path) != defaults:
+            found.add(f"request {path} is not {defaults[0]} by default")
     for status, body in theirs.answers.items():
         if status not in here.answers:
             found.add(f"no {status}")
@@ -65,9 +69,21 @@ def differences(theirs: Operation, here: Operation) -> set[str]:
             for value in set(answer.members.get(path, [])) - set(values)
             if values
         }
+        found |= {f"{status} {path} may be {kind}" for path, kind in kinds_beyond(answer, body)}
         promised = set(body.required) & set(answer.members)
         found |= {f"{status} may be without {path}" for path in promised - set(answer.required)}
     return found
+
+
+def kinds_beyond(wide: Body, narrow: Body) -> set[tuple[str, str]]:
+    """The JSON types, null among them, that a member of both has in `wide` only."""
+    return {
+        (path, kind)
+        for path in wide.members.keys() & narrow.members.keys()
+        if narrow.types.get(path)
+        for kind in wide.types.get(path) or ["of any type"]
+        if kind not in narrow.types[path]
+    }
 
 
 def lacks(where: str, theirs: Body, here: Body) -> set[str]:
@@ -99,3 +115,16 @@ def test_the_page_names_exactly_what_is_different_in_what_is_served() -> None:
     }
     named = {f"{route.strip('`')}: {difference.strip('`')}" for route, difference, _ in rows(section("Fields"))}
     assert sorted(found) == sorted(re.sub("{[^}]*}", "{}", each) for each in named)
+
+
+def test_the_page_names_exactly_the_members_that_lakekeeper_does_not_return() -> None:
+    """Of nested ones the outermost."""
+    found = {
+        path.rpartition(".")[2]
+        for name in peer().keys() & ours().keys()
+        for status, body in peer()[name].answers.items()
+        for path in ours()[name].answers[status].members.keys() - body.members.keys()
+        if path.rpartition(".")[0].removesuffix("[]") in {"", *body.members}
+    }
+    named = {member.strip("`") for row in rows(section("Members that Lakekeeper does not return")) for member in row[0].split(", ")}
+    assert found == named

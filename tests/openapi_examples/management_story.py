@@ -24,6 +24,7 @@ def server(story: Story) -> None:
     story.tell("bootstrap", body={"accept-terms-of-use": True, **alice})
     story.tell("bootstrap", body={"accept-terms-of-use": True}, refused=400)
     story.tell("get_server_info")
+    story.tell("get_icekeeper_info")
     story.tell("whoami")
 
 

@@ -38,7 +38,10 @@ def checks(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:
             "operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": warehouse_id}},
         },
     ]
-    story.tell("batch_check_actions", body={"checks": asked, "error-on-not-found": False})
+    body = {"checks": asked, "error-on-not-found": False}
+    story.tell("batch_check_actions", body=body, summary="Of the caller, a user and an unknown role")
+    more = {"x-icekeeper-extensions": True}
+    story.tell("batch_check_actions", more, body, summary="With the errors of checks that could not be made")
 
 
 def actions(story: Story, warehouse_id: str, ids: dict[str, str]) -> None:

@@ -95,7 +95,7 @@ class Story:
             if place == "path":
                 target = target.replace(f"{{{name}}}", quote(given, safe=""))
             elif place == "header":
-                headers[name] = given
+                headers[name] = _text(given)
             else:
                 query += [(name, _text(each)) for each in (given if isinstance(given, list) else [given])]
         assert not unused, f"{operation_id} has no parameters {sorted(unused)}"

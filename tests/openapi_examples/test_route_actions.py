@@ -37,6 +37,7 @@ ASKS_NOTHING = {
     "POST /catalog/v1/oauth/tokens": "a client that wants a token shows its credential",
     "POST /catalog/v1/aws/s3/sign": "is always refused: nothing in the request says in which warehouse",
     "GET /management/v1/info": "everybody who may call may know the server's version and capabilities",
+    "GET /management/v1/icekeeper-info": "as info",
     "GET /management/v1/whoami": "everybody may know who they are",
     "POST /management/v1/bootstrap": "there is nobody yet who could have rights; a second one is refused",
     "GET /management/v1/grants/grantable-privileges": "the vocabulary, the same on every server",

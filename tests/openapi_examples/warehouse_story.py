@@ -220,7 +220,9 @@ def dropped_and_restored(story: Story, warehouse_id: str, ids: dict[str, str]) -
 def statistics(story: Story, warehouse_id: str) -> None:
     record_warehouse_statistics(actor=INTERNAL)
     story.clock.later(hours=1)
-    story.tell("get_warehouse_statistics", {"warehouse_id": warehouse_id, "page_size": 24})
+    page = {"warehouse_id": warehouse_id, "page_size": 24}
+    story.tell("get_warehouse_statistics", page, summary="Tables and views")
+    story.tell("get_warehouse_statistics", page | {"x-icekeeper-extensions": True}, summary="Generic tables, too")
     hour = story.clock.at.replace(minute=0, second=0)
     route = "catalog/v1/<segment:prefix>/namespaces/<segment:namespace>/tables/<segment:table>"
     record_calls(

@@ -50,7 +50,7 @@ def test_cache_headers(client: RawClient) -> None:
     for target in ("/catalog/v1/echo", "/catalog/v1/nope", "/catalog/v1/framework"):
         headers = client.get(target).headers
         assert headers["Cache-Control"] == "private"
-        for name in ("authorization", "x-project-id", "x-assume-role", "x-iceberg-access-delegation"):
+        for name in ("authorization", "x-project-id", "x-assume-role", "x-iceberg-access-delegation", "x-icekeeper-extensions"):
             assert name in headers["Vary"].lower().split(", ")
 
 
