@@ -90,7 +90,9 @@ class ActionCheckError(serializers.Serializer[Any]):
 class ActionCheckResult(KebabSerializer):
     id = Text()
     allowed = serializers.BooleanField()
-    error = ActionCheckError(required=False, help_text=f"Why there is no answer; `allowed` is false beside it. {WITH_EXTENSIONS}")
+    error = ActionCheckError(
+        required=False, help_text=f"Why there is no answer; `allowed` is false beside it. {WITH_EXTENSIONS}"
+    )
 
 
 class ActionsBatchCheckResponse(KebabSerializer):

@@ -11,7 +11,6 @@ from icekeeper.kernel.api_shapes import KebabSerializer, Text
 from icekeeper.kernel.paging import LARGEST_SIZE, Page, listing_of
 from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
 
-
 ONLY_FOR_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
 
 

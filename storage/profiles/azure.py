@@ -69,6 +69,7 @@ class AdlsProfile(Profile):
     """A container of a storage account."""
 
     fixed: ClassVar = ("filesystem", "account_name", "key_prefix", "host", "authority_host")
+    null_unless_given: ClassVar = ("host", "authority_host", "sas_token_validity_seconds")
     credentials: ClassVar = (AzureClientCredentials, AzureSharedKey, AzureSystemIdentity)
     needs_credential: ClassVar = True
 
@@ -79,11 +80,13 @@ class AdlsProfile(Profile):
     account_name: Annotated[str, Field(max_length=256), AfterValidator(_is_account)]
     key_prefix: KeyPrefix = Field(None, description="Folder in the container; default: the container itself")
     host: Annotated[str, Field(max_length=253), AfterValidator(_host)] = Field(
-        USUAL_HOST, description="Of the service, without the account"
+        USUAL_HOST,
+        description=f"Of the service, without the account; null: {USUAL_HOST}",
+        json_schema_extra={"nullable": True},
     )
     authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
     sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
-    sas_token_validity_seconds: Annotated[Seconds, Field(ge=1)] = 3600
+    sas_token_validity_seconds: Annotated[Seconds, Field(ge=1)] = Field(3600, json_schema_extra={"nullable": True})
     allow_alternative_protocols: bool = Field(
         default=False, description="Whether new locations may begin with wasbs://"
     )
@@ -127,6 +130,7 @@ EndpointMode = Annotated[DefaultEndpoint | RegionalEndpoint | WorkspaceEndpoint,
 class OneLakeProfile(Profile):
     """A folder of a lakehouse."""
 
+    null_unless_given: ClassVar = ("authority_host", "sas_token_validity_seconds")
     fixed: ClassVar = ("workspace_id", "lakehouse_id", "top_level_folder", "directory_rel_path", "endpoint_mode")
     credentials: ClassVar = (AzureClientCredentials, AzureSystemIdentity)
     needs_credential: ClassVar = True
@@ -141,7 +145,7 @@ class OneLakeProfile(Profile):
     endpoint_mode: EndpointMode = DefaultEndpoint.model_construct(type="default")
     authority_host: Address = Field(USUAL_AUTHORITY, description="Where tokens of Entra ID come from")
     sas_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")
-    sas_token_validity_seconds: Annotated[int, Field(ge=1, le=3600)] = 3600
+    sas_token_validity_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(3600, json_schema_extra={"nullable": True})
     storage_layout: DefaultLayout | None = Field(None, description="OneLake has the default one only")
 
     @property

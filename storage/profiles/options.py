@@ -42,5 +42,5 @@ def longest_life_of_credentials(profile: dict[str, Any]) -> timedelta:
     """How long after it was handed out a credential for the files of a table may be good; nothing where none are."""
     if not vends_credentials(profile):
         return timedelta(0)
-    lives = [profile.get(name, 0) for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]
+    lives = [profile.get(name) or 0 for name in ("sts-token-validity-seconds", "sas-token-validity-seconds")]
     return timedelta(seconds=max(*lives, USUAL_LIFE_SECONDS))

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 
+from storage.profiles.azure import USUAL_HOST
 from storage.profiles.s3_address import store_at
 
 
@@ -39,7 +40,7 @@ def _store(profile: dict[str, Any]) -> tuple[object, ...]:
         case "s3" | "stackit":
             return "s3", profile["bucket"], store_at(profile["endpoint"], profile["bucket"])
         case "adls":
-            return "adls", profile["filesystem"], profile["account-name"], profile["host"]
+            return "adls", profile["filesystem"], profile["account-name"], profile["host"] or USUAL_HOST
         case "onelake":  # one lakehouse goes by the names of several hosts
             return "onelake", profile["workspace-id"]
         case "gcs":

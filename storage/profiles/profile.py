@@ -32,10 +32,12 @@ class Profile(Document):
     """Where the files of a warehouse are, and how clients may get at them.
 
     `fixed` are the fields that an update must leave as they are, `credentials` the kinds of credential that go with the
-    profile, of which it may need one.
+    profile, of which it may need one. A field of `null_unless_given` is null in JSON when the request does not name it, as
+    in Lakekeeper, and its default applies: clients compare the profile with what they sent.
     """
 
     fixed: ClassVar[tuple[str, ...]]
+    null_unless_given: ClassVar[tuple[str, ...]] = ()
     credentials: ClassVar[tuple[type[Credential], ...]] = ()
     needs_credential: ClassVar[bool] = False
 
@@ -50,6 +52,10 @@ class Profile(Document):
     @abstractmethod
     def location(self) -> str:
         """The base of the warehouse as locations are compared, without a trailing slash."""
+
+    def as_json(self) -> dict[str, Any]:
+        defaults = [name for name in self.null_unless_given if name not in self.model_fields_set]
+        return super().as_json() | {name.replace("_", "-"): None for name in defaults}
 
     def completed(self) -> Self:
         """The profile with what follows from its own members. Raises `InvalidMember`."""

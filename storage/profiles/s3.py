@@ -125,12 +125,11 @@ class S3Profile(Profile):
         return own
 
     def with_credential_of(self, credential_type: str | None) -> Self:
-        own = self.having(allow_alternative_protocols=bool(self.allow_alternative_protocols))
         if credential_type == "cloudflare-r2":
-            return own.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
+            return self.having(flavor="s3-compat", sts_enabled=True, sts_role_arn=None, assume_role_arn=None)
         if credential_type == "aliyun-oss":
-            return own.having(flavor="s3-compat", sts_enabled=True)
-        return own
+            return self.having(flavor="s3-compat", sts_enabled=True)
+        return self
 
     def following(self, before: Self) -> Self:
         following = super().following(before)

@@ -1,6 +1,6 @@
-"""Validate responses against Lakekeeper's OpenAPI documents as strict clients do: members that no schema has are errors.
+"""Validate responses against Lakekeeper's OpenAPI documents as strict clients do: unknown members are errors.
 
-`lakekeeper_responses.json` holds the JSON schemas of all responses of both documents, without their texts. Write it with
+`lakekeeper_responses.json` holds the JSON schemas of all responses of both documents, without texts. Write it with
 
     python -m tests.management.lakekeeper_responses FOLDER
 
@@ -93,7 +93,7 @@ def differences(document: str, operation: str, status: int, body: Any) -> list[s
     """
     responses = read_schemas()[document]["operations"][operation]
     key = str(status) if str(status) in responses else f"{str(status)[0]}XX"
-    if key not in responses and status < 400:  # noqa: PLR2004
+    if key not in responses and status < 400:
         return [f"the status {status} is not described"]
     schema = responses.get(key, {"$ref": "#/schemas/IcebergErrorResponse"})
     if schema is None:
@@ -137,7 +137,11 @@ class _Closing:
             return {**schema, **{key: [self.close(each) for each in schema[key]] for key in alternatives}}
         closed = self._part(schema)
         has_members = "properties" in schema or schema.keys() & set(COMPOSITIONS)
-        return closed | {"unevaluatedProperties": False} if has_members and "additionalProperties" not in schema else closed
+        return (
+            closed | {"unevaluatedProperties": False}
+            if has_members and "additionalProperties" not in schema
+            else closed
+        )
 
     def _part(self, schema: Schema) -> Schema:
         schema = dict(self._resolved(schema))
@@ -165,7 +169,9 @@ def main(folder: str) -> None:
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(
             f"{json.dumps(part)}: {{\n"
-            + ",\n".join(f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(each.items()))
+            + ",\n".join(
+                f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(each.items())
+            )
             + "\n}"
             for part, each in schemas.items()
         )

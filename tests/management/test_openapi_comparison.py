@@ -126,5 +126,9 @@ def test_the_page_names_exactly_the_members_that_lakekeeper_does_not_return() ->
         for path in ours()[name].answers[status].members.keys() - body.members.keys()
         if path.rpartition(".")[0].removesuffix("[]") in {"", *body.members}
     }
-    named = {member.strip("`") for row in rows(section("Members that Lakekeeper does not return")) for member in row[0].split(", ")}
+    named = {
+        member.strip("`")
+        for row in rows(section("Members that Lakekeeper does not return"))
+        for member in row[0].split(", ")
+    }
     assert found == named

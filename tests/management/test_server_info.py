@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from pydantic import SecretStr
 
-from icekeeper.version import PEER_VERSION, VERSION, commit_sha, find_commit
+from icekeeper.version import PEER_VERSION, find_commit
 from tenancy.models import Server
 from tests.wsgi_client import ApiClient
 

@@ -1,6 +1,7 @@
-"""Responses of Lakekeeper's routes have the members that its documents have, and no others: strict clients fail on more.
+"""Responses of Lakekeeper's routes have the members that its documents have, and no others.
 
-What is answered is taken from the examples of our OpenAPI documents, which are recorded from the real server.
+Strict clients refuse unknown members. The responses are the examples of our OpenAPI documents, which are recorded from
+the real server.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ def test_every_operation_of_lakekeeper_that_is_served_is_recorded() -> None:
         ("batch_check_actions", ("results", 0), {"error": None}),
     ],
 )
-def test_what_strict_clients_refuse_is_found(operation_id: str, place: tuple[Any, ...], members: dict[str, Any]) -> None:
+def test_what_strict_clients_refuse_is_found(
+    operation_id: str, place: tuple[Any, ...], members: dict[str, Any]
+) -> None:
     operations = {
         each["operationId"]: f"{method.upper()} {re.sub('{[^}]*}', '{}', path)}"
         for path, item in make_document("management").content["paths"].items()
@@ -194,5 +197,6 @@ def test_the_next_page_of_a_search_is_for_callers_that_ask_for_pages() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("value", ["1", "yes", "", "tru\u00e9", "true, true", "x" * 5000])
 def test_a_header_that_is_no_boolean_is_refused(value: str) -> None:
-    answer = ApiClient("/management/v1").post("/action/batch-check", {"checks": []}, **{"x-icekeeper-extensions": value})
+    headers = {"x-icekeeper-extensions": value}
+    answer = ApiClient("/management/v1").post("/action/batch-check", {"checks": []}, **headers)
     assert answer.refused(400, "BadRequestException", "x-icekeeper-extensions: must be true or false")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from django.conf import settings
 from icekeeper.kernel.errors import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
+from storage.profiles.options import longest_life_of_credentials
+from storage.profiles.place import place_of
 
 ADLS: dict[str, Any] = {"type": "adls", "filesystem": "my-files", "account-name": "account1"}
 WORKSPACE, LAKEHOUSE = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44", "0198e0f4-3f6e-7c31-8c7d-000000000001"
@@ -45,10 +48,10 @@ def test_adls_is_shown_with_its_defaults() -> None:
         "filesystem": "my-files",
         "account-name": "account1",
         "key-prefix": None,
-        "host": "dfs.core.windows.net",
-        "authority-host": "https://login.microsoftonline.com/",
+        "host": None,
+        "authority-host": None,
         "sas-enabled": True,
-        "sas-token-validity-seconds": 3600,
+        "sas-token-validity-seconds": None,
         "allow-alternative-protocols": False,
         "storage-layout": None,
     }
@@ -119,9 +122,9 @@ def test_onelake_is_shown_with_its_defaults() -> None:
         "top-level-folder": "Files",
         "directory-rel-path": None,
         "endpoint-mode": {"type": "default"},
-        "authority-host": "https://login.microsoftonline.com/",
+        "authority-host": None,
         "sas-enabled": True,
-        "sas-token-validity-seconds": 3600,
+        "sas-token-validity-seconds": None,
         "storage-layout": None,
     }
     assert stored(once) == once
@@ -166,6 +169,24 @@ def test_where_a_lakehouse_is(change: dict[str, Any], host: str, path: str) -> N
 )
 def test_onelake_refuses(change: dict[str, Any], wire_type: str) -> None:
     assert refusal(ONELAKE | change) == wire_type
+
+
+GIVEN = {"authority-host": "https://login.microsoftonline.com/", "sas-token-validity-seconds": 3600}
+
+
+@pytest.mark.parametrize("document", [ADLS | GIVEN | {"host": "dfs.core.windows.net"}, ONELAKE | GIVEN])
+def test_defaults_that_are_given_are_shown_and_mean_the_same(document: dict[str, Any]) -> None:
+    given = stored(document)
+    assert given.items() >= document.items()
+    left_out = {name: value for name, value in document.items() if name not in {*GIVEN, "host"}}
+    short = stored(left_out)
+    assert {name for name in given if given[name] != short[name]} == document.keys() - left_out.keys()
+    assert place_of(given, location(document)) == place_of(short, location(left_out))
+    assert location(document) == location(left_out)
+    credential = read_credential(CLIENT)
+    for before, after in ((given, left_out), (short, document)):
+        assert read_profile(after, credential, before=before).as_json() == stored(after), "an update"
+    assert longest_life_of_credentials(short) == longest_life_of_credentials(given) == timedelta(hours=1)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_every_member_is_shown_with_its_default() -> None:
         "sts-session-tags": {},
         "remote-signing-enabled": True,
         "remote-signing-url-style": "auto",
-        "allow-alternative-protocols": False,
+        "allow-alternative-protocols": None,
         "push-s3-delete-disabled": True,
         "aws-kms-key-arn": None,
         "legacy-md5-behavior": None,
