@@ -385,3 +385,12 @@ def test_without_postgresql_the_database_is_a_file_in_the_data_folder() -> None:
     assert set(made) == {"default"}
     assert made["default"]["NAME"] == Path("/srv/ice/icekeeper.sqlite3")
     assert "synchronous=FULL" in made["default"]["OPTIONS"]["init_command"]
+
+
+def test_an_old_key_may_have_quotes_of_its_own() -> None:
+    settings, _ = read_settings(
+        {"LAKEKEEPER__PG_ENCRYPTION_KEY": '"text"', "ICEKEEPER__PG_ENCRYPTION_OLD_KEYS": "['\"text\"']"}
+    )
+    assert settings.pg_encryption_key is not None
+    keys = [settings.pg_encryption_key, *settings.pg_encryption_old_keys]
+    assert [key.get_secret_value() for key in keys] == ["text", '"text"']
