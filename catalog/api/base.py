@@ -28,7 +28,7 @@ from icekeeper.kernel.error_answers import answer_error
 from icekeeper.kernel.errors import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json_text import read_json_object, write_json
-from icekeeper.kernel.paging import Page, listing_of, read_size
+from icekeeper.kernel.paging import Page, listing_of, page_with_size
 from icekeeper.kernel.raw_path import decode_id, decode_levels, decode_segment
 from storage.vending.delegation import Asked
 from tenancy.actor import Actor
@@ -132,10 +132,14 @@ class IcebergView(APIView):
         if token is None:
             return Page(kind, None, None)
         limits = settings.ICEKEEPER
-        given = request.GET.get("pageSize")
-        size = limits.pagination_size_default if given is None else read_size(given, "pageSize")
-        listing = listing_of(kind, str(self.warehouse_id), path_key(levels))
-        return Page(listing, token, min(size, limits.pagination_size_max))
+        return page_with_size(
+            listing_of(kind, str(self.warehouse_id), path_key(levels)),
+            token,
+            request.GET.get("pageSize"),
+            "pageSize",
+            default=limits.pagination_size_default,
+            maximum=limits.pagination_size_max,
+        )
 
     def listing(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
         """ListTablesResponse of the namespace in the path; UUIDs and protection, in the same order, when asked for."""

@@ -47,10 +47,6 @@ def list_deleted_tabulars_for(
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """
-    after = FIRST
-    if page.token:
-        (after_text,) = open_page_token(page.token, page.kind)
-        after = UUID(after_text)
     may_list, sees_everything = require_on_warehouse(
         actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
     )
@@ -58,6 +54,10 @@ def list_deleted_tabulars_for(
         raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, (Securable.Type.WAREHOUSE, warehouse_id))
     if namespace_id is not None:
         namespace_key_for(actor, warehouse_id, namespace_id)
+    after = FIRST
+    if page.token:
+        (after_text,) = open_page_token(page.token, page.kind)
+        after = UUID(after_text)
     found = seen_of(
         actor=actor,
         batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),

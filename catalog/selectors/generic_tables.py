@@ -132,9 +132,9 @@ def list_generic_tables_for(
     *, actor: Actor, warehouse_id: UUID, levels: Levels, page: Page
 ) -> tuple[list[ListedGenericTable], str | None]:
     """Those right in a namespace, in order of creation, and the token of the next page (None: no more)."""
-    after = page.after_id()
+    after, limit = page.bounds()
     key = path_key(levels)
-    params = [key, warehouse_id, key, after, page.sql_limit, warehouse_id]
+    params = [key, warehouse_id, key, after, limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     listing = require_listing(actor, rows, warehouse_id, levels, Tabular.Kind.GENERIC_TABLE)
 

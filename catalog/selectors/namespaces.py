@@ -102,14 +102,14 @@ def list_namespaces_for(
     *, actor: Actor, warehouse_id: UUID, parent: Levels | None, page: Page
 ) -> tuple[list[ListedNamespace], str | None]:
     """The direct children of `parent` (None: the first level), in order of creation, and the next page's token."""
-    after = page.after_id()
+    after, limit = page.bounds()
     if parent is None:
-        params = [warehouse_id, after, page.sql_limit, warehouse_id]
+        params = [warehouse_id, after, limit, warehouse_id]
         rows = fetch_all(settings.READ_DATABASE, _LIST_ROOT, params)
     else:
         key = path_key(parent)
         above = [warehouse_id, key]
-        params = [key, warehouse_id, *above, after, *above, page.sql_limit, warehouse_id]
+        params = [key, warehouse_id, *above, after, *above, limit, warehouse_id]
         rows = fetch_all(settings.READ_DATABASE, _LIST_CHILDREN, params)
     if not rows or rows[0][0] != "active":
         raise no_such_warehouse(warehouse_id)

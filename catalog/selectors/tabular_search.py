@@ -53,9 +53,9 @@ def search_tabulars_for(
     A UUID finds the tabular that has it, and those right in the namespace that has it.
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
     """
-    after = _behind(page)
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.LIST_EVERYTHING])
     among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(actor, warehouse_id, wanted.namespace_id))
+    after = _behind(page)
     search = wanted.search[:LONGEST_SEARCH]
     uuid = parse_id(search)
     if uuid is not None:

@@ -216,9 +216,9 @@ def list_tabulars_for(
 
     In order of creation.
     """
-    after = page.after_id()
+    after, limit = page.bounds()
     key = path_key(levels)
-    params = [key, warehouse_id, key, kind.value, after, kind.value, page.sql_limit, warehouse_id]
+    params = [key, warehouse_id, key, kind.value, after, kind.value, limit, warehouse_id]
     rows = fetch_all(settings.READ_DATABASE, _LIST, params)
     listing = require_listing(actor, rows, warehouse_id, levels, kind)
 

@@ -48,10 +48,10 @@ def seen_page(
     `listed` are all items from where the page begins, by id, one more of which than belong to it may have been read;
     `seen_in` is what `require_to_list` gave. `read` finds items by their ids, in their order, less those that are gone.
     """
+    after = page.after_id()
     if seen_in is None:
         return page_of(listed, page)
     kind = Securable.Type(child_type)
-    after = page.after_id()
     if len(listed) < page.sql_limit:  # all that there is
         seen = all_visible(actor, parent=seen_in, child_type=kind, after=after)
         return page_of([each for each in listed if each[0].int in seen], page)

@@ -46,8 +46,8 @@ def list_warehouse_statistics_for(
 
     The first of all is the hour that goes on, with what is there now. Raises `NoSuchWarehouse`, `Forbidden`.
     """
-    before = _before(page)
     require_on_warehouse(actor, warehouse_id, Can.GET_METADATA)
+    before = _before(page)
     rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id)
     if before is not None:
         rows = rows.filter(hour__lt=before)

@@ -21,15 +21,39 @@ LARGEST_SIZE = 999_999_999
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What part of a listing of `kind` is asked for. `size` None: all of it, as when a client sends no pageToken."""
+    """What part of a listing of `kind` is asked for. `limit` None: all of it, as when a client sends no pageToken.
+
+    `wrong_size` is why the size that the client sent is none. It is raised by whoever asks for the size, as a wrong
+    token is by whoever asks where the page starts: once the caller is known to have access to what is listed, so that
+    the response to wrong parameters never shows whether a hidden object exists.
+    """
 
     kind: str
     token: str | None
-    size: int | None
+    limit: int | None
+    wrong_size: BadRequest | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Raises `BadRequest` when the client sent none that is valid."""
+        if self.wrong_size is not None:
+            raise self.wrong_size
+        return self.limit
 
     @property
     def sql_limit(self) -> int:
+        """Raises as `size`."""
         return EVERYTHING if self.size is None else self.size + 1
+
+    def bounds(self) -> tuple[UUID, int]:
+        """`after_id` and `sql_limit` for a statement that reads rows and permissions at once; no rows for a wrong page.
+
+        Raises nothing: `after_id` and `size` do, once the caller is authorized.
+        """
+        try:
+            return self.after_id(), self.sql_limit
+        except BadRequest:
+            return FIRST, 0
 
     def after_id(self) -> UUID:
         """The id that the page starts behind, in listings by id; `FIRST` at the beginning."""
@@ -50,11 +74,13 @@ class Page:
         return key
 
 
-def read_size(given: str, name: str) -> int:
-    """The size of a page in the query parameter `name`. Raises `BadRequest`."""
+def page_with_size(kind: str, token: str | None, given: str | None, name: str, *, default: int, maximum: int) -> Page:
+    """The page of the size `given` in the query parameter `name`, `default` for None, at most `maximum`."""
+    if given is None:
+        return Page(kind, token, min(default, maximum))
     if given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_SIZE)) and int(given):
-        return int(given)
-    raise BadRequest(f"{name}: must be a number from 1 to {LARGEST_SIZE}")
+        return Page(kind, token, min(int(given), maximum))
+    return Page(kind, token, None, BadRequest(f"{name}: must be a number from 1 to {LARGEST_SIZE}"))
 
 
 T = TypeVar("T")

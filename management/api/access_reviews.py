@@ -108,11 +108,10 @@ class ObjectReviewView(GrantedView):
         target = self.reviewed(project)
         own_id = securable_id(*target.ref)
         page = self.page(listing_of("access-review", own_id))
-        after = page.after_key()
         chunk = review_object_for(actor=self.actor, target=target, project=project, is_export=is_csv)
         if is_csv:
             return csv_answer("access-review", OBJECT_HEADER, object_review_rows(all_from(chunk), own_id))
-        found, token = page_from(chunk, page, after)
+        found, token = page_from(chunk, page, page.after_key())
         return Response(object_review_json(found, own_id, token))
 
 
@@ -139,10 +138,10 @@ class PrincipalReviewView(ManagementView):
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Whose access?"), self.project()
         page = self.page(listing_of("access-review-of", project.pk, grantee))
-        after = page.after_id()
         chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
         if is_csv:
             return csv_answer("access-review", PLACES_HEADER, places_rows(all_from(chunk)))
+        after = page.after_id()
         found, token = page_from(chunk, page, "" if after == FIRST else str(after))
         return Response(principal_review_json(found, is_instance_admin=_is_admin(grantee), token=token))
 
@@ -172,13 +171,12 @@ class ReachedObjectsView(RightsView):
         grantee, project = required_principal(request, "Whose access?"), self.project()
         target = find_target(actor=self.actor, address=self.address(), project=project)
         page = self.page(listing_of("reached-objects", securable_id(*target.ref), grantee))
-        after = page.after_key()
         chunk = review_objects_for(
             actor=self.actor, project=project, grantee=grantee, warehouse=target, is_export=is_csv
         )
         if is_csv:
             return csv_answer("reached-objects", REACHED_HEADER, reached_rows(all_from(chunk)))
-        found, token = page_from(chunk, page, after)
+        found, token = page_from(chunk, page, page.after_key())
         return Response(reached_objects_json(found, is_instance_admin=_is_admin(grantee), token=token))
 
 

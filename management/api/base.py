@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from catalog.selectors.warehouses import as_told_of
 from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import LARGEST_SIZE, Page, read_size
+from icekeeper.kernel.paging import LARGEST_SIZE, Page, page_with_size
 from icekeeper.kernel.raw_path import decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
@@ -116,11 +116,14 @@ class ManagementView(APIView):
         """Of the listing of `kind`, to which its tokens are bound; `token` and `size` name the query parameters."""
         limits = settings.ICEKEEPER
         given = self.request.GET.get(token)
-        wanted = limits.pagination_size_max if given is None else limits.pagination_size_default
-        number = self.request.GET.get(size)
-        if number is not None:
-            wanted = read_size(number, size)
-        return Page(kind, given, min(wanted, limits.pagination_size_max))
+        return page_with_size(
+            kind,
+            given,
+            self.request.GET.get(size),
+            size,
+            default=limits.pagination_size_max if given is None else limits.pagination_size_default,
+            maximum=limits.pagination_size_max,
+        )
 
 
 def require_parameters(request: Request, known: Collection[str] = ()) -> None:

@@ -64,8 +64,8 @@ def list_tag_definitions_for(
     With `name` the one that has it, or none. Who may not list tags sees those alone that they may read for another
     reason, as they may apply them; whoever sees none at all is refused.
     """
-    after = page.after_id()
     sees_everything = is_allowed(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
+    after = page.after_id()
     if name is not None:
         one = _named(project, name)
         found = [] if one is None else [one]

@@ -129,7 +129,7 @@ def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page)
         return _search(typed, user_type, page)
     if not needle_of(typed):
         return [], None
-    found, _ = _search(typed, user_type, replace(page, size=HITS if page.size is None else min(page.size, HITS)))
+    found, _ = _search(typed, user_type, replace(page, limit=HITS if page.size is None else min(page.size, HITS)))
     return found, None
 
 

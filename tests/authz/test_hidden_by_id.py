@@ -5,6 +5,7 @@ The routes come from the resolver, so that a new one is here by itself: if it ta
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from catalog.models import Tabular
+from icekeeper.kernel.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -26,6 +28,7 @@ from tests.authz.trees import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.routes import ROUTES, Route
+from tests.wsgi_client import Answer
 
 pytestmark = [pytest.mark.django_db]
 
@@ -36,6 +39,9 @@ TYPES: Final = {
     "warehouse": T.WAREHOUSE, "namespace": T.NAMESPACE, "table": T.TABLE, "view": T.VIEW, "role": T.ROLE,
     "generic-table": T.GENERIC_TABLE, "tag": T.TAG, "tag-definition": T.TAG,
 }  # fmt: skip
+
+DOCUMENTS: Final = Path(__file__).parents[2] / "docs" / "openapi"
+OTHER_TOKEN: Final = write_page_token("another listing", str(uuid4()))
 
 NOTHING_HIDDEN: Final = {
     "role-metadata": "names of roles are no secret",
@@ -77,9 +83,9 @@ class Asked(NamedTuple):
     def __str__(self) -> str:
         return f"{self.method} {self.route.template}"
 
-    def told(self, names: dict[str, str], object_id: str) -> Told:
-        target = self.route.target(names | {self.name: object_id})
-        target += "?principalUser=oidc~root" if self.route.name == "reached-objects" else ""
+    def told(self, names: dict[str, str], object_id: str, query: str = "") -> Told:
+        target = f"{self.route.target(names | {self.name: object_id})}?{query}"
+        target += "&principalUser=oidc~root" if self.route.name == "reached-objects" else ""
         # Roles and tags are seen by who sees anything in their project, warehouses and what is in them are not.
         caller = CallerClient("", "stranger" if self.kind in {T.ROLE, T.TAG} else "alice")
         if self.method in {"GET", "DELETE"}:
@@ -145,6 +151,78 @@ def test_each_route_hides_objects(
     assert {each: of_it.status for each, of_it in of_hidden.items() if of_it.status != 404} == {}
     assert of_hidden == of_missing
     assert everything() == before
+
+
+def page_parameters() -> dict[str, tuple[str, str]]:
+    """The names of the parameters for token and size, by the template of each route that lists in pages."""
+    paths = json.loads((DOCUMENTS / "management.json").read_text())["paths"]
+    found = {}
+    for template, methods in paths.items():
+        names = {each["name"] for each in methods.get("get", {}).get("parameters", [])}
+        for token, size in (("pageToken", "pageSize"), ("page_token", "page_size")):
+            if token in names:
+                found[template] = (token, size)
+    return found
+
+
+def wrong_pages(token: str, size: str) -> list[str]:
+    return [f"{size}=0", f"{size}=many", f"{size}=9999999999", f"{token}=!", f"{token}={OTHER_TOKEN}", f"{token}=%F0"]
+
+
+def test_each_listing_hides_objects_from_requests_for_wrong_pages(
+    hidden: dict[Securable.Type, str], warehouse: Warehouse
+) -> None:
+    names, parameters = names_in(warehouse), page_parameters()
+    asked = [each for each in all_asked() if each.method == "GET" and each.route.template in parameters]
+    assert {each.kind for each in asked} == set(hidden)
+    assert len(asked) > 25
+    for each in asked:
+        usual = each.told(names, hidden[each.kind])
+        assert usual.status == 404
+        for query in wrong_pages(*parameters[each.route.template]):
+            assert each.told(names, hidden[each.kind], query) == usual, (str(each), query)
+            assert each.told(names, str(uuid4()), query) == usual, (str(each), query)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda client, at, name, query: client.get(f"/catalog/v1/{at}/namespaces?parent={name}&{query}"),
+        lambda client, at, name, query: client.get(f"/catalog/v1/{at}/namespaces/{name}/tables?{query}"),
+        lambda client, at, name, query: client.get(f"/catalog/v1/{at}/namespaces/{name}/views?{query}"),
+        lambda client, at, name, query: client.get(f"/lakekeeper/v1/{at}/namespaces/{name}/generic-tables?{query}"),
+    ],
+    ids=["namespaces", "tables", "views", "generic tables"],
+)
+def test_listings_of_a_namespace_hide_it_from_requests_for_wrong_pages(
+    hidden: dict[Securable.Type, str], warehouse: Warehouse, act: Callable[[CallerClient, str, str, str], Answer]
+) -> None:
+    alice = CallerClient("", "alice")
+
+    def asked(name: str, query: str) -> Told:
+        return told(lambda: act(alice, str(warehouse.pk), name, query), name)
+
+    usual = asked("closed", "pageToken=")
+    assert usual.status == 404
+    for query in wrong_pages("pageToken=&pageToken", "pageToken=&pageSize"):
+        assert asked("closed", query) == asked("missing", query) == usual, query
+        seen = act(alice, str(warehouse.pk), "open", query)
+        assert seen.status == 400, query
+
+
+def test_listings_within_a_hidden_namespace_of_a_warehouse(
+    hidden: dict[Securable.Type, str], warehouse: Warehouse, manage: Callable[[str], CallerClient]
+) -> None:
+    alice, own = manage("alice"), f"/warehouse/{warehouse.pk}"
+
+    def search(namespace_id: str, token: str) -> Told:
+        body = {"search": "a", "namespace-id": namespace_id, "page-token": token}
+        return told(lambda: alice.post(f"{own}/search-tabular", body), namespace_id)
+
+    for token in ("", "!", OTHER_TOKEN):
+        of_hidden = search(hidden[T.NAMESPACE], token)
+        assert of_hidden == search(str(uuid4()), token)
+        assert of_hidden.status == 404
 
 
 def test_several_at_once(

@@ -143,7 +143,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest
 def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[str, Ref]) -> None:
     """No row of an object is looked up for a grant, as most of the grants are not on the page."""
     project, grantee = get_project(None), Grantee(user_id=WHO.user_id)
-    page = Page("grants", token=None, size=5)
+    page = Page("grants", token=None, limit=5)
     with CaptureQueriesContext(connection) as sent:
         held, _ = list_grants_of_for(actor=INTERNAL, project=project, grantee=grantee, page=page)
         places = PrincipalReview(WHO).places(project, after=FIRST, limit=5)
