@@ -29,8 +29,8 @@ class OpenFgaSettings(BaseModel):
 
     endpoint: ServerAddress | None = Field(
         None,
-        description="Address of OpenFGA's HTTP interface, such as http://openfga:8080 (8081 is usually that of gRPC, "
-        "which this server does not speak)",
+        description="Address of OpenFGA's HTTP interface, such as http://openfga:8080; for that of its gRPC interface "
+        "(8081) port 8080 of the same host is used when an OpenFGA answers there",
     )
     store_name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9 ._/^@-]{3,64}$")] = Field(
         "lakekeeper", description="Name of the store that is this server's"

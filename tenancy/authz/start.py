@@ -8,6 +8,8 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
+from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import Authorizer, authorizer
 from tenancy.authz.refs import securable_id
@@ -74,6 +76,8 @@ def require_chosen_backend() -> None:
             "OpenFGA was not told of rights that changed before; until manage.py openfga_reconcile has run, what it "
             "says counts only where our own rows say the same"
         )
+    if chosen == OPENFGA:
+        _require_http_interface()
     if server.authz_backend != chosen and not is_read_only():
         Server.objects.update(authz_backend=chosen)
 
@@ -86,6 +90,16 @@ def _require_authorizer(chosen: str) -> None:
         raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} names no class: {error}") from error
     if not isinstance(made, Authorizer):
         raise AuthorizationNotChosen(f"LAKEKEEPER__AUTHZ_BACKEND={chosen} is no tenancy.authz.port.Authorizer")
+
+
+def _require_http_interface() -> None:
+    """An OpenFGA that is away, or not set up yet, does not stop the server; one that will never answer does."""
+    try:
+        openfga_store().find()
+    except OpenFgaSpeaksGrpc as failure:
+        raise AuthorizationNotChosen(failure.reason) from None
+    except OpenFgaUnavailable as failure:
+        logger.warning("OpenFGA cannot decide yet, requests that need it are answered 503: %s", failure.reason)
 
 
 def _has_administrator(server: Server) -> bool:

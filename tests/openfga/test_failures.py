@@ -143,7 +143,7 @@ def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
         place = openfga_store().find()
         started.append(Talker(said, pause))
         choose_openfga(monkeypatch, endpoint=started[-1].url)
-        openfga_store()._place = place
+        openfga_store()._place, openfga_store()._has_answered = place, True
         return started[-1]
 
     yield talk

@@ -20,6 +20,7 @@ class OpenFga(RelayedServer):
 
     def __init__(self, home: Path, *, preshared_key: str | None = None) -> None:
         super().__init__(home)
+        self.grpc_port = process.free_port()
         self.preshared_key = preshared_key
 
     @property
@@ -35,7 +36,7 @@ class OpenFga(RelayedServer):
     def command(self) -> Sequence[str | Path]:
         return [
             PROGRAM.require(), "run", "--http-addr", f"127.0.0.1:{self.port}",
-            "--grpc-addr", f"127.0.0.1:{process.free_port()}", "--datastore-engine", "memory", "--log-level", "warn",
+            "--grpc-addr", f"127.0.0.1:{self.grpc_port}", "--datastore-engine", "memory", "--log-level", "warn",
             "--playground-enabled=false", "--metrics-enabled=false", "--profiler-enabled=false",
         ]  # fmt: skip
 

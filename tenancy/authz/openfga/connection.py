@@ -33,7 +33,7 @@ from icekeeper.kernel.timed_connections import (
     cut_off,
 )
 from icekeeper.version import VERSION
-from tenancy.authz.openfga.failures import OpenFgaUnavailable
+from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaUnavailable
 
 LARGEST_ANSWER: Final = 8 * 1024 * 1024
 _BOUND: Final = JsonBound(containers=200_000, values=1_000_000)
@@ -42,7 +42,7 @@ CONNECTIONS: Final = 64
 LONGEST_UNSENT: Final = 5
 """Seconds after which the machine gives up what the other side has not taken: nothing of ours comes much later."""
 
-_NOT_SENT: Final = (NewConnectionError, ConnectTimeoutError, LocationParseError, SSLError)
+_NOT_SENT: Final = (NewConnectionError, ConnectTimeoutError, LocationParseError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Connection:
     def request(self, method: str, url: str, *, body: bytes | None, headers: Mapping[str, str]) -> Reply:
         """Sent a second time when a kept connection turns out to be closed; the answer says so.
 
-        Raises `OpenFgaUnavailable`, `RequestTimeout` (408).
+        Raises `OpenFgaUnavailable`, `RequestTimeout` (408); `NoHttpAnswer` where a new connection brought none.
         """
         left = deadline.remaining()
         until = time.monotonic() + (self._limits.whole if left is None else min(left, self._limits.whole))
@@ -99,7 +99,7 @@ class Connection:
             except ProtocolError as error:
                 failure = error
             if not _was_kept(failure):
-                raise OpenFgaUnavailable(_reason(failure), is_in_doubt=True) from None
+                raise NoHttpAnswer(_reason(failure), is_in_doubt=True) from None
             try:
                 return replace(self._send(method, url, body, sent, until), was_resent=True)
             except ProtocolError as error:
@@ -117,6 +117,8 @@ class Connection:
             answer = self._pools.urlopen(
                 method, url, body=body, headers=dict(headers), timeout=limit, preload_content=False, redirect=False
             )
+        except SSLError as error:
+            raise NoHttpAnswer(_reason(error)) from None
         except _NOT_SENT as error:
             raise OpenFgaUnavailable(_reason(error)) from None
         except ProtocolError:

@@ -23,6 +23,14 @@ class OpenFgaUnavailable(AuthorizationBackendError):
         self.reason, self.is_in_doubt = reason, is_in_doubt
 
 
+class NoHttpAnswer(OpenFgaUnavailable):
+    """The other side took the connection, and ended it without an answer in HTTP/1.1."""
+
+
+class OpenFgaSpeaksGrpc(OpenFgaUnavailable):
+    """The address is that of a gRPC interface. The reason names the cure."""
+
+
 class OpenFgaRefused(OpenFgaUnavailable):
     """OpenFGA understood, and does not do it: `answered` (its status) and `code` are its own.
 

@@ -5,6 +5,7 @@ https://openfga.dev/api/service
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from icekeeper.kernel.json_text import write_json
 from tenancy.authz.model import DOWN, UP, VERSION
 from tenancy.authz.openfga.breaker import Breaker
 from tenancy.authz.openfga.connection import Connection, Limits, Reply
-from tenancy.authz.openfga.failures import OpenFgaRefused, OpenFgaUnavailable
+from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaRefused, OpenFgaUnavailable
+from tenancy.authz.openfga.http_interface import find_http_interface
 from tenancy.authz.openfga.tokens import Client, ClientCredentials, Credential, PresharedKey
 from tenancy.authz.openfga.translation import CURRENT_TIME, EXPIRES_AT
 from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple, holding_now
@@ -27,6 +29,8 @@ from tenancy.authz.openfga.tuples import Condition, TupleKey, as_time, as_tuple,
 PAGE: Final = 100
 """Tuples of one answer, and the most that OpenFGA takes in one write."""
 MODELS_PAGE: Final = 20
+
+logger = logging.getLogger("icekeeper.authz")
 
 _OK: Final = (200, 201)
 _NOT_ACCEPTED: Final = (401, 403)
@@ -62,10 +66,11 @@ class Place:
 class OpenFgaStore:
     """For the threads of one process. Everything raises `OpenFgaUnavailable` (503) and `RequestTimeout` (408)."""
 
-    def __init__(self, *, address: str, name: str, model_name: str, connection: Connection, credential: Credential):
-        self._address, self._name, self.model_name = address, name, model_name
-        self._connection, self._credential = connection, credential
+    def __init__(self, access: Access, connection: Connection, credential: Credential) -> None:
+        self._address, self._name, self.model_name = access.address, access.store, access.model
+        self._connection, self._credential, self._limits = connection, credential, access.limits
         self._breaker = Breaker()
+        self._has_answered = False
         self._place: Place | None = None
 
     def check(self, checks: Sequence[Check], *, at: datetime) -> list[bool]:
@@ -200,7 +205,7 @@ class OpenFgaStore:
         try:
             headers = {"Content-Type": "application/json", **self._credential.headers()}
             sent = None if body is None else write_json(body)
-            reply = self._connection.request(method, self._address + path, body=sent, headers=headers)
+            reply = self._sent(method, path, sent, headers)
             _require_usable(reply)
         except OpenFgaUnavailable as failure:
             self._breaker.failed(failure.reason)
@@ -208,14 +213,38 @@ class OpenFgaStore:
         self._breaker.succeeded()
         return reply
 
+    def _sent(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+        """As long as nothing has ever answered HTTP here, it may be the gRPC interface that was configured: then the
+        HTTP interface beside it is asked instead."""
+        address = self._address
+        try:
+            reply = self._connection.request(method, address + path, body=body, headers=headers)
+        except NoHttpAnswer:
+            if address == self._address:
+                self._find_http_interface(address)
+            if address == self._address:
+                raise
+            reply = self._connection.request(method, self._address + path, body=body, headers=headers)
+        self._has_answered = True
+        return reply
+
+    def _find_http_interface(self, address: str) -> None:
+        """Raises `OpenFgaSpeaksGrpc`."""
+        found = None if self._has_answered else find_http_interface(address, self._connection, self._limits)
+        if found is not None:
+            logger.warning("LAKEKEEPER__OPENFGA__ENDPOINT is a gRPC interface; HTTP is spoken with %s instead", found)
+            self._address = found
+
 
 def openfga_store() -> OpenFgaStore:
     """Of this deployment. To be called only when `LAKEKEEPER__OPENFGA__ENDPOINT` is set."""
-    return _openfga_store(_Access.of_settings(), os.getpid())
+    return _openfga_store(Access.of_settings(), os.getpid())
 
 
 @dataclass(frozen=True, slots=True)
-class _Access:
+class Access:
+    """Where OpenFGA is, and how this server signs in there."""
+
     address: str
     store: str
     model: str
@@ -224,7 +253,7 @@ class _Access:
     client: Client | None
 
     @classmethod
-    def of_settings(cls) -> _Access:
+    def of_settings(cls) -> Access:
         own, limits = settings.ICEKEEPER.openfga, settings.ICEKEEPER.openfga_connection
         client = None
         if own.client_id is not None and own.client_secret is not None:
@@ -240,7 +269,7 @@ class _Access:
 
 
 @lru_cache(maxsize=4)
-def _openfga_store(access: _Access, process: int) -> OpenFgaStore:
+def _openfga_store(access: Access, process: int) -> OpenFgaStore:
     """`process`: connections and locks are not to be shared by a fork."""
     connection = Connection(access.limits)
     credential: Credential
@@ -248,9 +277,7 @@ def _openfga_store(access: _Access, process: int) -> OpenFgaStore:
         credential = ClientCredentials(access.client, connection)
     else:
         credential = PresharedKey(None if access.api_key is None else access.api_key.get_secret_value())
-    return OpenFgaStore(
-        address=access.address, name=access.store, model_name=access.model, connection=connection, credential=credential
-    )
+    return OpenFgaStore(access, connection, credential)
 
 
 def _placed(place: Place, what: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
