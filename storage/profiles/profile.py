@@ -32,8 +32,8 @@ class Profile(Document):
     """Where the files of a warehouse are, and how clients may get at them.
 
     `fixed` are the fields that an update must leave as they are, `credentials` the kinds of credential that go with the
-    profile, of which it may need one. A field of `null_unless_given` is null in JSON when the request does not name it, as
-    in Lakekeeper, and its default applies: clients compare the profile with what they sent.
+    profile, of which it may need one. A field of `null_unless_given` is null in JSON when the request does not name it,
+    as in Lakekeeper, and its default applies: clients compare the profile with what they sent.
     """
 
     fixed: ClassVar[tuple[str, ...]]
