@@ -35,7 +35,29 @@ class ServerSettings(BaseModel):
         5.0, description="A request that waited longer than this for a free thread is answered 503 with Retry-After"
     )
     read_timeout: Duration = Field(
-        20.0, description="A client that sends nothing for so long in mid-request is cut off (408)"
+        20.0,
+        description="How long a client may take for the head of a request; and the period over which "
+        "`MIN_TRANSFER_RATE` is measured. A slower client is disconnected (408 in mid-request)",
+    )
+    min_transfer_rate: Annotated[int, Field(ge=1)] = Field(
+        4096,
+        description="Bytes a second that a client must send of a request body or read of a response, on average over "
+        "`READ_TIMEOUT`",
+    )
+    transfer_buffer: Annotated[int, Field(ge=1_048_576)] = Field(
+        268_435_456,
+        description="Bytes that a process holds of request bodies that are arriving and of responses that clients read "
+        "slowly; beyond it the slowest is disconnected. Counts as at least twice `MAX_REQUEST_BODY_SIZE`",
+    )
+    connections_per_address: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Open connections of one client address (IPv6: /64) to one process, more are answered 503; unset, "
+        "any number. Leave it unset behind a proxy, where all clients share the proxy's address",
+    )
+    slow_connections_per_address: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Connections of one client address to one process that have been in the middle of a request or "
+        "response for more than 2s; the slowest beyond it are disconnected. Unset, half of `CONNECTIONS`",
     )
 
 

@@ -74,7 +74,7 @@ def bound_body(environ: dict[str, Any], limit: int) -> None:
     length = int(given)
     if length > limit:
         _no_body(environ)
-        raise _too_large(limit)
+        raise body_too_large(limit)
     environ["wsgi.input"] = MeasuredBody(environ["wsgi.input"], length)
 
 
@@ -86,7 +86,7 @@ def _collect(environ: dict[str, Any], limit: int) -> None:
     while piece := _read(stream.read, _PIECE):
         size += len(piece)
         if size > limit:
-            raise _too_large(limit)
+            raise body_too_large(limit)
         pieces.append(piece)
     environ["wsgi.input"] = BytesIO(b"".join(pieces))
     environ["CONTENT_LENGTH"] = str(size)
@@ -111,5 +111,5 @@ def _no_body(environ: dict[str, Any]) -> None:
     environ.pop("HTTP_TRANSFER_ENCODING", None)
 
 
-def _too_large(limit: int) -> BodyTooLarge:
+def body_too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"The request body is larger than {limit} bytes (LAKEKEEPER__MAX_REQUEST_BODY_SIZE)")

@@ -10,9 +10,6 @@ from gunicorn.util import http_date
 
 from icekeeper.server.client_socket import ClientSocket
 
-LARGEST_DRAIN = 65_536
-"""Bytes of an unread request body that are thrown away to keep a connection; with more to come it is closed."""
-
 _ONE_PACKET = 262_144
 """Up to this size head and body are joined: a copy is cheaper than a second system call and a second wake-up."""
 
@@ -23,22 +20,18 @@ class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
     sock: ClientSocket
     headers_sent: bool
 
-    def __init__(self, request: Any, sock: ClientSocket, cfg: Any, worker: Any) -> None:
+    def __init__(self, request: Any, sock: ClientSocket, cfg: Any, worker: Any, has_all: bool) -> None:  # noqa: FBT001
+        """`has_all`: whether the whole request has been received."""
         super().__init__(request, sock, cfg)
-        self._worker = worker
+        self._worker, self._has_all = worker, has_all
         self._head = b""
         self.on_wire = False
 
     def should_close(self) -> bool:
-        """Whether the connection ends with this answer: the client or a stop of the server wants it, or part of the
-        request's body is unread and would be taken for the next request.
+        """Whether the connection ends with this response: the client or a stop of the server wants it, or part of the
+        request's body was not received and would be taken for the next request.
         """
-        return (
-            bool(super().should_close())
-            or not self._worker.alive
-            or self.sock.owes_continue
-            or not _is_drainable(self.req.body)
-        )
+        return bool(super().should_close()) or not self._worker.alive or not self._has_all or self.req.body.failed
 
     def send_headers(self) -> None:
         if self.headers_sent:
@@ -87,16 +80,6 @@ class Answer(Response):  # type: ignore[misc]  # gunicorn has no types
         elif head:
             data = head + data
         self.sock.sendall(data)
-
-
-def _is_drainable(body: Any) -> bool:
-    if body.failed:
-        return False
-    reader = body.reader
-    left = getattr(reader, "length", None)
-    if left is not None:
-        return bool(left <= LARGEST_DRAIN)
-    return getattr(reader, "parser", None) is None  # a chunked body that was read to its end
 
 
 _dated: tuple[int, str] = (0, "")

@@ -1,7 +1,7 @@
-"""`GET /metrics` on a port of its own, from a process of its own: whoever calls it takes nothing from the APIs.
+"""`GET /metrics` on a port of its own, from a process of its own, so that scrapes take nothing from the APIs.
 
-One thread serves all callers, none of which can hold up another one: a head is small, comes soon, and is answered from
-memory; then the connection is closed.
+One thread serves all clients, and none of them blocks another one: a request is small, arrives soon, and is answered
+from memory; then the connection is closed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 
 from icekeeper.server.exposition import CONTENT_TYPE
 
-MOST_CLIENTS: Final = 32
-"""Connections at once; one more is closed without an answer."""
+MAX_CLIENTS: Final = 32
+"""Connections at once; one more closes the oldest, which had the most time for its request."""
 PATIENCE: Final = 5.0
 """Seconds from the connection to the end of the answer."""
 LONGEST_HEAD: Final = 8192
@@ -33,7 +33,7 @@ class MetricsListener:
 
     def __init__(self, listening: socket.socket, page: Callable[[], str]) -> None:
         self._listening, self._page = listening, page
-        self._clients = 0
+        self._clients: list[asyncio.WriteTransport] = []
 
     def run(self, parent: int) -> None:
         """Until SIGTERM, or until the process `parent` is gone. Ctrl-C is the arbiter's: it ends this one."""
@@ -47,15 +47,17 @@ class MetricsListener:
                 await asyncio.sleep(1.0)
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._clients += 1
+        self._clients.append(writer.transport)
+        if len(self._clients) > MAX_CLIENTS:
+            self._clients.pop(0).abort()
         try:
-            if self._clients <= MOST_CLIENTS:
-                async with asyncio.timeout(PATIENCE):
-                    await self._answer(reader, writer)
+            async with asyncio.timeout(PATIENCE):
+                await self._answer(reader, writer)
         except (OSError, asyncio.IncompleteReadError):  # gone, or too slow: the page itself is made of memory alone
             pass
         finally:
-            self._clients -= 1
+            if writer.transport in self._clients:
+                self._clients.remove(writer.transport)
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -26,6 +26,10 @@ if sys.platform == "linux":
         def arm(self, descriptor: int) -> None:
             self._epoll.modify(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
 
+        def arm_writing(self, descriptor: int) -> None:
+            """Report the descriptor when it can be written to."""
+            self._epoll.modify(descriptor, select.EPOLLOUT | select.EPOLLONESHOT)
+
         def forget(self, descriptor: int) -> None:
             self._epoll.unregister(descriptor)
 
@@ -49,6 +53,9 @@ else:
 
         arm = add
 
+        def arm_writing(self, descriptor: int) -> None:
+            self._change(descriptor, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_FILTER_WRITE)
+
         def forget(self, descriptor: int) -> None:
             with suppress(FileNotFoundError):  # it has been reported and not armed again
                 self._change(descriptor, select.KQ_EV_DELETE)
@@ -56,5 +63,5 @@ else:
         def wait(self, seconds: float) -> list[int]:
             return [event.ident for event in self._kqueue.control(None, 256, seconds)]
 
-        def _change(self, descriptor: int, action: int) -> None:
-            self._kqueue.control([select.kevent(descriptor, select.KQ_FILTER_READ, action)], 0)
+        def _change(self, descriptor: int, action: int, direction: int = select.KQ_FILTER_READ) -> None:
+            self._kqueue.control([select.kevent(descriptor, direction, action)], 0)

@@ -1,4 +1,4 @@
-"""How many database connections a server process has. Names and `pool` are the peer's."""
+"""How many database connections a server process has. Names and labels are those of Lakekeeper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _series(pool: str) -> list[Series]:
     name, described = "lakekeeper_catalog_pg_pool_connections", "Connections to PostgreSQL"
     return [
         Series(name, "gauge", described, {"pool": pool, "state": "idle"}),
-        Series(name, "gauge", described, {"pool": pool, "state": "active"}),
+        Series(name, "gauge", described, {"pool": pool, "state": "in_use"}),
         Series("lakekeeper_catalog_pg_pool_max_connections", "gauge", "Most connections", {"pool": pool}),
         Series(
             "lakekeeper_catalog_pg_pool_acquire_timeouts_total",

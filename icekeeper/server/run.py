@@ -29,7 +29,7 @@ from icekeeper.server.worker import STOP_SIGNALS, RequestWorker
 from icekeeper.setting_groups import ServerSettings
 
 BACKLOG = 2048
-METRICS_BACKLOG = 32
+METRICS_BACKLOG = 256
 MOST_FIELDS = 100
 LARGEST_FIELD = 32_768
 """Bytes of one header field; tokens with many groups are long."""
@@ -56,6 +56,10 @@ class Limits:
     graceful_timeout: float
     request_time: float
     body_size: int
+    min_transfer_rate: int
+    transfer_buffer: int
+    connections_per_address: int | None
+    slow_connections_per_address: int
 
 
 class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -141,6 +145,10 @@ class Server(BaseApplication):  # type: ignore[misc]
             graceful_timeout=server.graceful_timeout,
             request_time=conf.max_request_time,
             body_size=conf.max_request_body_size,
+            min_transfer_rate=server.min_transfer_rate,
+            transfer_buffer=max(server.transfer_buffer, 2 * conf.max_request_body_size),
+            connections_per_address=server.connections_per_address,
+            slow_connections_per_address=server.slow_connections_per_address or max(1, server.connections // 2),
         )
         self.board = LoadBoard(server.workers)
         share_leases()

@@ -1,9 +1,10 @@
-"""A gunicorn worker whose threads only ever run requests that have arrived, and that says no instead of hanging.
+"""A gunicorn worker whose event loop does all waiting for clients; its threads only run requests that have arrived.
 
-gunicorn's own gthread worker lends a thread to every new connection and to every slow head, closes lingering
-connections on its event loop, and lets requests wait for a thread for ever. Here one event loop accepts, reads heads
-and holds idle connections; threads parse, run and answer. A request that waited too long for a thread is answered 503
-by the event loop, even when every thread is stuck. Parser, WSGI environ and response rules are gunicorn's.
+gunicorn's own gthread worker lends a thread to every new connection and to every slow client, closes lingering
+connections on its event loop, and lets requests wait for a thread for ever. Here one event loop accepts, receives
+requests with their bodies, holds idle connections and sends what slow clients have not taken; threads parse, run and
+answer. A request that waited too long for a thread is answered 503 by the event loop, and a liveness probe is answered
+by it, even when every thread is busy. Parser, WSGI environ and response rules are gunicorn's.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import os
 import signal
 import socket
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any
 
 from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.http.message import Request
-from gunicorn.http.unreader import SocketUnreader
 from gunicorn.http.wsgi import create
 from gunicorn.workers import base
 from gunicorn.workers.base import Worker
@@ -31,9 +32,10 @@ from icekeeper.kernel.errors import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request_id import set_request_id
 from icekeeper.kernel.request_origin import set_request_origin
 from icekeeper.kernel.thread_lending import set_lender
-from icekeeper.server.answer import LARGEST_DRAIN, Answer
+from icekeeper.server.answer import Answer
+from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.client_socket import ClientSocket
-from icekeeper.server.connection import Connection, Turn
+from icekeeper.server.connection import Connection, Phase
 from icekeeper.server.crew import Crew
 from icekeeper.server.poller import Poller
 from icekeeper.server.refusals import as_refusal, refusal_bytes
@@ -53,11 +55,15 @@ YIELD_SECONDS = 0.003
 CLOSE_LINGER = 3.0
 """Seconds to wait for a client to take the last answer: closing on unread bytes would destroy it on the way."""
 
-DRAIN_SECONDS = 1.0
-"""How long a thread waits for the rest of a small body that no view read."""
+SLOW_SECONDS = 2.0
+"""A client is slow when it is in the middle of a request or a response for longer than this."""
 
-LARGEST_LOGGED_HEAD = 8192
-"""Bytes of a head that are kept for the log line of a request that cannot be parsed."""
+SMALL_BYTES = 65_536
+"""A connection that holds no more than this is not closed for its memory: their sum is bounded by their number."""
+
+_READ_BYTES = 65_536
+_READ_BODY_BYTES = 1_048_576
+"""Bytes read at once: of a head (and a small body), and of the rest of a body."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
@@ -91,7 +97,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def init_process(self) -> None:
         self.queue_timeout: float = self.app.limits.queue_timeout
-        self.read_timeout: float = self.app.limits.read_timeout
+        self.limits = self.app.limits
+        self.read_timeout: float = self.limits.read_timeout
         self.connections: dict[int, Connection] = {}
         self.handover = threading.Lock()
         self.crew: Crew[_Ticket] = Crew(self.cfg.threads, self._run_ticket, self.app.end_thread)
@@ -122,7 +129,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         next_sweep = 0.0
         while self.alive:
             self.notify()
-            self._turn()
+            self._wait()
             now = monotonic()
             if now >= next_sweep:
                 self._sweep(now)
@@ -132,7 +139,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 break
         self._stop()
 
-    def _turn(self, longest_wait: float = 1.0) -> None:
+    def _wait(self, longest_wait: float = 1.0) -> None:
         """Wait for what comes next and deal with it."""
         if self.offered:
             longest_wait = YIELD_SECONDS
@@ -141,11 +148,15 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         for descriptor in self.poller.wait(longest_wait):
             connection = self.connections.get(descriptor)
             if connection is not None:
-                self._read(connection)
+                if connection.phase is Phase.SEND:
+                    self._send(connection)
+                else:
+                    self._read(connection)
             elif descriptor in self.listeners:
                 self._offer(descriptor)
             elif descriptor == self.PIPE[0]:
                 os.read(descriptor, 4096)
+                self._limit_memory()
         if self.offered and monotonic() >= self.offered_until:
             for descriptor in self.offered:
                 self._accept(self.listeners[descriptor])
@@ -171,57 +182,115 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if error.errno not in _OUT_OF_RESOURCES:
                 raise
             self.log.error("cannot accept a connection: %s", error)  # noqa: TRY400
-            self._close_longest_idle(or_lingering=True)
+            self._make_room(or_lingering=True)
             sleep(0.01)  # the listener stays readable: without a pause this would spin
             return
         now = monotonic()
-        sock = ClientSocket(accepted, self.read_timeout)
+        sock = ClientSocket(accepted, self.read_timeout, self.limits.min_transfer_rate)
         # A connection that has not sent anything may be one that a load balancer opened in advance: it is idle.
         connection = Connection(sock, address, listener.getsockname(), now + self.cfg.keepalive)
-        full = len(self.connections) >= self.cfg.worker_connections and not self._close_longest_idle()
+        refusal = self._refusal_of_connection(connection)
         self.connections[connection.descriptor] = connection
         self._show_load()
         self.poller.add(connection.descriptor)
-        if full:
+        if refusal is not None:
             connection.arrived = now
-            self._refuse(connection, Busy("The server has too many connections; try again"))
+            self._refuse(connection, refusal)
+
+    def _refusal_of_connection(self, connection: Connection) -> CatalogError | None:
+        """Why a new connection is not served; makes room for it where there is none."""
+        most = self.limits.connections_per_address
+        if most is not None:
+            network = connection.network
+            if sum(other.network == network for other in list(self.connections.values())) >= most:
+                return Busy("Too many connections from this address (ICEKEEPER__SERVER__CONNECTIONS_PER_ADDRESS)")
+        if len(self.connections) >= self.cfg.worker_connections and not self._make_room():
+            return Busy("The server has too many connections; try again")
+        return None
 
     def _read(self, connection: Connection) -> None:
         """Take in what has arrived; the event loop owns the connection."""
         try:
-            data = connection.socket.recv_now(65_536)
+            data = connection.socket.recv_now(_READ_BYTES if connection.body is None else _READ_BODY_BYTES)
         except BlockingIOError:
             self.poller.arm(connection.descriptor)
             return
         except OSError:
-            data = b""
-        if not data:
             self._close(connection)
-        elif connection.turn is Turn.LINGER:
+            return
+        if connection.phase is Phase.LINGER:
             connection.linger_left -= len(data)
-            if connection.linger_left > 0:
+            if data and connection.linger_left > 0:
                 self.poller.arm(connection.descriptor)
             else:
                 self._close(connection)
-        else:
-            if not connection.head:
-                connection.expires = monotonic() + self.read_timeout
+        elif data:
+            if not connection.received:
+                now = monotonic()
+                connection.begin_transfer(now)
+                connection.expires = now + self.read_timeout
             connection.add(data)
-            self._take_turn(connection)
+            self._proceed(connection)
+        elif connection.body is not None:
+            self._queue(connection)  # the client stopped in the middle of a body: it is told so, as it may still listen
+        else:
+            self._close(connection)
 
-    def _take_turn(self, connection: Connection) -> None:
+    def _proceed(self, connection: Connection) -> None:
         """Queue a complete request, wait for the rest of an incomplete one, refuse one that is too long."""
-        if connection.has_head():
-            connection.turn = Turn.QUEUE
-            connection.arrived = monotonic()
-            ticket = [connection]
-            self.waiting.append((connection.arrived, ticket))
-            self.crew.submit(ticket)
-        elif (refusal := connection.refusal()) is not None:
-            connection.arrived = monotonic()
+        was_head = connection.body is None
+        if connection.has_request(self.limits.body_size):
+            if connection.is_liveness_probe():
+                self._run_ticket([connection])
+            else:
+                self._queue(connection)
+        elif (refusal := connection.refusal(self.limits.body_size)) is not None:
+            connection.arrived = connection.arrived or monotonic()
             self._refuse(connection, refusal)
         else:
+            if was_head and connection.body is not None:
+                self._expect_body(connection, connection.arrived)
+            if connection.wants_continue() and not self._send_continue(connection):
+                return
             self.poller.arm(connection.descriptor)
+            if connection.held_bytes > SMALL_BYTES:
+                self._limit_memory()
+
+    def _queue(self, connection: Connection) -> None:
+        """Let the next thread run the request of this connection."""
+        connection.phase = Phase.QUEUE
+        connection.arrived = connection.arrived or monotonic()
+        ticket = [connection]
+        self.waiting.append((monotonic(), ticket))
+        self.crew.submit(ticket)
+
+    def _expect_body(self, connection: Connection, now: float) -> None:
+        """Give the client a period to send of the body what it must."""
+        connection.begin_window(now)
+        connection.expires = min(now + self.read_timeout, connection.arrived + self.limits.request_time)
+
+    def _send_continue(self, connection: Connection) -> bool:
+        """Ask the client for the body; False when it is gone."""
+        try:
+            connection.socket.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        except OSError:
+            self._close(connection)
+            return False
+        return True
+
+    def _send(self, connection: Connection) -> None:
+        """Send more of a response that a thread has written."""
+        try:
+            connection.send_unsent()
+        except OSError:
+            self._close(connection)
+            return
+        if connection.socket.unsent_bytes:
+            self.poller.arm_writing(connection.descriptor)
+        elif connection.is_reusable:
+            self._give_back(connection)
+        else:
+            self._linger(connection)
 
     def _refuse_overdue(self) -> None:
         """Forget requests that a thread has taken, answer 503 to those that have waited too long."""
@@ -241,7 +310,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _refuse(self, connection: Connection, refusal: CatalogError) -> None:
         """Answer from the event loop: one try that cannot block, then wait for the client to close."""
-        answer = refusal_bytes(refusal, bytes(connection.head), connection.arrived)
+        answer = refusal_bytes(refusal, connection.logged_head(), connection.arrived)
         try:
             connection.socket.send(answer)
         except OSError:
@@ -250,33 +319,104 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._linger(connection)
 
     def _sweep(self, now: float) -> None:
-        """Close what the event loop has waited for long enough. A head that began but never ended is answered 408."""
+        """Close what the event loop has waited for long enough; a request that has begun is answered 408."""
         for connection in list(self.connections.values()):
-            if connection.expires > now or connection.turn not in (Turn.LOOP, Turn.LINGER):
-                continue
-            with self.handover:  # a thread may be handing it over: not before it is armed
-                is_unfinished = connection.turn is Turn.LOOP and bool(connection.head)
-            if is_unfinished:
-                connection.arrived = connection.expires - self.read_timeout
-                self._refuse(connection, RequestTimeout("The client sent its request too slowly"))
-            else:
+            phase = self._phase_if_expired(connection, now)
+            if phase is Phase.LINGER or (phase is Phase.RECEIVE and not connection.received):
                 self._close(connection)
+            elif phase is Phase.RECEIVE:
+                self._check_receiving(connection, now)
+            elif phase is Phase.SEND:
+                if connection.is_slower_than(self.limits.min_transfer_rate, now):
+                    self._abort(connection)
+                else:
+                    connection.begin_window(now)
+                    connection.expires = now + self.read_timeout
+        self._limit_slow_connections(now)
 
-    def _close_longest_idle(self, *, or_lingering: bool = False) -> bool:
-        """Make room for a new connection at the cost of the one that was least useful; False when none is idle.
+    def _check_receiving(self, connection: Connection, now: float) -> None:
+        """Give the client another period for the body, if it was fast enough in the last one."""
+        is_in_time = connection.body is not None and now < connection.arrived + self.limits.request_time
+        if is_in_time and not connection.is_slower_than(self.limits.min_transfer_rate, now):
+            self._expect_body(connection, now)
+        else:
+            connection.arrived = connection.began
+            self._refuse(connection, RequestTimeout("The client sent its request too slowly"))
+
+    def _phase_if_expired(self, connection: Connection, now: float) -> Phase | None:
+        """The phase of a connection whose time is up; not while a thread is handing it over."""
+        with self.handover:
+            return connection.phase if connection.expires <= now else None
+
+    # --- limits of what slow clients take ------------------------------------------------------------------------
+
+    def _make_room(self, *, or_lingering: bool = False) -> bool:
+        """Make room for a new connection at the cost of the one that was least useful; False when all are at work.
 
         One that was opened or used a moment ago is not: its client may be sending.
         """
-        latest = monotonic() + self.cfg.keepalive - FRESH_SECONDS
+        now = monotonic()
+        latest = now + self.cfg.keepalive - FRESH_SECONDS
         with self.handover:
             known = list(self.connections.values())
             idle = [connection for connection in known if connection.is_idle and connection.expires < latest]
             if not idle and or_lingering:
-                idle = [connection for connection in known if connection.turn is Turn.LINGER]
-        if not idle:
-            return False
-        self._close(min(idle, key=lambda connection: connection.expires))
-        return True
+                idle = [connection for connection in known if connection.phase is Phase.LINGER]
+        if idle:
+            self._close(min(idle, key=lambda connection: connection.expires))
+            return True
+        return self._end_slowest(self._slow_connections(now), now)
+
+    def _slow_connections(self, now: float) -> list[Connection]:
+        """Those that have been in the middle of a request or a response for a while."""
+        return [each for each in self._in_transfer() if now - each.began > SLOW_SECONDS]
+
+    def _in_transfer(self) -> list[Connection]:
+        """Those whose request the event loop receives or whose response it sends."""
+        with self.handover:
+            return [connection for connection in list(self.connections.values()) if connection.is_in_transfer]
+
+    def _limit_slow_connections(self, now: float) -> None:
+        """End the slowest transfers of an address that has too many slow ones."""
+        most = self.limits.slow_connections_per_address
+        slow = self._slow_connections(now)
+        if len(slow) <= most:
+            return
+        by_network: defaultdict[str, list[Connection]] = defaultdict(list)
+        for connection in slow:
+            by_network[connection.network].append(connection)
+        for of_network in by_network.values():
+            for connection in sorted(of_network, key=lambda each: each.rate(now))[: max(0, len(of_network) - most)]:
+                self._end_transfer(connection)
+
+    def _limit_memory(self) -> None:
+        """End the slowest transfers while connections hold more memory than they may in sum."""
+        now = monotonic()
+        while sum(each.held_bytes for each in list(self.connections.values())) > self.limits.transfer_buffer:
+            large = [each for each in self._in_transfer() if each.held_bytes > SMALL_BYTES]
+            if not self._end_slowest(large, now):
+                return
+
+    def _end_slowest(self, connections: Iterable[Connection], now: float) -> bool:
+        """False when there is none."""
+        slowest = min(connections, key=lambda each: each.rate(now), default=None)
+        if slowest is not None:
+            self._end_transfer(slowest)
+        return slowest is not None
+
+    def _end_transfer(self, connection: Connection) -> None:
+        """For the sake of other clients; the event loop owns the connection."""
+        if connection.phase is Phase.SEND:
+            self._abort(connection)
+        else:
+            connection.arrived = connection.began
+            self._refuse(connection, Busy("The server has too many slow clients; nothing was done, try again"))
+
+    def _abort(self, connection: Connection) -> None:
+        """Disconnect a client that does not take its response."""
+        self.log.debug("a client takes its response too slowly: %s", connection.address)
+        connection.socket.discard_unsent()
+        self._close(connection)
 
     # --- the threads ---------------------------------------------------------------------------------------------
 
@@ -285,9 +425,12 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             connection = ticket.pop()
         except IndexError:  # it waited too long and was refused
             return
-        connection.turn = Turn.THREAD
+        connection.phase = Phase.RUN
         try:
-            if self._run_request(connection):
+            connection.is_reusable = self._run_request(connection)
+            if connection.socket.unsent_bytes:
+                self._hand_over(connection)
+            elif connection.is_reusable:
                 self._give_back(connection)
             else:
                 self._linger(connection)
@@ -300,17 +443,22 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _run_request(self, connection: Connection) -> bool:
         """Parse and answer one request; whether the connection can carry another."""
         sock = connection.socket
-        sock.read_until = connection.arrived + self.app.limits.request_time
-        head = bytes(connection.head[:LARGEST_LOGGED_HEAD])
-        unreader = connection.take_head()
-        request = self._parse(connection, unreader, head)
+        head, has_all = connection.logged_head(), connection.has_all
+        source = connection.take_request()
+        request = self._parse(connection, source, head)
         if request is None:
             return False
-        # gunicorn would send 100 Continue now; it is sent when the body is read, so that a refusal comes instead of it.
-        sock.owes_continue, request._expected_100_continue = request._expected_100_continue, False  # noqa: SLF001
+        # The event loop has sent it, unless the body is not wanted.
+        request._expected_100_continue = False  # noqa: SLF001
         answer: Answer
         answer, environ = create(
-            request, sock, connection.address, connection.server, self.cfg, response_class=Answer, response_args=(self,)
+            request,
+            sock,
+            connection.address,
+            connection.server,
+            self.cfg,
+            response_class=Answer,
+            response_args=(self, has_all),
         )
         environ["wsgi.multithread"] = True
         environ["icekeeper.arrived"] = connection.arrived
@@ -325,15 +473,15 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if not answer.on_wire:
                 self._fail(connection, CatalogError("The server met an unexpected error"), head)
             return False
-        if answer.should_close() or not self._drain(request, sock):
+        if answer.should_close() or not self._skip_body(request):
             return False
-        connection.head += unreader.take_buffered()
+        connection.expect_request(bytearray(source.take_rest()))
         return True
 
-    def _parse(self, connection: Connection, unreader: SocketUnreader, head: bytes) -> Request | None:
+    def _parse(self, connection: Connection, source: ReceivedBytes, head: bytes) -> Request | None:
         """The request, or None when there is none: the client is gone or has got its refusal."""
         try:
-            return Request(self.cfg, unreader, connection.address)
+            return Request(self.cfg, source, connection.address)
         except (NoMoreData, StopIteration, ConnectionError) as error:
             self.log.debug("client gone: %r", error)
         except TimeoutError:
@@ -353,11 +501,10 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if close is not None:
                 close()
 
-    def _drain(self, request: Request, sock: ClientSocket) -> bool:
-        """Throw away what is left of the body; False when it does not come soon, so that the next request is lost."""
-        sock.read_until = monotonic() + DRAIN_SECONDS
+    def _skip_body(self, request: Request) -> bool:
+        """Throw away what no view read of the body; False when it was malformed, so that the next request is lost."""
         try:
-            request.body.read(LARGEST_DRAIN + 1)
+            request.body.read()
         except (OSError, ParseException):
             return False
         return not getattr(request.body.reader, "length", 0)
@@ -369,22 +516,40 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         except OSError as error:
             self.log.debug("client gone: %s", error)
 
-    # --- changes of turn -----------------------------------------------------------------------------------------
+    # --- changes of phase ----------------------------------------------------------------------------------------
 
     def _give_back(self, connection: Connection) -> None:
         """To the event loop, to wait for the next request; or to the queue, when that has come with the last one."""
-        if connection.head:
-            connection.add(b"")
-            if connection.has_head():
-                self._take_turn(connection)
-                return
         now = monotonic()
+        if connection.received:
+            connection.begin_transfer(now)
+            connection.add(b"")
+            if connection.has_request(self.limits.body_size):
+                self._queue(connection)
+                return
         with self.handover:
-            connection.expires = now + (self.read_timeout if connection.head else self.cfg.keepalive)
-            connection.turn = Turn.LOOP
-            if not self.alive:
+            connection.expires = now + (self.read_timeout if connection.received else self.cfg.keepalive)
+            connection.phase = Phase.RECEIVE
+            if not self.alive and not connection.received:
                 connection.expires = min(connection.expires, now + STOP_LINGER)
             self.poller.arm(connection.descriptor)
+
+    def _hand_over(self, connection: Connection) -> None:
+        """To the event loop, to send the rest of a response."""
+        now = monotonic()
+        is_large = connection.socket.unsent_bytes > SMALL_BYTES
+        with self.handover:
+            connection.begin_transfer(now)
+            connection.expires = now + self.read_timeout
+            connection.phase = Phase.SEND
+            self.poller.arm_writing(connection.descriptor)
+        if is_large:
+            self._wake_loop()
+
+    def _wake_loop(self) -> None:
+        """Have the event loop look at the memory that slow clients take."""
+        with suppress(BlockingIOError):  # then it has been woken often enough
+            os.write(self.PIPE[1], b"1")
 
     def _linger(self, connection: Connection) -> None:
         """Say that this was the last answer and wait for the client to close."""
@@ -394,14 +559,14 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._close(connection)
             return
         with self.handover:
-            connection.head.clear()
-            connection.linger_left = 2 * self.app.limits.body_size
+            connection.received = bytearray()
+            connection.linger_left = 2 * self.limits.body_size
             connection.expires = monotonic() + CLOSE_LINGER
-            connection.turn = Turn.LINGER
+            connection.phase = Phase.LINGER
             self.poller.arm(connection.descriptor)
 
     def _close(self, connection: Connection) -> None:
-        connection.turn = Turn.CLOSED
+        connection.phase = Phase.CLOSED
         # First out of the table: once it is closed, the next accepted connection may have the same descriptor.
         self.connections.pop(connection.descriptor, None)
         self._show_load()
@@ -417,7 +582,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
 
     def _stop(self) -> None:
         """Finish what has arrived, for at most `graceful_timeout`; nothing new is accepted."""
-        end = monotonic() + self.app.limits.graceful_timeout
+        end = monotonic() + self.limits.graceful_timeout
         self.offered.clear()
         self._show_load()
         for descriptor, listener in self.listeners.items():
@@ -432,7 +597,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                     connection.expires = min(connection.expires, soon)
         while self.connections and monotonic() < end:
             self.notify()
-            self._turn(longest_wait=0.05)
+            self._wait(longest_wait=0.05)
             self._sweep(monotonic())
         if self.connections:
             self.log.warning("stopped with %d connections still open", len(self.connections))

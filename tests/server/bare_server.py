@@ -51,10 +51,10 @@ class BareServer:
         return RawClient(self.port, **options)
 
     @contextmanager
-    def clients(self, count: int) -> Iterator[list[RawClient]]:
+    def clients(self, count: int, **options: Any) -> Iterator[list[RawClient]]:
         """`count` open connections."""
         with ExitStack() as stack:
-            yield [stack.enter_context(self.client()) for _ in range(count)]
+            yield [stack.enter_context(self.client(**options)) for _ in range(count)]
 
     @contextmanager
     def holding(self, client: RawClient, *, view: str = "hold") -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from dataclasses import dataclass
@@ -33,11 +34,23 @@ class RawAnswer:
 
 
 class RawClient:
-    """One connection."""
+    """One connection, from the address `source`; with a `receive_buffer` the system reads little ahead for it."""
 
-    def __init__(self, port: int, *, timeout: float = 60.0) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        self._received = b""
+    def __init__(
+        self, port: int, *, timeout: float = 60.0, source: str | None = None, receive_buffer: int | None = None
+    ) -> None:
+        self._socket = socket.socket()
+        self._socket.settimeout(timeout)
+        if receive_buffer is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source is not None:
+            self._socket.bind((source, 0))
+        try:
+            self._socket.connect(("127.0.0.1", port))
+        except OSError:
+            self._socket.close()
+            raise
+        self._received = bytearray()
 
     def send(self, data: bytes) -> Self:
         self._socket.sendall(data)
@@ -70,7 +83,7 @@ class RawClient:
         length = int(headers.get("Content-Length", "0")) if has_body and status not in {100, 204, 304} else 0
         while len(self._received) < length:
             self._more()
-        body, self._received = self._received[:length], self._received[length:]
+        body, self._received = bytes(self._received[:length]), self._received[length:]
         return RawAnswer(status, headers, body)
 
     def _more(self) -> None:
@@ -78,6 +91,15 @@ class RawClient:
         if not data:
             raise EOFError(f"the server closed; received {self._received!r}")
         self._received += data
+
+    def receive(self, size: int) -> None:
+        """Read until at least `size` bytes of the next answer have come."""
+        while len(self._received) < size:
+            self._more()
+
+    def is_silent(self) -> bool:
+        """Whether the server has neither sent anything nor closed so far."""
+        return self._received == b"" and not select.select([self._socket], [], [], 0)[0]
 
     def is_closed(self) -> bool:
         """Whether the server ends the connection without sending anything more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -168,15 +169,26 @@ def test_stalled_chunked_body(client: RawClient) -> None:
     _refused(client, 408, "RequestTimeoutException")
 
 
-def test_trickled_body_ends_with_the_request_time(server: BareServer, client: RawClient) -> None:
+def test_trickled_body(server: BareServer, client: RawClient) -> None:
     client.send(ECHO + b"Content-Length: 1000\r\n\r\n")
     began = time.monotonic()
     client.trickle(b"x" * 500, pause=0.1)
     assert time.monotonic() - began < 25, "the body takes 50 seconds to send in full"
     request_id = _refused(client, 408, "RequestTimeoutException").headers["X-Request-Id"]
     [line] = [line for line in server.lines() if line["request_id"] == request_id]
-    assert (line["status"], line["route"]) == (408, "catalog/v1/echo")
+    assert (line["method"], line["path"], line["status"]) == ("POST", "/catalog/v1/echo", 408)
     assert line["duration_ms"] < 20_000
+
+
+def test_a_body_must_arrive_within_the_time_of_the_request(tmp_path: Path) -> None:
+    """However fast a client sends it, compared to the minimum rate."""
+    settings = {"LAKEKEEPER__MAX_REQUEST_TIME": "2s", "ICEKEEPER__SERVER__MIN_TRANSFER_RATE": "1"}
+    with BareServer(tmp_path / "home", **settings) as server, server.client() as client:
+        client.send(ECHO + b"Content-Length: 1000\r\n\r\n")
+        began = time.monotonic()
+        client.trickle(b"x" * 500, pause=0.1)
+        assert time.monotonic() - began < 25, "the body takes 50 seconds to send in full"
+        _refused(client, 408, "RequestTimeoutException")
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 10\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"])

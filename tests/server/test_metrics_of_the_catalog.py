@@ -80,6 +80,6 @@ def test_pools_of_postgresql(catalog: MeasuredCatalog, run_environment: RunEnvir
     assert told[f'{POOL}_max_connections{{pool="read"}}'] == 2 * 10
     assert told[f'{POOL}_acquire_timeouts_total{{pool="read"}}'] == 0
     connected = told[f'{POOL}_connections{{pool="read",state="idle"}}']
-    connected += told[f'{POOL}_connections{{pool="read",state="active"}}']
+    connected += told[f'{POOL}_connections{{pool="read",state="in_use"}}']
     assert 1 <= connected <= 20
     assert len(told) == 8

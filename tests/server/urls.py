@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from django.db import connection
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path, register_converter
 from django.views.decorators.http import require_GET
 from rest_framework.request import Request
@@ -84,6 +84,14 @@ def wait(request: HttpRequest) -> HttpResponse:
 def large(request: HttpRequest) -> HttpResponse:
     response = _json({"filler": "iceberg " * int(request.GET.get("words", "2000"))})
     response["ETag"] = request.GET.get("etag", 'W/"weak"')
+    return response
+
+
+def parts(request: HttpRequest) -> StreamingHttpResponse:
+    """`count` parts of 4096 bytes."""
+    count = int(request.GET["count"])
+    response = StreamingHttpResponse(b"part" * 1024 for _ in range(count))
+    response["Content-Length"] = str(count * 4096)
     return response
 
 
@@ -166,6 +174,7 @@ urlpatterns = [
     path("catalog/v1/hold", hold),
     path("catalog/v1/wait", wait),
     path("catalog/v1/large", large),
+    path("catalog/v1/parts", parts),
     path("catalog/v1/nothing", nothing),
     path("catalog/v1/not-modified", not_modified),
     path("catalog/v1/ignore-body", ignore_body),

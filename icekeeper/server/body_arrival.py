@@ -1,0 +1,134 @@
+"""Whether the body of a request has arrived, for the event loop.
+
+This decides only when a request is handed to a thread. What the request is, and whether it is well-formed, the parser
+decides: of what looks wrong here nothing more is awaited.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol
+
+from gunicorn.http.unreader import Unreader
+
+from icekeeper.server.client_socket import ClientSocket
+
+MAX_CHUNK_LINE: Final = 32_768
+MAX_TRAILERS: Final = 131_072
+"""Bytes; longer ones are left to the parser, which refuses them."""
+
+_FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_EXPECTS_CONTINUE = re.compile(rb"\nexpect[ \t]*:[ \t]*100-continue[ \t]*\r\n", re.IGNORECASE)
+_MAX_DIGITS: Final = 18
+
+
+class ExpectedBody(Protocol):
+    """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed."""
+
+    is_awaited: bool
+    is_too_large: bool
+
+    def has_arrived(self, received: bytearray) -> bool: ...
+
+
+class SizedBody:
+    """A body that ends at `end`, an index of the received bytes. That of a request without a body is empty."""
+
+    is_awaited = True
+    is_too_large = False
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+
+    def has_arrived(self, received: bytearray) -> bool:
+        return len(received) >= self._end
+
+
+class UnreadBody:
+    """A body that nobody reads: the request is refused for its head."""
+
+    is_awaited = False
+    is_too_large = False
+
+    def has_arrived(self, received: bytearray) -> bool:
+        return True
+
+
+class ChunkedBody:
+    """A body in chunks, the first of which begins at `start`; `is_too_large` once it exceeds `limit` bytes, or its
+    framing takes several times as much.
+    """
+
+    def __init__(self, start: int, limit: int) -> None:
+        self._start = self._position = start
+        self._limit, self._size = limit, 0
+        self.is_awaited, self.is_too_large = True, False
+
+    def has_arrived(self, received: bytearray) -> bool:
+        self.is_too_large = len(received) - self._start > 2 * self._limit + MAX_TRAILERS
+        while not self.is_too_large and self.is_awaited:
+            line_end = received.find(b"\r\n", self._position)
+            if line_end < 0:
+                self.is_awaited = len(received) - self._position <= MAX_CHUNK_LINE
+                return not self.is_awaited
+            try:
+                size = int(received[self._position : line_end].split(b";", 1)[0], 16)
+            except ValueError:
+                size = -1
+            if size < 0:
+                self.is_awaited = False
+            elif size == 0:
+                return self._has_trailers(received, line_end)
+            else:
+                self._size += size
+                self._position = line_end + 2 + size + 2
+                self.is_too_large = self._size > self._limit
+        return not self.is_awaited
+
+    def _has_trailers(self, received: bytearray, line_end: int) -> bool:
+        """Whether the empty line is there that ends them; the chunk's own line ends at `line_end`."""
+        if received.find(b"\r\n\r\n", line_end) >= 0:
+            return True
+        self.is_awaited = len(received) - line_end <= MAX_TRAILERS
+        return not self.is_awaited
+
+
+def expected_body(received: bytearray, head_size: int, limit: int) -> ExpectedBody:
+    """The body that the head announces, the first bytes of `received`; `limit` is the maximum size of bodies."""
+    fields = _FRAMING.findall(received, 0, head_size)
+    if not fields:
+        return SizedBody(head_size)
+    if len(fields) > 1:
+        return UnreadBody()
+    [(name, value)] = fields
+    text = value.strip(b" \t").lower()
+    if name.lower() == b"transfer-encoding":
+        return ChunkedBody(head_size, limit) if text == b"chunked" else UnreadBody()
+    is_number = text.isdigit() and len(text) <= _MAX_DIGITS
+    return SizedBody(head_size + int(text)) if is_number and int(text) <= limit else UnreadBody()
+
+
+def expects_continue(received: bytearray, head_size: int) -> bool:
+    """Whether the client waits for `100 Continue` before it sends the body."""
+    return _EXPECTS_CONTINUE.search(received, 0, head_size) is not None
+
+
+class ReceivedBytes(Unreader):  # type: ignore[misc]  # gunicorn has no types
+    """A source for gunicorn's parser: what has arrived, then the socket."""
+
+    def __init__(self, received: bytearray, socket: ClientSocket) -> None:
+        super().__init__()
+        self._received, self._position, self._socket = memoryview(received), 0, socket
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        end = self._position + max(8192, min(size_hint or 0, 1_048_576))
+        piece = bytes(self._received[self._position : end])
+        self._position += len(piece)
+        return piece or self._socket.recv(8192)
+
+    def take_rest(self) -> bytes:
+        """What has arrived and was not read: the beginning of the next request."""
+        rest: bytes = self.take_buffered()
+        rest += self._received[self._position :]
+        self._position = len(self._received)
+        return rest
