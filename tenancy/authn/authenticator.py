@@ -17,7 +17,11 @@ class AuthenticationFailed(Unauthorized):
     challenge = 'Bearer error="invalid_token"'
 
 
-class GenuineTokenRefused(AuthenticationFailed):
+class SignedTokenRefused(AuthenticationFailed):
+    """A token whose signature is that of a provider, refused for what it says: no other provider's keys are missing."""
+
+
+class GenuineTokenRefused(SignedTokenRefused):
     """A token that is what it says, and is not good any more. The audit trail is told whose it is, and `reason`; the
     caller is not."""
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenancy.authn.acceptance import Expected
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
+from tenancy.authn.authenticator import (
+    AuthenticationFailed,
+    Authenticator,
+    ProviderUnavailable,
+    SignedTokenRefused,
+    Verified,
+)
 from tenancy.authn.jwks import Keys
 from tenancy.authn.refreshed import Refreshed
 from tenancy.authn.signatures import signing_key_id, verify_signature
@@ -81,6 +87,8 @@ class KeyedAuthenticator(Authenticator):
     def verify(self, token: str) -> Verified:
         try:
             return self._verify(token)
+        except SignedTokenRefused as failure:
+            raise SignedTokenRefused(f"{self.name}: {failure}") from None
         except (NoToken, AuthenticationFailed) as failure:
             raise AuthenticationFailed(f"{self.name}: {failure}") from None
 
@@ -90,8 +98,11 @@ class KeyedAuthenticator(Authenticator):
         published = self._published.get(lambda newest: key_id in newest.keys)
         verify_signature(token, published.keys.get(key_id, ()), algorithm)
         claims = unverified.claims  # from here on they are the provider's word
-        expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
-        return Verified(self.identity(claims), expires_at)
+        try:
+            expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
+            return Verified(self.identity(claims), expires_at)
+        except AuthenticationFailed as failure:
+            raise SignedTokenRefused(failure.message) from None
 
     def _issuers_in(self, token: str) -> tuple[str, ...]:
         """Those that a token for one of our audiences names; none for any other text."""

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from django.conf import settings
+
+from icekeeper.kernel.network_addresses import UnusableAddress, parse_endpoint, require_harmless_ip, resolve
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.claims import ClaimRules, identity_of
 from tenancy.authn.fetching import Fetcher, FetchFailed
@@ -67,15 +70,30 @@ class OidcAuthenticator(KeyedAuthenticator):
         issuer, keys_address = document.get("issuer"), document.get("jwks_uri")
         if not isinstance(issuer, str) or not issuer:
             raise FetchFailed(f"{self.address} names no issuer")
-        if not isinstance(keys_address, str) or not _is_as_safe(keys_address, self.address):
-            raise FetchFailed(f"{self.address} names no address of keys (jwks_uri) that could be used")
+        if issuer.removesuffix("/") != self.address.removesuffix(DISCOVERY) and issuer not in self._issuers:
+            raise FetchFailed(
+                f"{self.address} names another issuer than the address that is configured: {issuer[:200]!r}; if that "
+                "is right, name it in the provider's ADDITIONAL_ISSUERS"
+            )
+        if not isinstance(keys_address, str):
+            raise FetchFailed(f"{self.address} names no address of keys (jwks_uri)")
+        try:
+            self._require_permitted(keys_address)
+        except UnusableAddress as complaint:
+            raise FetchFailed(
+                f"{self.address} names an address of keys (jwks_uri) that is not used: {complaint}"
+            ) from None
         return issuer, keys_address
 
+    def _require_permitted(self, keys_address: str) -> None:
+        """The host that the operator configured is trusted; any other one must be where a store could be, too.
 
-def _is_as_safe(address: str, than: str) -> bool:
-    """Whether `address` is one over HTTP, and over TLS if the other is."""
-    try:
-        scheme, host = urlsplit(address).scheme, urlsplit(address).hostname
-    except ValueError:
-        return False
-    return bool(host) and (scheme == "https" or (scheme == "http" and urlsplit(than).scheme == "http"))
+        Raises `UnusableAddress`, also for keys that come over HTTP from a provider over TLS.
+        """
+        keys, configured = parse_endpoint(keys_address), urlsplit(self.address)
+        if keys.scheme == "http" and configured.scheme == "https":
+            raise UnusableAddress("must be an https address, as the provider's is")
+        if urlsplit(keys_address).hostname == configured.hostname:
+            return
+        for ip in resolve(keys, self._fetcher.timeout) or []:
+            require_harmless_ip(ip, allow_private=settings.ICEKEEPER.storage.allow_private_endpoints)

@@ -20,6 +20,7 @@ from tenancy.authn.authenticator import (
     Authenticator,
     GenuineTokenRefused,
     ProviderUnavailable,
+    SignedTokenRefused,
     Verified,
 )
 from tenancy.authn.providers import authenticators
@@ -76,7 +77,8 @@ def identify(token: str) -> Identity:
     Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
     are asked last, so that they hold up nobody else's tokens. For a token that is surely none of theirs, providers are
     looked at anew: one may have changed its issuer. Raises `AuthenticationFailed` (401) when none does,
-    `ProviderUnavailable` (503) when that may only be for want of a provider's keys.
+    `ProviderUnavailable` (503) when that may only be for want of a provider's keys: none of those that were asked has
+    verified its signature.
     """
     if len(token) > LONGEST_TOKEN:
         raise _refusal(f"it is longer than {LONGEST_TOKEN} characters")
@@ -101,7 +103,7 @@ def identify(token: str) -> Identity:
         else:
             verified_tokens.put(digest, verified)
             return verified.identity
-    if unavailable is not None:
+    if unavailable is not None and not any(isinstance(each, SignedTokenRefused) for each in failures):
         raise unavailable
     reasons = "; ".join(each.message for each in failures)
     genuine = next((each for each in failures if isinstance(each, GenuineTokenRefused)), None)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from django.conf import settings
 from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
-from tenancy.authn.providers import ProvidersUnreachable, connect_providers
+from tenancy.authn.fetching import Fetcher
+from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.refreshed import MOST_HANGING
 from tenancy.authn.verification import identify, verified_tokens
 from tenancy.identity import Identity
@@ -97,13 +100,38 @@ def test_keys_that_moved(eager: None, provider: IdentityProvider, on: On, ask: A
     assert ask(provider.token()).status == 200
 
 
-def test_an_issuer_that_changed(eager: None, provider: IdentityProvider, on: On, ask: Ask) -> None:
+@pytest.mark.parametrize("issuer", ["https://moved.example", "http://127.0.0.1", "{}/realms/other", "{}//"])
+def test_a_document_with_another_issuer_is_refused(provider: IdentityProvider, on: On, ask: Ask, issuer: str) -> None:
+    other = issuer.format(provider.address)
+    provider.published[DISCOVERY] = {"issuer": other}
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert ask(provider.token(iss=other)).refused(503, "IdentityProviderUnavailable")
+    assert provider.asked == {DISCOVERY: 1}
+    with pytest.raises(ProvidersUnreachable, match=r"names another issuer .* ADDITIONAL_ISSUERS"):
+        connect_providers()
+
+
+@pytest.mark.parametrize("issuer", ["https://public.example/realms/lake", "{}/"])
+def test_a_document_with_a_configured_issuer_is_accepted(
+    provider: IdentityProvider, switch_on: SwitchOn, issuer: str
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_ADDITIONAL_ISSUERS="https://public.example/realms/lake",
+    )
+    named = issuer.format(provider.address)
+    provider.published[DISCOVERY] = {"issuer": named}
+    assert identify(provider.token(iss=named)).user_id == "oidc~anna"
+
+
+def test_an_issuer_that_changed_is_not_believed(
+    eager: None, ages: None, provider: IdentityProvider, on: On, ask: Ask
+) -> None:
     before = provider.token()
     assert ask(before).status == 200
-    provider.published[DISCOVERY] = {"issuer": "https://moved.example"}
-    assert ask(provider.token(iss="https://moved.example")).status == 200
-    assert refused(ask(anew(provider, sub="other")))  # the earlier issuer is nobody's any more
-    assert ask(provider.token(iss="https://moved.example", sub="x")).status == 200
+    provider.published[DISCOVERY] = {"issuer": "https://moved.example", "jwks_uri": "http://169.254.169.254/keys"}
+    assert refused(ask(provider.token(iss="https://moved.example")))
+    assert ask(anew(provider, sub="other")).status == 200  # with the keys that lie where they lay
 
 
 def test_a_flood_of_unknown_issuers_asks_the_provider_once(provider: IdentityProvider, on: On, ask: Ask) -> None:
@@ -120,22 +148,6 @@ def test_an_unknown_issuer_while_the_provider_is_away(
     provider.is_down = True
     assert refused(ask(provider.token(iss="https://elsewhere.example")))
     assert ask(provider.token()).status == 200
-
-
-def test_an_issuer_that_changed_to_what_no_other_provider_has(
-    eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
-) -> None:
-    switch_on(
-        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address, LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address
-    )
-    connect_providers()
-    other_provider.published[DISCOVERY] = {"issuer": "https://moved.example"}
-    assert identify(other_provider.token(iss="https://moved.example")).user_id == "x~anna"
-    provider.is_down = other_provider.is_down = True
-    asked = provider.asked.total()
-    with pytest.raises(AuthenticationFailed):
-        identify(other_provider.token(iss="https://moved.example", exp=1))
-    assert provider.asked.total() == asked  # it is surely the other's
 
 
 def test_withdrawn_keys_are_forgotten_when_keys_grow_old(
@@ -292,6 +304,43 @@ def test_addresses_of_keys_that_are_none(address: Any, provider: IdentityProvide
     assert provider.asked == {DISCOVERY: 1}
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://169.254.169.254/latest/meta-data", "http://[fd00:ec2::254]/keys", "http://metadata.google.internal/keys",
+        "http://[::ffff:169.254.169.254]/", "http://0.0.0.0/keys", "http://2852039166/", "http://user@127.0.0.1/keys",
+        "http://link-local.example/keys",
+    ],
+)  # fmt: skip
+def test_keys_at_forbidden_addresses_are_not_fetched(
+    address: str, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    get, getaddrinfo = Fetcher.get, socket.getaddrinfo
+
+    def resolve(host: str, *more: Any, **named: Any) -> Any:
+        return getaddrinfo("169.254.169.254" if host == "link-local.example" else host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(Fetcher, "get", lambda self, asked: fetched.append(asked) or get(self, asked))
+    provider.published[DISCOVERY] = {"jwks_uri": address}
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert fetched == [provider.address + DISCOVERY]
+
+
+@pytest.mark.parametrize("allows_private", [True, False])
+def test_keys_in_a_private_network_are_fetched_as_stores_are(
+    allows_private: bool, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = settings.ICEKEEPER.storage.model_copy(update={"allow_private_endpoints": allows_private})
+    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"storage": storage}))
+    assert ask(provider.token()).status == 200  # at the configured host, which is the operator's choice
+    provider.rotate()
+    provider.published[DISCOVERY] = {"jwks_uri": provider.address.replace("127.0.0.1", "localhost") + KEYS}
+    authenticators.cache_clear()
+    assert ask(provider.token()).status == (200 if allows_private else 503)
+
+
 @pytest.mark.parametrize("issuer", [None, "", 7, ["http://x"]])
 def test_issuers_that_are_none(issuer: Any, provider: IdentityProvider, on: On, ask: Ask) -> None:
     provider.published[DISCOVERY] = {"issuer": issuer}
@@ -428,6 +477,26 @@ def test_a_token_of_one_provider_is_not_one_of_another(
     for token in (forged, crossed, both):
         with pytest.raises(AuthenticationFailed):
             identify(token)
+
+
+def test_a_refused_token_is_not_one_to_send_again_when_another_provider_is_away(
+    provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__X__ADDITIONAL_ISSUERS=provider.issuer,
+        LAKEKEEPER__OPENID_PROVIDERS__X__REQUIRE_CONNECTED_ON_STARTUP="false",
+    )
+    other_provider.is_down = True
+    assert identify(provider.token()).user_id == "oidc~anna"
+    with pytest.raises(AuthenticationFailed):
+        identify(provider.token(exp=1))
+    with pytest.raises(ProviderUnavailable):  # the other one's, perhaps
+        identify(other_provider.sign({}, provider.claims()))
+    other_provider.is_down = False
+    with pytest.raises(AuthenticationFailed):
+        identify(provider.token(exp=1))
 
 
 def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:
