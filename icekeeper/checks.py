@@ -76,7 +76,7 @@ TWO_PLACES: Final = checks.Warning(
     id="icekeeper.W013",
 )
 WIDE_SIGNATURES: Final = checks.Warning(
-    "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is on: where a store does not heed all of a signature, as "
+    "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is on: where a store does not enforce signatures, as "
     "MinIO, who may write one table reaches all that the warehouse's keys reach.",
     hint="Set sts-enabled in the storage profiles of warehouses whose store has STS, and unset it.",
     id="icekeeper.W014",

@@ -107,8 +107,8 @@ class StorageSettings(BaseModel):
     allow_http_endpoints: bool = Field(default=True, description="Warehouses may be at http addresses")
     sign_writes_with_warehouse_keys: bool = Field(
         default=False,
-        description="Sign writes to warehouses without `sts-enabled` at stores that are not AWS; at MinIO whoever may "
-        "write one table then reaches all that the warehouse's own keys reach",
+        description="Sign writes to warehouses without `sts-enabled` also at stores that do not enforce signatures, "
+        "such as MinIO: whoever may write one table then reaches all that the warehouse's own keys reach",
     )
 
 

@@ -18,6 +18,8 @@ class Storage:
     version: int
     profile: dict[str, Any]
     secret_id: UUID | None
+    enforced_signatures: str | None = None
+    """See `storage.signing.enforcement`; None: the store was not probed."""
 
     @property
     def key(self) -> tuple[UUID, int]:

@@ -19,6 +19,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
+from tenancy.authz import port
 from tenancy.selectors.projects import get_project
 from tests.management.asking import use_settings
 from tests.wsgi_client import Answer, ApiClient
@@ -43,8 +44,15 @@ def make_warehouse(profile: dict[str, Any], credential: dict[str, Any] | None, n
     )
 
 
+def authorize_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rights count for which requests are signed, while the authorizer of the tests goes on to allow everything."""
+    port.authorizer()  # the one of the tests is kept from now on
+    use_settings(monkeypatch, authz_backend="builtin")
+
+
 def sign_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with a warehouse's own keys, also at stores that are not AWS."""
+    """Also with a warehouse's own keys, also at stores that are not AWS, as the operator says so."""
+    authorize_signatures(monkeypatch)
     changed = settings.ICEKEEPER.storage.model_copy(update={"sign_writes_with_warehouse_keys": True})
     use_settings(monkeypatch, storage=changed)
 

@@ -104,16 +104,17 @@ def load_generic_table_for(*, actor: Actor, warehouse_id: UUID, identifier: Iden
     row = fetch_one(settings.READ_DATABASE, _LOAD, [identifier.path_key, identifier.name_key, warehouse_id])
     if row is None:
         raise no_such_warehouse(warehouse_id)
-    version, profile, secret_id, location, metadata_location, claims, *described = row
+    *stored_storage, location, metadata_location, claims = row[:7]
+    described = row[7:]
     if described[0] != "active":
         raise no_such_warehouse(warehouse_id)
     missing = no_such_tabular(Tabular.Kind.GENERIC_TABLE, identifier)
     if described[1] is None:
         raise missing
     rights = require_to_load(actor, Tabular.Kind.GENERIC_TABLE, as_uuid(described[1]), missing=missing)
-    storage = read_storage(warehouse_id, version, profile, secret_id)
+    storage = read_storage(warehouse_id, *stored_storage)
     files = TabularFiles(storage, read_places(location, metadata_location, claims))
-    return replace(_loaded(tuple(described)), files=files, rights=rights)
+    return replace(_loaded(described), files=files, rights=rights)
 
 
 def load_generic_table_by_id(*, actor: Actor, warehouse_id: UUID, table_id: UUID) -> LoadedGenericTable:

@@ -91,7 +91,7 @@ def _found(warehouse_id: UUID, statement: str, params: list[Any]) -> tuple[Stora
     row = fetch_one(settings.READ_DATABASE, statement, params)
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    return read_storage(warehouse_id, *row[1:4]), row[4:]
+    return read_storage(warehouse_id, *row[1:5]), row[5:]
 
 
 def _signable(row: Row) -> Signable | None:

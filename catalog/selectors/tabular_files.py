@@ -19,7 +19,7 @@ from storage.storage import Storage
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
 
-STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id"
+STORAGE = "w.version, CAST(w.storage_profile AS text), w.secret_id, w.enforced_signatures"
 """What `read_storage` reads of a warehouse `w`."""
 
 PLACES = """t.location, t.metadata_location,
@@ -53,9 +53,12 @@ class TabularFiles:
     locations: tuple[str, ...]
 
 
-def read_storage(warehouse_id: UUID, version: int, profile: Any, secret_id: Any) -> Storage:
+def read_storage(
+    warehouse_id: UUID, version: int, profile: Any, secret_id: Any, enforced_signatures: str | None
+) -> Storage:
     """Of the columns `STORAGE`."""
-    return Storage(warehouse_id, version, read_stored_json(profile), None if secret_id is None else as_uuid(secret_id))
+    secret = None if secret_id is None else as_uuid(secret_id)
+    return Storage(warehouse_id, version, read_stored_json(profile), secret, enforced_signatures)
 
 
 def read_places(location: str, metadata_location: str, claims: Any) -> tuple[str, ...]:
@@ -75,7 +78,7 @@ def spelled_as(places: tuple[str, ...], metadata_location: str) -> tuple[str, ..
 def files_of(*, warehouse_id: UUID, tabular_id: UUID) -> TabularFiles | None:
     """Of a tabular that was written before, read where writes go; None when it was dropped, restorable or not."""
     row = fetch_one("default", _OF_TABULAR, [warehouse_id, tabular_id])
-    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:3]), read_places(*row[3:]))
+    return None if row is None else TabularFiles(read_storage(warehouse_id, *row[:4]), read_places(*row[4:]))
 
 
 def find_files_for(

@@ -135,13 +135,13 @@ def load_tabular_for(*, actor: Actor, warehouse_id: UUID, identifier: Identifier
     row = fetch_one(settings.READ_DATABASE, _LOAD, [*known, *address[1:], warehouse_id])
     if row is None or row[0] != "active":
         raise no_such_warehouse(warehouse_id)
-    _, version, profile, secret_id, tabular_id, found_kind, location, metadata_location, claims, stored = row
+    _, *stored_storage, tabular_id, found_kind, location, metadata_location, claims, stored = row
     if tabular_id is None or found_kind != kind:
         raise no_such_tabular(kind, identifier)
     tabular_id = as_uuid(tabular_id)
     rights = require_to_load(actor, kind, tabular_id, missing=no_such_tabular(kind, identifier))
     current = Version(tabular_id, metadata_location)
-    storage = read_storage(warehouse_id, version, profile, secret_id)
+    storage = read_storage(warehouse_id, *stored_storage)
     if verifies_metadata_on_load(storage.profile):
         store_for(storage).require_exists(metadata_location)
     if document is None or current != seen:

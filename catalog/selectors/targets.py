@@ -28,7 +28,8 @@ _CREATE: Final = {
 
 _TARGET = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
-       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id
+       w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
+       w.enforced_signatures
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -38,7 +39,7 @@ SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowe
 _TARGET_WITH_DOCUMENT = """
 SELECT w.status, w.location, w.version, w.storage_profile, w.secret_id, w.allowed_format_versions,
        w.default_format_version, n.id, n.location, t.id, t.kind, t.location, t.metadata_location, w.project_id,
-       CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
+       w.enforced_signatures, CASE WHEN t.id = %s AND t.metadata_location = %s THEN NULL ELSE m.document END
   FROM storage_warehouse w
   LEFT JOIN catalog_namespace n ON n.warehouse_id = w.id AND n.path_key = %s
   LEFT JOIN catalog_tabular t ON t.namespace_id = n.id AND t.name_key = %s AND t.deleted_at IS NULL
@@ -112,7 +113,7 @@ def find_target_of_commit(*, warehouse_id: UUID, identifier: Identifier) -> tupl
     version = Version(target.current.id, target.current.metadata_location)
     if cached is not None and version == seen:
         return target, cached
-    return target, read_document(target.storage, version, row[14])
+    return target, read_document(target.storage, version, row[15])
 
 
 def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Target:
@@ -131,7 +132,7 @@ def _target(warehouse_id: UUID, identifier: Identifier, row: Row | None) -> Targ
         warehouse_id=warehouse_id,
         project_id=row[13],
         warehouse_location=row[1],
-        storage=Storage(warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4])),
+        storage=Storage(warehouse_id, row[2], _json(row[3]), None if row[4] is None else as_uuid(row[4]), row[14]),
         allowed_format_versions=_json(row[5]),
         default_format_version=row[6],
         identifier=identifier,

@@ -11,7 +11,15 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from icekeeper.kernel.ids import new_id
-from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
+from management.api.base import (
+    EXTENSIONS_HEADER,
+    NO_WAREHOUSE,
+    PROJECT_HEADER,
+    PROJECT_REFUSALS,
+    WAREHOUSE_ID,
+    WITH_EXTENSIONS,
+    ManagementView,
+)
 from management.api.warehouse_shapes import (
     CreateWarehouseRequest,
     UpdateStorageCredentialRequest,
@@ -21,6 +29,7 @@ from management.api.warehouses import TAGS
 from storage.models import Warehouse
 from storage.services.warehouse_drafts import validate_new_warehouse
 from storage.services.warehouse_storage import validate_access, validate_storage
+from storage.validation.access import ENFORCEMENT_FINDINGS
 from storage.validation.examination import Check, CheckName, Status
 
 OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
@@ -34,10 +43,15 @@ class CheckError(KebabSerializer):
 
 
 class CheckResponse(KebabSerializer):
-    name = serializers.ChoiceField(list(CheckName), help_text="What is true when the check is passed")
+    name = serializers.ChoiceField(
+        list(CheckName),
+        help_text="What is true when the check is passed. `remote-signing` is listed "
+        f"{WITH_EXTENSIONS[0].lower()}{WITH_EXTENSIONS[1:]}; without it `vended-credentials-scope-enforced` shows what "
+        "it found",
+    )
     status = serializers.ChoiceField(list(Status))
     duration_ms = serializers.IntegerField(allow_null=True, required=False, help_text="Unless it was skipped")
-    reason = Text(allow_null=True, required=False, help_text="Why it was skipped")
+    reason = Text(allow_null=True, required=False, help_text="Why it was skipped, or what it found")
     error = CheckError(allow_null=True, required=False, help_text="What it failed with")
 
 
@@ -56,7 +70,7 @@ class WarehouseCreationValidationView(ManagementView):
         tags=TAGS,
         summary="Try out what a new warehouse would be made of, and make none",
         description=f"Needs the right to make one. {OUTCOME}",
-        parameters=[PROJECT_HEADER],
+        parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=CreateWarehouseRequest,
         responses=answers({200: ValidationResponse}, PROJECT_REFUSALS),
     )
@@ -73,7 +87,7 @@ class WarehouseCreationValidationView(ManagementView):
             default_format_version=body.get("default_format_version"),
             managed_by=body.get("managed_by") or Warehouse.ManagedBy.SELF_MANAGED,
         )
-        return _report(checks)
+        return _report(checks, lists_all=self.wants_extensions())
 
 
 class StorageValidationView(ManagementView):
@@ -84,7 +98,7 @@ class StorageValidationView(ManagementView):
         tags=TAGS,
         summary="Try out a storage profile and its credential in the place of the warehouse's, and change nothing",
         description=f"Needs the right to change them. {OUTCOME}",
-        parameters=[WAREHOUSE_ID],
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageRequest,
         responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
@@ -96,7 +110,7 @@ class StorageValidationView(ManagementView):
             storage_profile=body["storage_profile"],
             storage_credential=body.get("storage_credential"),
         )
-        return _report(checks)
+        return _report(checks, lists_all=self.wants_extensions())
 
 
 class StorageCredentialValidationView(ManagementView):
@@ -107,7 +121,7 @@ class StorageCredentialValidationView(ManagementView):
         tags=TAGS,
         summary="Try out a credential in the place of the warehouse's, and change nothing",
         description=f"Needs the right to change it. {OUTCOME}",
-        parameters=[WAREHOUSE_ID],
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageCredentialRequest,
         responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
@@ -119,7 +133,7 @@ class StorageCredentialValidationView(ManagementView):
             storage_profile=None,
             storage_credential=body.get("new_storage_credential"),
         )
-        return _report(checks)
+        return _report(checks, lists_all=self.wants_extensions())
 
 
 class StorageAccessValidationView(ManagementView):
@@ -130,17 +144,35 @@ class StorageAccessValidationView(ManagementView):
         tags=TAGS,
         summary="Try out whether the warehouse's storage still works as it is",
         description=f"Needs the right to change it. {OUTCOME}",
-        parameters=[WAREHOUSE_ID],
+        parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=None,
         responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
-        return _report(validate_access(actor=self.actor, warehouse_id=self.warehouse_id))
+        checks = validate_access(actor=self.actor, warehouse_id=self.warehouse_id)
+        return _report(checks, lists_all=self.wants_extensions())
 
 
-def _report(checks: list[Check]) -> Response:
+def _report(checks: list[Check], *, lists_all: bool) -> Response:
     is_valid = all(check.status != Status.FAILED for check in checks)
-    return Response({"valid": is_valid, "checks": [_json(check) for check in checks]})
+    listed = [_json(check) for check in checks]
+    return Response({"valid": is_valid, "checks": listed if lists_all else _as_lakekeeper_names(listed)})
+
+
+def _as_lakekeeper_names(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without `remote-signing`, a name that Lakekeeper's clients do not know.
+
+    That check is made where credentials are not vended, so the check of their scope, which is skipped there, shows
+    what it found.
+    """
+    named = {check["name"]: check for check in checks}
+    signing, scope = named.pop(CheckName.REMOTE_SIGNING), named[CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED]
+    if signing["status"] == Status.FAILED:
+        error = signing["error"] | {"message": f"{CheckName.REMOTE_SIGNING}: {signing['error']['message']}"}
+        named[scope["name"]] = signing | {"name": scope["name"], "error": error}
+    elif signing.get("reason") in ENFORCEMENT_FINDINGS.values():
+        named[scope["name"]] = scope | {"reason": f"{scope['reason']} {signing['reason']}"}
+    return list(named.values())
 
 
 def _json(check: Check) -> dict[str, Any]:

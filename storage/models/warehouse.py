@@ -14,7 +14,8 @@ class Warehouse(models.Model):
     `storage_profile` is the profile as the API shows it, `location` its base without a trailing slash, `place` that
     base as others are compared with it (`storage.profiles.place`). The credential for the store is not in this row:
     `credential_type` says of which type it is, `secret_id` where the secret store has it. `version` counts changes, so
-    that caches and ETags can tell.
+    that caches and ETags can tell. `enforced_signatures` is what the store was found to enforce of signatures by the
+    warehouse's keys (`storage.signing.enforcement`), null when it was not probed.
     """
 
     class Status(models.TextChoices):
@@ -38,6 +39,7 @@ class Warehouse(models.Model):
     default_format_version = models.SmallIntegerField(null=True)
     credential_type = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: it has no credential
     secret_id = models.UUIDField(null=True)
+    enforced_signatures = models.CharField(max_length=32, null=True)  # noqa: DJ001 - null: the store was not probed
     managed_by = models.CharField(max_length=16, choices=ManagedBy.choices, default=ManagedBy.SELF_MANAGED)
     protected = models.BooleanField(default=False)
     version = models.BigIntegerField(default=1)
@@ -57,7 +59,7 @@ class Warehouse(models.Model):
 
     @property
     def storage(self) -> Storage:
-        return Storage(self.pk, self.version, self.storage_profile, self.secret_id)
+        return Storage(self.pk, self.version, self.storage_profile, self.secret_id, self.enforced_signatures)
 
     @property
     def has_soft_delete(self) -> bool:

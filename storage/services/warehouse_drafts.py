@@ -66,7 +66,7 @@ class WarehouseDraft:
         examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
 
     def examine_store(self, examination: Examination) -> None:
-        examine_store(examination, self.profile, self.credential)
+        self.warehouse.enforced_signatures = examine_store(examination, self.profile, self.credential)
 
     def require_free_name(self) -> None:
         """Raises `WarehouseExists` (409)."""

@@ -21,6 +21,7 @@ from storage.secrets.keeping import NewSecret, forget_secret, new_secret
 from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
 from storage.services.warehouse_changes import count_change, lock_changeable, look_for, require_not_managed
+from storage.signing.enforcement import Enforcement
 from storage.validation.access import examine_store
 from storage.validation.examination import Check, CheckName, Examination, Guard, Report
 from tenancy.actor import Actor
@@ -45,6 +46,7 @@ class StorageChange:
         self.seen = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
         self.credential: Credential | None = None
         self.profile: Profile | None = None
+        self.enforcement: Enforcement | None = None
 
     def examine(self, examination: Examination) -> None:
         """The checks that ask nobody but the database."""
@@ -54,7 +56,7 @@ class StorageChange:
         examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_place, needs=(CheckName.PROFILE_COMPATIBLE,))
 
     def examine_store(self, examination: Examination) -> None:
-        examine_store(examination, self.profile, self.credential)
+        self.enforcement = examine_store(examination, self.profile, self.credential)
 
     def profile_for(self, warehouse: Warehouse) -> Profile:
         """Of the warehouse as it is under the lock. Raises `Conflict` when another profile was examined."""
@@ -122,7 +124,7 @@ def _change(
         warehouse = lock_changeable(actor=actor, warehouse_id=warehouse_id)
         profile = change.profile_for(warehouse)
         _require_free_place(warehouse, profile, change.credential)
-        _save(actor, warehouse, profile, change.credential, secret)
+        _save(actor, warehouse, profile, change, secret)
     return warehouse
 
 
@@ -164,7 +166,7 @@ def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[Check]:
 
 
 def access_checks(
-    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], None]
+    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], object]
 ) -> list[Check]:
     """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
     report = Report()
@@ -200,12 +202,17 @@ def keep_credential(warehouse: Warehouse, credential: Credential | None, secret:
 
 
 def _save(
-    actor: Actor, warehouse: Warehouse, profile: Profile, credential: Credential | None, secret: NewSecret | None
+    actor: Actor, warehouse: Warehouse, profile: Profile, change: StorageChange, secret: NewSecret | None
 ) -> None:
-    keep_credential(warehouse, credential, secret)
+    """Without a new result, as with validation switched off, that of an unchanged profile is kept."""
+    keep_credential(warehouse, change.credential, secret)
     former, new = warehouse.storage_profile, profile.as_json()
     members = sorted(each for each in {*former, *new} if former.get(each) != new.get(each))
     warehouse.storage_profile = new
+    if change.enforcement is not None or former != new:
+        warehouse.enforced_signatures = change.enforcement
     warehouse.place = place_of(warehouse.storage_profile, warehouse.location)
     told = {"credential_type": warehouse.credential_type, "storage_profile": members}
-    count_change(actor, warehouse, "storage_profile", "place", "credential_type", "secret_id", told=told)
+    count_change(
+        actor, warehouse, "storage_profile", "place", "credential_type", "secret_id", "enforced_signatures", told=told
+    )

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from threading import Lock
 from typing import Final
-from urllib.parse import urlsplit
 
 from cachetools import LRUCache, cached
-from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from storage.documents import read_document
@@ -19,9 +17,9 @@ from storage.identity.s3 import own_keys
 from storage.profiles.kinds import TYPES
 from storage.profiles.options import vends_credentials
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.profiles.s3_address import is_service_of_aws
 from storage.secrets.credentials import stored_credential
 from storage.signing.addresses import addresses_of
+from storage.signing.enforcement import Enforcement, is_aws, may_sign_bulk_deletes, may_sign_writes
 from storage.signing.errors import RegionMismatch, RemoteSigningDisabled, RequestUriMismatch, UnsupportedStorageType
 from storage.signing.headers import CHUNKED_PAYLOAD, OURS, PAYLOAD_HASH, signed_part
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
@@ -43,8 +41,8 @@ class Signer:
     SeaweedFS do not compare the body of DeleteObjects with the hash that was signed; and MinIO takes headers that were
     not, so that whoever holds a signature for PUT can add `x-amz-copy-source`, or unpack an archive into the bucket.
     Both reach all that the signing key may do. So at stores that are not AWS everything is signed with temporary keys
-    that open the table's folder alone; where the warehouse has no such keys, reads are, and other requests only if the
-    operator says so (`sign_writes_with_warehouse_keys`), DeleteObjects never.
+    that open the table's folder alone. Where the warehouse has no such keys, reads are signed, and other requests as
+    far as the store was found to enforce signatures, or nobody is authorized anyway (`storage.signing.enforcement`).
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -59,8 +57,9 @@ class Signer:
         self._bucket = f"s3://{self._profile.bucket}/"
         self.base = self._profile.location
         """The location of the warehouse."""
-        endpoint = self._profile.endpoint
-        self._is_aws = endpoint is None or is_service_of_aws(urlsplit(endpoint).hostname or "")
+        self._is_aws = is_aws(self._profile)
+        found = storage.enforced_signatures
+        self._enforcement = None if found is None else Enforcement(found)
         self._own = Renewed(self._own_keys)
 
     def read(self, given: RequestToSign) -> SignableRequest:
@@ -103,7 +102,7 @@ class Signer:
         vended = self._narrowed(request, locations)
         if vended is not None:
             return keys_of(vended)
-        _require_harmless(request.operation)
+        self._require_enforced(request.operation)
         return self._own.current()
 
     def _narrowed(self, request: SignableRequest, locations: Sequence[str]) -> Vended | None:
@@ -116,26 +115,29 @@ class Signer:
         rights = Rights.READ if request.operation.is_reading else Rights.READ_WRITE
         return vend(self._storage, location=self.location_of(folder), rights=rights)
 
+    def _require_enforced(self, operation: Operation) -> None:
+        """Raises `RemoteSigningDisabled` where the sender could make another request of the signed one."""
+        if operation.is_reading:
+            return
+        if operation is Operation.BULK_DELETE:
+            if not may_sign_bulk_deletes(self._enforcement):
+                raise RemoteSigningDisabled(
+                    "DeleteObjects is not signed with the warehouse's own keys: its store was not found to enforce "
+                    "the body of a signed request. Set sts-enabled in the storage profile, or delete objects one by one"
+                )
+        elif not may_sign_writes(self._enforcement):
+            raise RemoteSigningDisabled(
+                "Only reads are signed with the warehouse's own keys: its store was not found to enforce signatures. "
+                "Set sts-enabled in the storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the "
+                "server; or update the storage of the warehouse, which probes the store"
+            )
+
     def _own_keys(self) -> Keys:
         credential = stored_credential(self._storage.secret_id)
         return own_keys(self._profile, credential)
 
     def _folders(self, locations: Sequence[str]) -> list[str]:
         return [each.removeprefix(self._bucket) for each in locations if each.startswith(self._bucket)]
-
-
-def _require_harmless(operation: Operation) -> None:
-    """Raises `RemoteSigningDisabled` for what might be done elsewhere with a signature by the warehouse's own keys."""
-    if operation is Operation.BULK_DELETE:
-        raise RemoteSigningDisabled(
-            "DeleteObjects is not signed with a warehouse's own keys at a store that is not AWS: set sts-enabled in "
-            "its storage profile, or delete objects one by one"
-        )
-    if not (operation.is_reading or settings.ICEKEEPER.storage.sign_writes_with_warehouse_keys):
-        raise RemoteSigningDisabled(
-            "Only reads are signed with a warehouse's own keys at a store that is not AWS: set sts-enabled in its "
-            "storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server"
-        )
 
 
 def _payload(request: SignableRequest) -> str:

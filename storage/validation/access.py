@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from django.conf import settings
 
@@ -19,13 +19,16 @@ from icekeeper.kernel.ids import new_id
 from storage.credentials.credential import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
 from storage.identity.keys import Keys
+from storage.identity.s3 import own_keys
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectNotFound, ObjectStore
 from storage.io.stores import open_store, open_vended_store
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
+from storage.signing.enforcement import Enforcement, may_sign_writes, signs_with_warehouse_keys
 from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
+from storage.validation.s3_signatures import probe_enforcement
 from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
 from storage.validation.timed import finish_in_time
 from storage.vending.issue import issue
@@ -42,6 +45,19 @@ CLEANUP_SECONDS: Final = 5.0
 """Deadline for the cleanup, also when nothing is left of the request's time."""
 NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that a validation has."
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
+NO_OWN_SIGNATURES: Final = "No requests are signed with the warehouse's own keys at a store other than AWS."
+ENFORCEMENT_FINDINGS: Final = {
+    Enforcement.NONE: "The store does not enforce signatures: writes are signed all the same, as nobody is authorized "
+    "or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
+    Enforcement.REQUESTS: "The store enforces signatures, except for the body of DeleteObjects.",
+    Enforcement.REQUESTS_AND_BODIES: "The store enforces signatures.",
+}
+NOT_ENFORCED: Final = (
+    "The store does not enforce signatures: with one for a single write, its sender reaches whatever the warehouse's "
+    "keys reach. Set sts-enabled in the storage profile, so that clients get temporary keys of a table's folder; or "
+    "set ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server if every writer may write everything; or "
+    "set remote-signing-enabled to false"
+)
 NOT_ASKED: Final = "The server is told not to try out storage (LAKEKEEPER__SKIP_STORAGE_VALIDATION)."
 
 
@@ -51,24 +67,35 @@ class ScopeNotEnforced(StoreRefused):
     status, wire_type = 412, "ShortTermCredentialError"
 
 
-def examine_store(examination: Examination, profile: Profile | None, credential: Credential | None) -> None:
-    """The checks that ask the store, one after the other: some 20 requests, none where the server is told not to.
+class SignaturesNotEnforced(StoreRefused):
+    """The sender of a request that was signed with the warehouse's keys may change it."""
 
-    `profile` is None when it could not be read. The folder of a local warehouse must be there.
+    wire_type = "RemoteSigningNotEnforced"
+
+
+def examine_store(
+    examination: Examination, profile: Profile | None, credential: Credential | None
+) -> Enforcement | None:
+    """The checks that ask the store, one after the other: some 40 requests, none where the server is told not to.
+
+    Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
+    None when it could not be read. The folder of a local warehouse must be there.
     """
     if profile is None or settings.ICEKEEPER.skip_storage_validation:
         for name in OF_THE_STORE:
             examination.skip(name, NOT_ATTEMPTED if profile is None else NOT_ASKED)
-    else:
-        examine_access(examination, profile, credential)
+        return None
+    return examine_access(examination, profile, credential)
 
 
-def examine_access(examination: Examination, profile: Profile | None, credential: Credential | None) -> None:
+def examine_access(
+    examination: Examination, profile: Profile | None, credential: Credential | None
+) -> Enforcement | None:
     """As `examine_store`, also where the server is told not to."""
     if profile is None:
         for name in OF_THE_STORE:
             examination.skip(name, NOT_ATTEMPTED)
-        return
+        return None
     steps = _Steps(examination)
     with _seconds(STEPS_SECONDS):
         store = steps.check(
@@ -79,10 +106,10 @@ def examine_access(examination: Examination, profile: Profile | None, credential
         if store is None:
             _examine(steps, profile, credential, None)
             examination.check(CheckName.CLEANUP, lambda: None, needs=(CheckName.STORAGE_CLIENT_INITIALIZED,))
-            return
+            return None
         trial = _Trial(store, f"{profile.location}/{new_id()}")
         try:
-            _examine(steps, profile, credential, trial)
+            return _examine(steps, profile, credential, trial)
         finally:  # also when a check ended in something that nobody foresaw
             with deadline.deadline(time.monotonic() + CLEANUP_SECONDS):
                 examination.check_always(CheckName.CLEANUP, lambda: finish_in_time(trial.clean_up))
@@ -119,18 +146,43 @@ def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
     return store
 
 
-def _examine(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
+def _examine(
+    steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None
+) -> Enforcement | None:
     client = (CheckName.STORAGE_CLIENT_INITIALIZED,)
     steps.check(CheckName.LAKEKEEPER_READ_WRITE, lambda: _require(trial).read_and_write(), needs=client)
     if vends_credentials(profile.as_json()):
         _examine_vending(steps, profile, credential, trial)
-        return
-    for name in (
-        CheckName.VENDED_CREDENTIALS_ISSUED,
-        CheckName.VENDED_CREDENTIALS_READ_WRITE,
-        CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
-    ):
-        steps.skip(name, NO_VENDING)
+    else:
+        for name in (
+            CheckName.VENDED_CREDENTIALS_ISSUED,
+            CheckName.VENDED_CREDENTIALS_READ_WRITE,
+            CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED,
+        ):
+            steps.skip(name, NO_VENDING)
+    return _examine_signing(steps, profile, credential, trial)
+
+
+def _examine_signing(
+    steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None
+) -> Enforcement | None:
+    if not signs_with_warehouse_keys(profile):
+        steps.skip(CheckName.REMOTE_SIGNING, NO_OWN_SIGNATURES)
+        return None
+    s3 = cast("S3Profile | StackitProfile", profile).as_s3()
+
+    def probe() -> Enforcement:
+        found = _require(trial).probe_signatures(s3, own_keys(s3, credential))
+        if not may_sign_writes(found):
+            raise SignaturesNotEnforced(NOT_ENFORCED)
+        return found
+
+    found = steps.check(CheckName.REMOTE_SIGNING, probe, needs=(CheckName.LAKEKEEPER_READ_WRITE,))
+    if found is Enforcement.NONE:
+        steps.skip(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
+    elif found is not None:
+        steps.examination.note(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
+    return found
 
 
 def _examine_vending(steps: _Steps, profile: Profile, credential: Credential | None, trial: _Trial | None) -> None:
@@ -221,6 +273,21 @@ class _Trial:
         ):
             raise ScopeNotEnforced("Downscoped credentials allow write access to parent location, by keys with '..'.")
         self.written.remove(forbidden)
+
+    def probe_signatures(self, profile: S3Profile, keys: Keys) -> Enforcement:
+        """What the store enforces of signatures by the catalog's own `keys`. Raises as `probe_enforcement`."""
+        base = f"s3://{profile.bucket}/"
+        victim, own = f"{self.folder}/metadata/unchanged", f"{self.folder}/metadata/signed"
+        self._put(self.store, victim)
+        self.written.append(own)
+        return probe_enforcement(
+            profile,
+            keys,
+            key=own.removeprefix(base),
+            victim=victim.removeprefix(base),
+            content=CONTENT,
+            exists=lambda key: self._exists(f"{base}{key}"),
+        )
 
     def require_read_only(self, lent: RemoteStore) -> None:
         """Credentials for who may only read change nothing in the table itself. Raises as `require_closed_outside`."""

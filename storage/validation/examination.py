@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -35,6 +35,8 @@ class CheckName(StrEnum):
     VENDED_CREDENTIALS_ISSUED = "vended-credentials-issued"
     VENDED_CREDENTIALS_READ_WRITE = "vended-credentials-read-write"
     VENDED_CREDENTIALS_SCOPE_ENFORCED = "vended-credentials-scope-enforced"
+    REMOTE_SIGNING = "remote-signing"
+    """Requests that are signed with the warehouse's own keys do only what was signed, or nobody is authorized."""
     CLEANUP = "cleanup"
 
 
@@ -50,7 +52,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`milliseconds` of one that was made, `reason` of one that was skipped, `error` of one that failed."""
+    """`milliseconds` of one that was made, `error` of one that failed; `reason` says why one was skipped, or what a
+    passed one found."""
 
     name: CheckName
     status: Status
@@ -94,6 +97,10 @@ class Examination(ABC):
 
     def skip(self, name: CheckName, reason: str) -> None:
         self._made[name] = Check(name, Status.SKIPPED, reason=reason)
+
+    def note(self, name: CheckName, finding: str) -> None:
+        """Add what a passed check found."""
+        self._made[name] = replace(self._made[name], reason=finding)
 
     def has_passed(self, name: CheckName) -> bool:
         return name in self._made and self._made[name].status == Status.PASSED

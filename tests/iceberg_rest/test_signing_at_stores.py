@@ -20,7 +20,14 @@ from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import keep_secrets
 from tests.parts.s3 import REGION, S3Server
-from tests.signing_fixtures import SigningClient, add_tabular, digest, make_warehouse, sign_writes
+from tests.signing_fixtures import (
+    SigningClient,
+    add_tabular,
+    authorize_signatures,
+    digest,
+    make_warehouse,
+    sign_writes,
+)
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -221,8 +228,10 @@ def test_a_signature_is_good_for_its_own_request_alone(
 
 
 def test_reads_alone_are_signed_with_the_warehouses_own_keys(
-    make: Callable[..., Warehouse], store: S3Server, bucket: str, base: str
+    make: Callable[..., Warehouse], store: S3Server, bucket: str, base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a store that was not probed, where rights count."""
+    authorize_signatures(monkeypatch)
     warehouse = make(**{"sts-enabled": False})
     client = SigningClient.of(warehouse, add_tabular(warehouse, "t").pk, REGION)
     store.client().put_object(Bucket=bucket, Key="wh/t/a", Body=b"content")

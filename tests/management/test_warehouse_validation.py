@@ -10,7 +10,8 @@ import pytest
 from django.conf import settings
 
 from storage.models import Secret, Warehouse
-from storage.validation.access import NO_VENDING, NOT_ASKED
+from storage.signing.enforcement import Enforcement
+from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, NOT_ASKED
 from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, CheckName
 from tests.fingerprint import Fingerprint
 from tests.management.asking import keep_secrets, use_settings
@@ -20,7 +21,9 @@ from tests.wsgi_client import Answer, ApiClient
 pytestmark = pytest.mark.django_db
 
 api = ApiClient("/management/v1")
-STORE = [claim.value for claim in tuple(CheckName)[7:]]
+NAMES = [claim.value for claim in CheckName if claim is not CheckName.REMOTE_SIGNING]
+"""Without the one that is listed on request alone."""
+STORE = NAMES[7:]
 VENDING = [claim.value for claim in CheckName if claim.value.startswith("vended")]
 
 
@@ -34,7 +37,7 @@ def outcomes(answer: Answer) -> dict[str, str]:
     """What became of each check, in their order; all are told."""
     assert answer.status == 200, answer.body
     told = answer.json()
-    assert [each["name"] for each in told["checks"]] == [claim.value for claim in CheckName]
+    assert [each["name"] for each in told["checks"]] == NAMES
     assert told["valid"] is all(each["status"] != "failed" for each in told["checks"])
     for each in told["checks"]:
         extra = {"passed": {"duration-ms"}, "failed": {"duration-ms", "error"}, "skipped": {"reason"}}[each["status"]]
@@ -83,7 +86,8 @@ def test_a_warehouse_is_made_on_what_works(minio: Minio, bucket: str) -> None:
 
 def test_without_vending_its_checks_are_skipped(minio: Minio, bucket: str) -> None:
     found = outcomes(validate(asked(minio, bucket, **{"sts-enabled": False})))
-    assert [found[name] for name in VENDING] == [NO_VENDING] * 3
+    shown = f"{NO_VENDING} {ENFORCEMENT_FINDINGS[Enforcement.NONE]}"
+    assert [found[name] for name in VENDING] == [NO_VENDING, NO_VENDING, shown]
     assert found["lakekeeper-read-write"] == found["cleanup"] == "passed"
 
 

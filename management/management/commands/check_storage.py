@@ -68,4 +68,6 @@ def _json(check: Check) -> dict[str, Any]:
 def _sentence(check: Check) -> str:
     if check.error is not None:
         return check.error.message
-    return f"skipped: {check.reason}" if check.status == Status.SKIPPED else f"ok  ({check.milliseconds} ms)"
+    if check.status == Status.SKIPPED:
+        return f"skipped: {check.reason}"
+    return f"ok  ({check.milliseconds} ms)" + (f" {check.reason}" if check.reason else "")

@@ -1,0 +1,263 @@
+"""What real stores enforce of signatures, what of it is kept with a warehouse, and which writes are signed then."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from storage.models import Warehouse
+from storage.signing.enforcement import Enforcement
+from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING
+from tests.fingerprint import Fingerprint
+from tests.management.asking import keep_secrets, use_settings
+from tests.parts.minio import Minio
+from tests.parts.recorder import Recorded, Recorder, Reply
+from tests.parts.s3 import REGION, S3Server
+from tests.parts.seaweedfs import SeaweedFS
+from tests.signing_fixtures import SigningClient, add_tabular, authorize_signatures, sign_writes
+from tests.wsgi_client import Answer, ApiClient
+
+pytestmark = pytest.mark.django_db
+
+_numbers = count(1)
+SCOPE, SIGNING = "vended-credentials-scope-enforced", "remote-signing"
+EXTENSIONS = {"x-icekeeper-extensions": "true"}
+
+api = ApiClient("/management/v1")
+
+
+@pytest.fixture(autouse=True)
+def _stores_are_asked(bootstrapped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=False)
+
+
+@pytest.fixture
+def authorized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rights count for which requests are signed; the caller has all of them."""
+    authorize_signatures(monkeypatch)
+
+
+@pytest.fixture
+def place(seaweedfs: SeaweedFS) -> str:
+    """A new, empty bucket of SeaweedFS."""
+    return seaweedfs.create_bucket(f"enforcement-{next(_numbers)}")
+
+
+def create(store: S3Server, bucket: str, **members: Any) -> Answer:
+    own = store.storage(bucket, "wh", **{"sts-enabled": False, **members})
+    return api.post("/warehouse", {"warehouse-name": f"wh-{next(_numbers)}", **own})
+
+
+def created(store: S3Server, bucket: str, **members: Any) -> Warehouse:
+    answer = create(store, bucket, **members)
+    assert answer.status == 201, answer.body
+    return Warehouse.objects.get(pk=answer.json()["id"])
+
+
+def checks_of(answer: Answer) -> dict[str, dict[str, Any]]:
+    assert answer.status == 200, answer.body
+    return {each["name"]: each for each in answer.json()["checks"]}
+
+
+def validate_access(warehouse: Warehouse, **headers: str) -> dict[str, dict[str, Any]]:
+    return checks_of(api.post(f"/warehouse/{warehouse.pk}/storage/validate-access", None, **headers))
+
+
+def client_of(warehouse: Warehouse) -> SigningClient:
+    return SigningClient.of(warehouse, add_tabular(warehouse, f"t{next(_numbers)}").pk, REGION)
+
+
+def addresses(warehouse: Warehouse) -> tuple[str, str, str]:
+    """Of an object of the newest table, of the bucket, and the key of the object."""
+    table = warehouse.tabulars.latest("id").location
+    endpoint, bucket = warehouse.storage_profile["endpoint"], warehouse.storage_profile["bucket"]
+    key = f"{table.removeprefix(f's3://{bucket}/')}/data/a"
+    return f"{endpoint}{bucket}/{key}", f"{endpoint}{bucket}", key
+
+
+def deletion(key: str) -> str:
+    return f"<Delete><Object><Key>{key}</Key></Object></Delete>"
+
+
+def require_writes(warehouse: Warehouse) -> None:
+    client = client_of(warehouse)
+    uri, _, _ = addresses(warehouse)
+    assert client.send("PUT", uri, b"content").status_code == 200
+    assert client.send("GET", uri).content == b"content"
+    assert client.send("DELETE", uri).status_code == 204
+
+
+def require_bulk_deletes(warehouse: Warehouse) -> None:
+    client = client_of(warehouse)
+    uri, at, key = addresses(warehouse)
+    assert client.send("PUT", uri, b"content").status_code == 200
+    assert client.send("POST", f"{at}?delete", deletion(key).encode()).status_code == 200
+    assert client.send("GET", uri).status_code == 404
+
+
+def require_reads_alone(warehouse: Warehouse) -> None:
+    client = client_of(warehouse)
+    uri, at, key = addresses(warehouse)
+    assert client.sign("GET", uri).status == 200
+    for method in ("PUT", "DELETE"):
+        assert client.sign(method, uri).refused(403, "RemoteSigningDisabled", "SIGN_WRITES_WITH_WAREHOUSE_KEYS")
+    assert client.sign("POST", f"{at}?delete", body=deletion(key)).refused(403, "RemoteSigningDisabled", "sts-enabled")
+
+
+def test_minio_enforces_too_little_and_is_written_to_where_nobody_is_authorized(minio: Minio, bucket: str) -> None:
+    warehouse = created(minio, bucket)
+    assert warehouse.enforced_signatures == Enforcement.NONE
+    assert minio.keys(bucket) == []
+    require_writes(warehouse)
+    require_bulk_deletes(warehouse)
+
+
+def test_a_warehouse_that_nobody_could_write_is_refused(
+    minio: Minio, bucket: str, authorized: None, everything: Callable[[], Fingerprint]
+) -> None:
+    before = everything()
+    answer = create(minio, bucket)
+    assert answer.refused(412, "RemoteSigningNotEnforced", "Storage validation failed [remote-signing]")
+    message = answer.json()["error"]["message"]
+    assert "sts-enabled" in message
+    assert "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS" in message
+    assert minio.keys(bucket) == []
+    assert everything() == before
+
+
+def test_each_cure_lets_it_be_created(
+    minio: Minio, bucket: str, authorized: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrowed = created(minio, bucket, **{"sts-enabled": True, "key-prefix": "a"})
+    assert narrowed.enforced_signatures is None
+    require_writes(narrowed)
+    require_bulk_deletes(narrowed)
+    unsigned = created(minio, bucket, **{"remote-signing-enabled": False, "key-prefix": "b"})
+    assert unsigned.enforced_signatures is None
+    sign_writes(monkeypatch)
+    allowed = created(minio, bucket, **{"key-prefix": "c"})
+    assert allowed.enforced_signatures == Enforcement.NONE
+    require_writes(allowed)
+    client = client_of(allowed)
+    _, at, key = addresses(allowed)
+    assert client.sign("POST", f"{at}?delete", body=deletion(key)).refused(403, "RemoteSigningDisabled", "one by one")
+
+
+def test_an_update_is_refused_for_the_same_reason(
+    minio: Minio, bucket: str, authorized: None, everything: Callable[[], Fingerprint]
+) -> None:
+    warehouse = created(minio, bucket, **{"sts-enabled": True})
+    before = everything()
+    answer = api.post(f"/warehouse/{warehouse.pk}/storage", minio.storage(bucket, "wh", **{"sts-enabled": False}))
+    assert answer.refused(412, "RemoteSigningNotEnforced", "[remote-signing]")
+    assert everything() == before
+
+
+def test_seaweedfs_enforces_all_but_bodies(seaweedfs: SeaweedFS, place: str, authorized: None) -> None:
+    warehouse = created(seaweedfs, place)
+    assert warehouse.enforced_signatures == Enforcement.REQUESTS
+    require_writes(warehouse)
+    client = client_of(warehouse)
+    _, at, key = addresses(warehouse)
+    assert client.sign("POST", f"{at}?delete", body=deletion(key)).refused(403, "RemoteSigningDisabled", "one by one")
+
+
+def enforcing_all(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+    """As AWS does it: no `x-amz-` header that was not signed, and no other body than the hash is of."""
+    found = re.search("SignedHeaders=([^,]+)", request.headers.get("authorization", ""))
+    signed = set(found[1].split(";")) if found else set()
+    digest = request.headers.get("x-amz-content-sha256", "")
+    is_other_body = len(digest) == 64 and hashlib.sha256(request.body).hexdigest() != digest
+    if is_other_body or any(name.startswith("x-amz-") and name not in signed for name in request.headers):
+        return Reply(403, {}, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
+    return ask()
+
+
+def test_a_store_that_enforces_everything_gets_all_signed(
+    minio: Minio, bucket: str, recorder: Recorder, authorized: None
+) -> None:
+    recorder.answerer = enforcing_all
+    warehouse = created(minio, bucket, endpoint=recorder.endpoint)
+    assert warehouse.enforced_signatures == Enforcement.REQUESTS_AND_BODIES
+    assert minio.keys(bucket) == []
+    require_writes(warehouse)
+    require_bulk_deletes(warehouse)
+
+
+def test_a_store_that_obeys_added_parameters_does_not_enforce(
+    minio: Minio, bucket: str, recorder: Recorder, authorized: None
+) -> None:
+    """Else it is as good as the best."""
+
+    def obeying(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        return Reply(200, {}, b"") if "x-id=" in request.target else enforcing_all(request, ask)
+
+    recorder.answerer = obeying
+    assert create(minio, bucket, endpoint=recorder.endpoint).refused(412, "RemoteSigningNotEnforced")
+    assert minio.keys(bucket) == []
+
+
+def test_warehouses_that_were_never_probed_are_probed_by_an_update(
+    seaweedfs: SeaweedFS, place: str, authorized: None
+) -> None:
+    """Created by an earlier version, or with validation switched off."""
+    warehouse = created(seaweedfs, place)
+    Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=None, version=warehouse.version + 1)
+    require_reads_alone(warehouse)
+    body = {"new-storage-credential": seaweedfs.credential}
+    assert api.post(f"/warehouse/{warehouse.pk}/storage-credential", body).status == 200
+    warehouse.refresh_from_db()
+    assert warehouse.enforced_signatures == Enforcement.REQUESTS
+    require_writes(warehouse)
+
+
+def test_without_validation_nothing_is_known_and_what_was_known_of_the_profile_is_kept(
+    seaweedfs: SeaweedFS, place: str, authorized: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = created(seaweedfs, place, **{"key-prefix": "known"})
+    use_settings(monkeypatch, skip_storage_validation=True)
+    unknown = created(seaweedfs, place, **{"key-prefix": "unknown"})
+    assert unknown.enforced_signatures is None
+    require_reads_alone(unknown)
+    body = {"new-storage-credential": seaweedfs.credential}
+    assert api.post(f"/warehouse/{known.pk}/storage-credential", body).status == 200
+    known.refresh_from_db()
+    assert known.enforced_signatures == Enforcement.REQUESTS
+    changed = seaweedfs.storage(place, "known", **{"sts-enabled": False, "sts-token-validity-seconds": 900})
+    assert api.post(f"/warehouse/{known.pk}/storage", changed).status == 200
+    known.refresh_from_db()
+    assert known.enforced_signatures is None
+
+
+def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: SeaweedFS, place: str) -> None:
+    for store, of, found in ((minio, bucket, Enforcement.NONE), (seaweedfs, place, Enforcement.REQUESTS)):
+        warehouse = created(store, of)
+        checks = validate_access(warehouse)
+        assert SIGNING not in checks, "Lakekeeper's clients do not know this name"
+        finding = ENFORCEMENT_FINDINGS[found]
+        assert (checks[SCOPE]["status"], checks[SCOPE]["reason"]) == ("skipped", f"{NO_VENDING} {finding}")
+        own = validate_access(warehouse, **EXTENSIONS)
+        assert own[SCOPE]["reason"] == NO_VENDING
+        assert own[SIGNING]["reason"] == finding
+        assert own[SIGNING]["status"] == ("skipped" if found is Enforcement.NONE else "passed")
+    narrowed = created(minio, bucket, **{"sts-enabled": True, "key-prefix": "other"})
+    assert validate_access(narrowed, **EXTENSIONS)[SIGNING]["reason"] == NO_OWN_SIGNATURES
+    assert validate_access(narrowed)[SCOPE]["status"] == "passed"
+
+
+def test_validation_shows_why_a_warehouse_would_be_refused(minio: Minio, bucket: str, authorized: None) -> None:
+    body = {"warehouse-name": "wh", **minio.storage(bucket, "wh", **{"sts-enabled": False})}
+    answer = api.post("/warehouse-creation-validation", body)
+    assert answer.json()["valid"] is False
+    failed = checks_of(answer)[SCOPE]
+    assert failed["status"] == "failed"
+    assert failed["error"]["message"].startswith("remote-signing: The store does not enforce signatures")
+    own = checks_of(api.post("/warehouse-creation-validation", body, **EXTENSIONS))
+    assert (own[SIGNING]["status"], own[SCOPE]["status"]) == ("failed", "skipped")
+    assert minio.keys(bucket) == []
