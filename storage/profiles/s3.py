@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from django.conf import settings
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -62,6 +63,10 @@ def _stripped(given: Any) -> Any:
     return trimmed(given) if isinstance(given, str) else given
 
 
+_REGION: Final = re.compile("(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
+"""A label of a host name, as AWS' clients ask for it at every store."""
+
+
 class S3Profile(Profile):
     """A bucket of AWS S3 or of a store that speaks like it."""
 
@@ -103,6 +108,10 @@ class S3Profile(Profile):
         return self
 
     def completed(self) -> Self:
+        if _REGION.fullmatch(self.region) is None:
+            raise InvalidMember(
+                "region", "must be 1 to 63 letters, digits and hyphens, and no number, such as eu-west-1"
+            )
         return self.having(endpoint=_without_bucket(self.endpoint, self.bucket))
 
     def settled(self, credential: Credential | None) -> Self:
@@ -153,7 +162,11 @@ class StackitProfile(Profile):
         str,
         Field(max_length=128),
         BeforeValidator(_stripped),
-        AfterValidator(matching("[a-z0-9-]+", "must be lower-case letters, digits and hyphens")),
+        AfterValidator(
+            matching(
+                "(?![0-9]+$)(?!-)[a-z0-9-]{1,63}(?<!-)", "must be lower-case letters, digits and hyphens, and no number"
+            )
+        ),
     ]
     endpoint: Address = Field(None, description="Address of the store; default: that of the region")
     sts_enabled: bool = Field(default=True, description="Whether clients get temporary credentials")

@@ -204,6 +204,17 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
     assert stored(S3, SYSTEM | {"external-id": None})["bucket"] == "my-bucket"
 
 
+@pytest.mark.parametrize("region", ["0", "42", "-eu-1", "eu-1-", "eu 1", "eu_1", "eu.1", "eu-1/", "ü", "x" * 64])
+@pytest.mark.parametrize("more", [{}, {"endpoint": "http://127.0.0.1:9000"}])
+def test_regions_that_no_client_takes(region: str, more: dict[str, Any]) -> None:
+    assert refusal(S3 | {"region": region} | more, KEY) == "Invalidregion"
+
+
+@pytest.mark.parametrize("region", ["auto", "local", "us-gov-west-1", "EU-1", "0a", "x" * 63])
+def test_regions(region: str) -> None:
+    assert stored(S3 | {"region": region}, KEY)["region"] == region
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("members", "member"),
@@ -278,6 +289,8 @@ def test_stackit_fills_in_the_endpoint_of_the_region() -> None:
         ({"bucket": "my.bucket"}, "Invalidbucket"),
         ({"region": "EU"}, "Invalidregion"),
         ({"region": ""}, "Invalidregion"),
+        ({"region": "0"}, "Invalidregion"),
+        ({"region": "-eu01"}, "Invalidregion"),
         ({"sts-enabled": True}, "Invalidcredentials-group-urn"),
         ({"credentials-group-urn": "arn:aws:iam::1:role/x"}, "Invalidcredentials-group-urn"),
         ({"credentials-group-urn": "urn:sgws:identity::x:group/y"}, "Invalidcredentials-group-urn"),
