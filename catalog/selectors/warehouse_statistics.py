@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import InvalidPageToken
 from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.sql import fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
+from tenancy.authz.port import all_visible_of, are_allowed
+from tenancy.authz.refs import Ref
+from tenancy.models import Securable
 
 HOUR: Final = timedelta(hours=1)
 
@@ -44,16 +50,19 @@ def list_warehouse_statistics_for(
 ) -> tuple[list[CountsOfAnHour], str | None]:
     """The hours in which something changed, the newest first, and the next page's token.
 
-    The first of all is the hour that goes on, with what is there now. Raises `NoSuchWarehouse`, `Forbidden`.
+    The first of all is the hour that goes on, with what is there now. Who may not list everything in the warehouse gets
+    that hour alone, with the number of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
     """
-    require_on_warehouse(actor, warehouse_id, Can.GET_METADATA)
+    (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.GET_METADATA, [Can.LIST_EVERYTHING])
     before = _before(page)
+    if not sees_everything:
+        return ([] if before is not None else [_counts_now(_count_seen(actor, warehouse_id))]), None
     rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id)
     if before is not None:
         rows = rows.filter(hour__lt=before)
     found = [_counts_of(row) for row in rows.order_by("-hour")[: page.sql_limit]]
     if before is None:
-        current = _current(warehouse_id, found[0] if found else None)
+        current = _counts_now(_count_by_kind(_living(warehouse_id)), found[0] if found else None)
         found = [current, *(each for each in found if each.hour < current.hour)]
     return page_of([(each.hour.isoformat(), each) for each in found], page)
 
@@ -75,9 +84,52 @@ def _counts_of(row: WarehouseStatistic) -> CountsOfAnHour:
     return CountsOfAnHour(row.hour, row.tables, row.views, row.generic_tables, row.updated_at)
 
 
-def _current(warehouse_id: UUID, last: CountsOfAnHour | None) -> CountsOfAnHour:
-    living = Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, deleted_at__isnull=True)
-    by_kind = dict(living.order_by().values_list("kind").annotate(Count("pk")))
+def _living(warehouse_id: UUID) -> QuerySet[Tabular]:
+    return Tabular.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id, deleted_at__isnull=True)
+
+
+def _count_by_kind(tabulars: QuerySet[Tabular]) -> dict[str, int]:
+    return dict(tabulars.order_by().values_list("kind").annotate(Count("pk")))
+
+
+def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
+    """How many tabulars of each kind `actor` sees.
+
+    Where they may list everything in a namespace all of it counts, elsewhere what is visible by itself. The number of
+    statements does not depend on the number of namespaces, and on that of tabulars only by one for each `AT_ONCE`.
+    """
+    seen, partial = Counter[str](), dict[str, list[Ref]]()
+    counted = _living(warehouse_id).order_by().values_list("namespace_id", "kind").annotate(Count("pk"))
+    by_namespace: dict[UUID, dict[str, int]] = {}
+    for namespace_id, kind, count in counted:
+        by_namespace.setdefault(namespace_id, {})[kind] = count
+    places: list[Ref] = [(Securable.Type.NAMESPACE, each) for each in by_namespace]
+    answers = are_allowed(actor, Can.LIST_EVERYTHING, places)
+    for place, counts, is_seen in zip(places, by_namespace.values(), answers, strict=True):
+        if is_seen:
+            seen.update(counts)
+        else:
+            for kind in counts:
+                partial.setdefault(kind, []).append(place)
+    for kind, parents in partial.items():
+        shown = all_visible_of(actor, parents=parents, child_type=Securable.Type(kind))
+        ids = [UUID(int=each) for each in shown]
+        for first in range(0, len(ids), AT_ONCE):
+            params = [warehouse_id, kind, ids[first : first + AT_ONCE]]
+            ((count,),) = fetch_all(settings.READ_DATABASE, _COUNT_LIVING, params)
+            seen[kind] += count
+    return seen
+
+
+# What was dropped and can be restored keeps its grants.
+_COUNT_LIVING: Final = """
+SELECT count(*) FROM catalog_tabular WHERE warehouse_id = %s AND kind = %s AND deleted_at IS NULL AND id = ANY(%s)
+"""
+AT_ONCE: Final = 50_000
+"""Ids in one statement."""
+
+
+def _counts_now(by_kind: Mapping[str, int], last: CountsOfAnHour | None = None) -> CountsOfAnHour:
     at = now()
     tables, views, generic_tables = (by_kind.get(kind.value, 0) for kind in _KINDS)
     is_as_before = last is not None and (last.tables, last.views, last.generic_tables) == (

@@ -17,10 +17,20 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS
+from management.api.base import (
+    BAD_PAGE,
+    EXTENSIONS_HEADER,
+    LAST_ADMINISTRATOR,
+    PAGE,
+    PROJECT_HEADER,
+    PROJECT_REFUSALS,
+    WITH_EXTENSIONS,
+    ManagementView,
+)
 from management.api.roles import APPOINTING, NO_ROLE, ROLE_ID, TAGS, RoleResourceView
 from management.api.users import BAD_USER_ID, NO_USER, USER_ID, UserResourceView, UserType, paged
 from management.api.users import TAGS as USER_TAGS
+from tenancy.authz.role_ways import Entry
 from tenancy.selectors.role_members import (
     HeldRole,
     Member,
@@ -36,6 +46,7 @@ from tenancy.services.role_members import Members, add_role_members, remove_role
 from tenancy.user_ids import require_user_id
 
 KINDS = ["user", "role"]
+ENTRIES = [Entry.MEMBER.value, Entry.OWNER.value]
 TYPE = OpenApiParameter("type", OpenApiTypes.STR, enum=KINDS, description="Only users, or only roles; default: both")
 BAD_LISTING = f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"
 
@@ -63,6 +74,9 @@ class RoleMember(KebabSerializer):
     expires_at = serializers.DateTimeField(
         required=False, help_text="The end of a direct membership; absent when it has none"
     )
+    entry = serializers.ChoiceField(
+        ENTRIES, required=False, help_text=f"`owner` where ownership alone brings them in. {WITH_EXTENSIONS}"
+    )
 
 
 class RoleMemberListResponse(KebabSerializer):
@@ -74,6 +88,9 @@ class RoleMembership(KebabSerializer):
     id = serializers.UUIDField()
     ident = Text(help_text="`<provider-id>~<source-id>`, unique in the project")
     name = Text()
+    entry = serializers.ChoiceField(
+        ENTRIES, required=False, help_text=f"`owner` where ownership alone brings them in. {WITH_EXTENSIONS}"
+    )
 
 
 class RoleMembershipListResponse(KebabSerializer):
@@ -90,16 +107,19 @@ def member_json(member: Member) -> dict[str, Any]:
     return known | ({"email": member.email} if member.email else {}) | {"user-type": member.user_type}
 
 
-def _roles_answer(found: tuple[list[HeldRole], str | None]) -> Response:
-    roles, token = found
-    return Response(
-        paged("roles", [{"id": str(role.id), "ident": role.ident, "name": role.name} for role in roles], token)
-    )
+def _roles_answer(view: ManagementView, found: tuple[list[HeldRole], str | None]) -> Response:
+    (roles, token), more = found, view.wants_extensions()
+    listed = [
+        {"id": str(role.id), "ident": role.ident, "name": role.name} | ({"entry": role.entry} if more else {})
+        for role in roles
+    ]
+    return Response(paged("roles", listed, token))
 
 
-def _members_answer(found: tuple[list[Member], str | None]) -> Response:
-    members, token = found
-    return Response(paged("members", [member_json(member) for member in members], token))
+def _members_answer(view: ManagementView, found: tuple[list[Member], str | None]) -> Response:
+    (members, token), more = found, view.wants_extensions()
+    listed = [member_json(member) | ({"entry": member.entry} if more else {}) for member in members]
+    return Response(paged("members", listed, token))
 
 
 def _kind(text: str, where: str) -> MemberKind:
@@ -140,11 +160,11 @@ class RoleMembersView(MemberListView):
         operation_id="list_role_members",
         tags=TAGS,
         summary="Users and roles that are directly in a role",
-        parameters=[ROLE_ID, PROJECT_HEADER, TYPE, *PAGE],
+        parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, TYPE, *PAGE],
         responses=answers({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
-        return _members_answer(list_members_for(**self.asked()))
+        return _members_answer(self, list_members_for(**self.asked()))
 
     @extend_schema(
         operation_id="add_role_members",
@@ -219,11 +239,11 @@ class RoleTransitiveMembersView(MemberListView):
         operation_id="list_role_transitive_members",
         tags=TAGS,
         summary="Everybody who is in a role, directly or through other roles, and those roles",
-        parameters=[ROLE_ID, PROJECT_HEADER, TYPE, *PAGE],
+        parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, TYPE, *PAGE],
         responses=answers({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
-        return _members_answer(list_transitive_members_for(**self.asked()))
+        return _members_answer(self, list_transitive_members_for(**self.asked()))
 
 
 class RoleMemberOfView(RoleResourceView):
@@ -234,13 +254,13 @@ class RoleMemberOfView(RoleResourceView):
         operation_id="list_role_member_of",
         tags=TAGS,
         summary="Roles that a role is directly in",
-        parameters=[ROLE_ID, PROJECT_HEADER, *PAGE],
+        parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
         responses=answers({200: RoleMembershipListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         project, above = self.project(), self.role_id
         page = self.page(listing_of(self.listing, project.pk, above))
-        return _roles_answer(self.selector(actor=self.actor, project=project, role_id=above, page=page))
+        return _roles_answer(self, self.selector(actor=self.actor, project=project, role_id=above, page=page))
 
 
 @extend_schema_view(
@@ -261,7 +281,7 @@ class UserRolesView(UserResourceView):
         operation_id="list_user_roles",
         tags=USER_TAGS,
         summary="Roles of a project that a user is directly in",
-        parameters=[USER_ID, PROJECT_HEADER, *PAGE],
+        parameters=[USER_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
         responses=answers(
             {200: RoleMembershipListResponse},
             {400: f"{BAD_LISTING}, {BAD_USER_ID}", 404: f"{NO_USER}, {PROJECT_REFUSALS[404]}"},
@@ -270,7 +290,7 @@ class UserRolesView(UserResourceView):
     def get(self, request: Request, user_id: str) -> Response:
         project, member = self.project(), self.user_id
         page = self.page(listing_of(self.listing, project.pk, member))
-        return _roles_answer(self.selector(actor=self.actor, project=project, user_id=member, page=page))
+        return _roles_answer(self, self.selector(actor=self.actor, project=project, user_id=member, page=page))
 
 
 @extend_schema_view(

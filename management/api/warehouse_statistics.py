@@ -37,7 +37,8 @@ class WarehouseStatisticsView(ManagementView):
         tags=TAGS,
         summary="How many tables, views and generic tables a warehouse has, and had at the end of each hour",
         description="The newest first: the hour that goes on, with what is there now. Before that the hours in which "
-        "the numbers changed, as a worker saw them, which looks every minute.",
+        "the numbers changed, as a worker saw them, which looks every minute. Callers who may not list everything in "
+        "the warehouse get only the current hour, with the number of objects that they see.",
         parameters=[
             WAREHOUSE_ID,
             EXTENSIONS_HEADER,

@@ -1,6 +1,6 @@
 """Who is in a role, and which roles somebody is in: directly by their rows, transitively by one recursive statement.
 
-What has ended does not count.
+Owners of a role are in it, too. What has ended does not count.
 
 A recursion ends whatever is stored: what was seen is not followed again, so a cycle costs nothing.
 """
@@ -21,6 +21,7 @@ from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
+from tenancy.authz.role_ways import Entry
 from tenancy.models import Project, Securable
 from tenancy.models.role import ident_of
 from tenancy.selectors.roles import get_role_for, role_not_found
@@ -29,80 +30,156 @@ from tenancy.selectors.users import get_user_for
 MemberKind = Literal["user", "role"]
 
 _LASTS = "(m.expires_at IS NULL OR m.expires_at > %s)"
+_OWNER_LASTS = "(o.expires_at IS NULL OR o.expires_at > %s)"
+
+# Who owns a role is in it. Who is a member, too, is listed as a member.
+_ONLY_OWNS = f"""NOT EXISTS (SELECT 1 FROM tenancy_rolemember m
+                       WHERE m.role_id = o.owned_role_id AND m.user_id = o.user_id AND {_LASTS})
+   AND NOT EXISTS (SELECT 1 FROM tenancy_rolemember m
+                    WHERE m.role_id = o.owned_role_id AND m.member_role_id = o.role_id AND {_LASTS})"""  # noqa: S608
+
+_INSIDE = f"""(
+    SELECT m.role_id AS outer_id, m.member_role_id AS inner_id FROM tenancy_rolemember m
+     WHERE m.member_role_id IS NOT NULL AND {_LASTS}
+    UNION ALL
+    SELECT o.owned_role_id, o.role_id FROM tenancy_grant o
+     WHERE o.owned_role_id IS NOT NULL AND o.role_id IS NOT NULL AND {_OWNER_LASTS}
+)"""  # noqa: S608
 
 # What a membership hangs on is part of the order and of both bounds, so that the planner reads the index of just that
 # order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
 _MEMBERS = f"""
-SELECT m.id, CASE WHEN m.user_id IS NULL THEN 'role' ELSE 'user' END, m.member_role_id, m.user_id,
-       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, m.expires_at
-  FROM tenancy_rolemember m
-  LEFT JOIN tenancy_user u ON u.id = m.user_id
-  LEFT JOIN tenancy_role r ON r.id = m.member_role_id
- WHERE (m.role_id, m.id) > (%s, %s) AND m.role_id <= %s AND {_LASTS} {{kind}}
- ORDER BY m.role_id, m.id LIMIT %s
+SELECT e.id, e.entry, CASE WHEN e.user_id IS NULL THEN 'role' ELSE 'user' END, e.member_role_id, e.user_id,
+       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, e.expires_at
+  FROM (
+    SELECT * FROM (
+        SELECT m.id, 'member' AS entry, m.user_id, m.member_role_id, m.expires_at FROM tenancy_rolemember m
+         WHERE (m.role_id, m.id) > (%s, %s) AND m.role_id <= %s AND {_LASTS} {{members}}
+         ORDER BY m.role_id, m.id LIMIT %s
+    ) joined
+    UNION ALL
+    SELECT * FROM (
+        SELECT o.id, 'owner', o.user_id, o.role_id, o.expires_at FROM tenancy_grant o
+         WHERE o.owned_role_id = %s AND o.id > %s AND {_OWNER_LASTS} AND {_ONLY_OWNS} {{owners}}
+         ORDER BY o.id LIMIT %s
+    ) owning
+  ) e
+  LEFT JOIN tenancy_user u ON u.id = e.user_id
+  LEFT JOIN tenancy_role r ON r.id = e.member_role_id
+ ORDER BY e.id LIMIT %s
 """  # noqa: S608
 _MEMBERS_OF: dict[MemberKind | None, str] = {
-    None: _MEMBERS.format(kind=""),
-    "user": _MEMBERS.format(kind="AND m.user_id IS NOT NULL"),
-    "role": _MEMBERS.format(kind="AND m.member_role_id IS NOT NULL"),
+    None: _MEMBERS.format(members="", owners=""),
+    "user": _MEMBERS.format(members="AND m.user_id IS NOT NULL", owners="AND o.user_id IS NOT NULL"),
+    "role": _MEMBERS.format(members="AND m.member_role_id IS NOT NULL", owners="AND o.role_id IS NOT NULL"),
 }
 
 _ROLES_OF_ROLE = f"""
-SELECT m.id, r.id, r.provider_id, r.source_id, r.name
-  FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
- WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s AND {_LASTS}
- ORDER BY m.member_role_id, m.id LIMIT %s
+SELECT e.id, r.id, r.provider_id, r.source_id, r.name, e.entry
+  FROM (
+    SELECT * FROM (
+        SELECT m.id, 'member' AS entry, m.role_id FROM tenancy_rolemember m
+         WHERE (m.member_role_id, m.id) > (%s, %s) AND m.member_role_id <= %s AND {_LASTS}
+         ORDER BY m.member_role_id, m.id LIMIT %s
+    ) joined
+    UNION ALL
+    SELECT * FROM (
+        SELECT o.id, 'owner', o.owned_role_id
+          FROM tenancy_grant o JOIN tenancy_role r ON r.id = o.owned_role_id
+         WHERE o.role_id = %s AND o.owned_role_id IS NOT NULL AND o.id > %s AND r.project_id = %s
+           AND {_OWNER_LASTS} AND {_ONLY_OWNS}
+         ORDER BY o.id LIMIT %s
+    ) owning
+  ) e JOIN tenancy_role r ON r.id = e.role_id
+ ORDER BY e.id LIMIT %s
 """  # noqa: S608
 
 _ROLES_OF_USER = f"""
-SELECT m.id, r.id, r.provider_id, r.source_id, r.name
-  FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
- WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s AND {_LASTS}
- ORDER BY m.user_id, m.id LIMIT %s
+SELECT e.id, r.id, r.provider_id, r.source_id, r.name, e.entry
+  FROM (
+    SELECT * FROM (
+        SELECT m.id, 'member' AS entry, m.role_id
+          FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
+         WHERE (m.user_id, m.id) > (%s, %s) AND m.user_id <= %s AND r.project_id = %s AND {_LASTS}
+         ORDER BY m.user_id, m.id LIMIT %s
+    ) joined
+    UNION ALL
+    SELECT * FROM (
+        SELECT o.id, 'owner', o.owned_role_id
+          FROM tenancy_grant o JOIN tenancy_role r ON r.id = o.owned_role_id
+         WHERE o.user_id = %s AND o.owned_role_id IS NOT NULL AND o.id > %s AND r.project_id = %s
+           AND {_OWNER_LASTS} AND {_ONLY_OWNS}
+         ORDER BY o.id LIMIT %s
+    ) owning
+  ) e JOIN tenancy_role r ON r.id = e.role_id
+ ORDER BY e.id LIMIT %s
 """  # noqa: S608
 
 _ALL_MEMBERS = f"""
 WITH RECURSIVE below(id) AS (
     SELECT id FROM tenancy_role WHERE id = %s
     UNION
-    SELECT m.member_role_id FROM below JOIN tenancy_rolemember m ON m.role_id = below.id
-     WHERE m.member_role_id IS NOT NULL AND {_LASTS}
+    SELECT inside.inner_id FROM below JOIN {_INSIDE} AS inside ON inside.outer_id = below.id
+), assigned_role(id) AS (
+    SELECT m.member_role_id FROM tenancy_rolemember m
+     WHERE m.member_role_id IS NOT NULL AND m.role_id IN (SELECT id FROM below) AND {_LASTS}
+), assigned_user(id) AS (
+    SELECT m.user_id FROM tenancy_rolemember m
+     WHERE m.user_id IS NOT NULL AND m.role_id IN (SELECT id FROM below) AND {_LASTS}
+), owner(id) AS (
+    SELECT o.user_id FROM tenancy_grant o
+     WHERE o.user_id IS NOT NULL AND o.owned_role_id IN (SELECT id FROM below) AND {_OWNER_LASTS}
 )
-SELECT kind, role_id, user_id, name, provider_id, source_id, email, user_type, NULL FROM (
-    SELECT 'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
+SELECT entry, kind, role_id, user_id, name, provider_id, source_id, email, user_type, NULL FROM (
+    SELECT CASE WHEN r.id IN (SELECT id FROM assigned_role) THEN 'member' ELSE 'owner' END AS entry,
+           'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
            NULL AS email, NULL AS user_type
       FROM tenancy_role r
      WHERE %s AND r.id > %s AND r.id <> %s AND r.id IN (SELECT id FROM below)
     UNION ALL
-    SELECT 'user', NULL, u.id, u.name, NULL, NULL, u.email, u.user_type
+    SELECT CASE WHEN u.id IN (SELECT id FROM assigned_user) THEN 'member' ELSE 'owner' END,
+           'user', NULL, u.id, u.name, NULL, NULL, u.email, u.user_type
       FROM tenancy_user u
-     WHERE %s AND u.id > %s
-       AND u.id IN (SELECT m.user_id FROM tenancy_rolemember m
-                     WHERE m.user_id IS NOT NULL AND m.role_id IN (SELECT id FROM below) AND {_LASTS})
+     WHERE %s AND u.id > %s AND u.id IN (SELECT id FROM assigned_user UNION ALL SELECT id FROM owner)
 ) found
  ORDER BY kind, role_id, user_id LIMIT %s
 """  # noqa: S608
 
 _ALL_ROLES_OF_ROLE = f"""
 WITH RECURSIVE above(id) AS (
-    SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id = %s AND {_LASTS}
+    SELECT id FROM tenancy_role WHERE id = %s
     UNION
-    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id AND {_LASTS}
+    SELECT inside.outer_id FROM above JOIN {_INSIDE} AS inside ON inside.inner_id = above.id
+), assigned(id) AS (
+    SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id IN (SELECT id FROM above) AND {_LASTS}
 )
-SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
- WHERE r.id IN (SELECT id FROM above) AND r.id > %s AND r.id <> %s
+SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
+       CASE WHEN r.id IN (SELECT id FROM assigned) THEN 'member' ELSE 'owner' END
+  FROM tenancy_role r
+ WHERE r.id IN (SELECT id FROM above) AND r.project_id = %s AND r.id > %s AND r.id <> %s
  ORDER BY r.id LIMIT %s
 """  # noqa: S608
 
 _ALL_ROLES_OF_USER = f"""
-WITH RECURSIVE above(id) AS (
+WITH RECURSIVE joined(id) AS (
     SELECT m.role_id FROM tenancy_rolemember m JOIN tenancy_role r ON r.id = m.role_id
      WHERE m.user_id = %s AND r.project_id = %s AND {_LASTS}
+), owned(id) AS (
+    SELECT o.owned_role_id FROM tenancy_grant o JOIN tenancy_role r ON r.id = o.owned_role_id
+     WHERE o.user_id = %s AND r.project_id = %s AND {_OWNER_LASTS}
+), above(id) AS (
+    SELECT id FROM (SELECT id FROM joined UNION ALL SELECT id FROM owned) AS direct
     UNION
-    SELECT m.role_id FROM above JOIN tenancy_rolemember m ON m.member_role_id = above.id AND {_LASTS}
+    SELECT inside.outer_id FROM above JOIN {_INSIDE} AS inside ON inside.inner_id = above.id
+), assigned(id) AS (
+    SELECT id FROM joined
+    UNION ALL
+    SELECT m.role_id FROM tenancy_rolemember m WHERE m.member_role_id IN (SELECT id FROM above) AND {_LASTS}
 )
-SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
- WHERE r.id IN (SELECT id FROM above) AND r.id > %s
+SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
+       CASE WHEN r.id IN (SELECT id FROM assigned) THEN 'member' ELSE 'owner' END
+  FROM tenancy_role r
+ WHERE r.id IN (SELECT id FROM above) AND r.project_id = %s AND r.id > %s
  ORDER BY r.id LIMIT %s
 """  # noqa: S608
 
@@ -111,12 +188,14 @@ SELECT r.id, r.id, r.provider_id, r.source_id, r.name FROM tenancy_role r
 class Member:
     """A user or a role in a role. `ident` is a role's, `email` and `user_type` are a user's.
 
-    `expires_at` is the end of a direct membership, None where it has none.
+    `entry` is `owner` where ownership alone brings them in. `expires_at` is the end of a direct membership or
+    ownership, None where it has none.
     """
 
     kind: MemberKind
     id: str
     name: str
+    entry: Entry
     ident: str | None = None
     email: str | None = None
     user_type: str | None = None
@@ -125,11 +204,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HeldRole:
-    """A role that somebody is in."""
+    """A role that somebody is in; `entry` is `owner` where ownership alone brings them in."""
 
     id: UUID
     ident: str
     name: str
+    entry: Entry
 
 
 def list_members_for(
@@ -137,7 +217,9 @@ def list_members_for(
 ) -> tuple[list[Member], str | None]:
     """The direct members of a role, of one kind or of both, in the order in which they joined."""
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    rows = fetch_all("default", _MEMBERS_OF[kind], [role_id, page.after_id(), role_id, now(), page.sql_limit])
+    at, after, limit = now(), page.after_id(), page.sql_limit
+    params = [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
+    rows = fetch_all("default", _MEMBERS_OF[kind], params)
     return page_of([(as_uuid(membership_id), _member(row)) for membership_id, *row in rows], page)
 
 
@@ -150,7 +232,7 @@ def list_transitive_members_for(
     after_role, after_user = _behind(page)
     roles = [kind != "user" and after_role is not None, after_role or FIRST, role_id]
     users, at = [kind != "role", after_user], now()
-    rows = fetch_all("default", _ALL_MEMBERS, [role_id, at, *roles, *users, at, page.sql_limit])
+    rows = fetch_all("default", _ALL_MEMBERS, [role_id, *[at] * 5, *roles, *users, page.sql_limit])
     found = [_member(row) for row in rows]
     return page_of([(f"{member.kind} {member.id}", member) for member in found], page)
 
@@ -158,9 +240,14 @@ def list_transitive_members_for(
 def list_roles_above_role_for(
     *, actor: Actor, project: Project, role_id: UUID, page: Page
 ) -> tuple[list[HeldRole], str | None]:
-    """The roles that a role is directly in, in the order in which it joined."""
+    """The roles of the project that a role is directly in, in the order in which it joined.
+
+    A role may own roles of other projects, which are listed there.
+    """
     get_role_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
-    return _held(page, _ROLES_OF_ROLE, [role_id, page.after_id(), role_id, now()])
+    at, after, limit = now(), page.after_id(), page.sql_limit
+    joined = [role_id, after, role_id, at, limit]
+    return _held(page, _ROLES_OF_ROLE, [*joined, role_id, after, project.pk, *[at] * 3, limit])
 
 
 def list_all_roles_above_role_for(
@@ -170,7 +257,7 @@ def list_all_roles_above_role_for(
     require(actor, Can.LIST_ROLES, Securable.Type.PROJECT, project.pk)
     _require_role(project, role_id)
     at = now()
-    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, at, at, page.after_id(), role_id])
+    return _held(page, _ALL_ROLES_OF_ROLE, [role_id, *[at] * 3, project.pk, page.after_id(), role_id])
 
 
 def list_roles_of_user_for(
@@ -178,7 +265,9 @@ def list_roles_of_user_for(
 ) -> tuple[list[HeldRole], str | None]:
     """The roles of a project that a user is directly in, in the order in which they joined."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
-    return _held(page, _ROLES_OF_USER, [user_id, page.after_id(), user_id, project.pk, now()])
+    at, after, limit = now(), page.after_id(), page.sql_limit
+    joined = [user_id, after, user_id, project.pk, at, limit]
+    return _held(page, _ROLES_OF_USER, [*joined, user_id, after, project.pk, *[at] * 3, limit])
 
 
 def list_all_roles_of_user_for(
@@ -187,7 +276,8 @@ def list_all_roles_of_user_for(
     """The roles of a project that a user is in, directly or through others, in order of their creation."""
     get_user_for(actor=actor, action=Can.READ_ROLE_ASSIGNMENTS, user_id=user_id)
     at = now()
-    return _held(page, _ALL_ROLES_OF_USER, [user_id, project.pk, at, at, page.after_id()])
+    direct = [user_id, project.pk, at]
+    return _held(page, _ALL_ROLES_OF_USER, [*direct, *direct, *[at] * 3, project.pk, page.after_id()])
 
 
 def _require_role(project: Project, role_id: UUID) -> None:
@@ -198,8 +288,8 @@ def _require_role(project: Project, role_id: UUID) -> None:
 def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[HeldRole], str | None]:
     rows = fetch_all("default", statement, [*params, page.sql_limit])
     held = [
-        (as_uuid(key), HeldRole(as_uuid(role_id), ident_of(provider, source), name))
-        for key, role_id, provider, source, name in rows
+        (as_uuid(key), HeldRole(as_uuid(role_id), ident_of(provider, source), name, Entry(entry)))
+        for key, role_id, provider, source, name, entry in rows
     ]
     return page_of(held, page)
 
@@ -219,8 +309,8 @@ def _behind(page: Page) -> tuple[UUID | None, str]:
 
 
 def _member(row: Sequence[Any]) -> Member:
-    kind, role_id, user_id, name, provider, source, email, user_type, ends = row
-    expires_at = None if ends is None else as_datetime(ends)
+    entry, kind, role_id, user_id, name, provider, source, email, user_type, ends = row
+    came_in, expires_at = Entry(entry), None if ends is None else as_datetime(ends)
     if kind == "user":
-        return Member("user", user_id, name, email=email, user_type=user_type, expires_at=expires_at)
-    return Member("role", str(as_uuid(role_id)), name, ident=ident_of(provider, source), expires_at=expires_at)
+        return Member("user", user_id, name, came_in, email=email, user_type=user_type, expires_at=expires_at)
+    return Member("role", str(as_uuid(role_id)), name, came_in, ident=ident_of(provider, source), expires_at=expires_at)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import F
 
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors import CatalogError, NotFound
 from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.port import require
+from tenancy.authz.changes import rights_changes
+from tenancy.authz.port import Question, allowed_many, require, rest_on_rights
+from tenancy.authz.refusals import hidden
 from tenancy.models import Project, Role, Securable
 from tenancy.selectors.similarity import search
 
@@ -54,6 +56,28 @@ def get_role_for(*, actor: Actor, action: Can, project: Project, role_id: UUID) 
         raise missing
     require(actor, action, Securable.Type.ROLE, role_id, missing=missing)
     return role
+
+
+def require_visible_roles(
+    actor: Actor, project_id: str, role_ids: Sequence[UUID], *, missing: Callable[[UUID], CatalogError]
+) -> None:
+    """Require that `actor` may list the roles of the project, or manages each of these.
+
+    So nobody nests roles that are hidden from them. Raises `missing` of the first hidden role. Asks the authorizer
+    once, and a second time for who may not list roles.
+    """
+    if not role_ids:
+        return
+    stamp = rights_changes.stamp()
+    listing: Question = (Can.LIST_ROLES, (Securable.Type.PROJECT, project_id))
+    if allowed_many(actor, [listing])[0]:
+        rest_on_rights(actor, [listing], stamp)
+        return
+    managing: list[Question] = [(Can.MANAGE_ROLE_ASSIGNMENTS, (Securable.Type.ROLE, role_id)) for role_id in role_ids]
+    for role_id, is_managed in zip(role_ids, allowed_many(actor, managing), strict=True):
+        if not is_managed:
+            raise hidden(actor, Can.READ, (Securable.Type.ROLE, role_id), missing(role_id))
+    rest_on_rights(actor, managing, stamp)
 
 
 def get_role_of_any_project_for(*, actor: Actor, role_id: UUID) -> Role:

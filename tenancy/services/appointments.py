@@ -10,11 +10,13 @@ from django.conf import settings
 from icekeeper.kernel.errors import Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
+from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import grant_action
 from tenancy.authz.refs import Ref
+from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import Securable
 from tenancy.services.administrators import administering_privileges
 
@@ -40,6 +42,24 @@ def require_to_dismiss(actor: Actor, role_ids: Sequence[UUID], *, project_id: st
     held = administering_privileges(role_ids=role_ids)
     elsewhere = [(privilege, ref) for privilege, ref in held if ref != (Securable.Type.PROJECT, project_id)]
     _require_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
+
+
+def require_to_bind_roles(actor: Actor, project_id: str) -> None:
+    """Require that `actor` may bind roles of the project to groups of an identity provider.
+
+    Whoever owns a role is in it, so who may only create roles could join what others take for a group. It takes what
+    granting `role_creator` takes; instance admins need no grants. Raises `ProjectActionForbidden` (403).
+    """
+    if is_instance_admin(actor):
+        return
+    stamp, question = rights_changes.stamp(), (Can.GRANT_ROLE_CREATOR, (Securable.Type.PROJECT, project_id))
+    if not allowed_many(actor, [question])[0]:
+        action = Can.UPDATE_SOURCE_SYSTEM
+        record_denial(actor=actor, action=action, object_type=Securable.Type.PROJECT.value, object_id=project_id)
+        raise ProjectActionForbidden(
+            f"{actor.name} may not bind roles of project {project_id} to an identity provider; security_admin may"
+        )
+    rest_on_rights(actor, [question], stamp)
 
 
 def require_to_act_as(actor: Actor, user_id: str) -> None:

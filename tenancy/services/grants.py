@@ -29,6 +29,7 @@ from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.allowed_actions import require_known, ways_to_know
+from tenancy.selectors.roles import require_visible_roles
 from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
@@ -159,6 +160,8 @@ def _change(
             require_to_outlast(actor, ref, [(each.privilege, each.expires_at) for each in difference.writes], missing)
         own_role = UUID(on.object_id) if on.type == Securable.Type.ROLE else None
         if own_role is not None:
+            nested = [each.grantee.role_id for each in difference.writes if each.grantee.role_id is not None]
+            require_visible_roles(actor, _project_id(on), nested, missing=_not_in_project)
             require_to_appoint(actor, own_role)
         with keeping_administrators([on.pk] if own_role is None else administrated_by(role_ids=[own_role])):
             revoked = [each for each in difference.deletes if _revoke(on, each)]
@@ -254,7 +257,11 @@ def _require_grantees(on: Securable, writes: Sequence[GrantSpec], projects: Mapp
     wanted = None if on.type == Securable.Type.SERVER else _project_id(on)
     foreign = role_ids - {pk for pk, project_id in projects.items() if wanted in {None, project_id}}
     if foreign:
-        raise GrantRoleNotInProject(f"There is no such role in the object's project: {min(foreign)}")
+        raise _not_in_project(min(foreign))
+
+
+def _not_in_project(role_id: UUID) -> GrantRoleNotInProject:
+    return GrantRoleNotInProject(f"There is no such role in the object's project: {role_id}")
 
 
 def _project_id(on: Securable) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from django.db.models import Q
@@ -17,7 +18,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.tuple_changes import members_changed
 from tenancy.models import Project, Role, RoleMember
-from tenancy.selectors.roles import get_role_for, role_not_found
+from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
 from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
@@ -43,7 +44,8 @@ class Members:
 def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: Members) -> None:
     """Put users and roles into a role, all or none; those who are in it already stay.
 
-    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role that is not the project's,
+    Raises `BadRequest` (400) for more than a thousand, `RoleNotFoundInProject` for a role that is not the project's or
+    hidden from the caller,
     `RoleAssignmentUserNotFound` (404), `GrantActionForbidden` (403) for a role that administrates what the caller may
     not appoint administrators of, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout`
     (409).
@@ -51,6 +53,8 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     if len(members.user_ids) + len(members.role_ids) > MOST_MEMBERS:
         raise BadRequest(f"members: more than {MOST_MEMBERS} in one request")
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
+    missing = partial(role_not_found, project=project)
+    require_visible_roles(actor, project.pk, members.role_ids, missing=missing)
     with write_transaction():
         lock_memberships(project)
         # Roles come and go under the same lock, users under that of their own row.

@@ -31,7 +31,7 @@ from tenancy.models.role import OWN_PROVIDER
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.appointments import require_to_appoint
+from tenancy.services.appointments import require_to_appoint, require_to_bind_roles
 from tenancy.services.rights_that_end import rights_of_role
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
@@ -80,7 +80,8 @@ def create_role(
 ) -> Role:
     """Make a role in `project`, known to `provider_id` as `source_id`; without both it is the server's own.
 
-    Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400), `RoleNameExists` or
+    Raises `EmptyRoleName`, `InvalidRoleIdentifier`, `RoleProviderIdReserved`, `BadRequest` (400),
+    `ProjectActionForbidden` (403) for a role of another provider by who may not bind roles, `RoleNameExists` or
     `RoleSourceIdConflict` (409), `ProjectNotFound` (404); in an assumed role, which owns what it makes, also
     `UnknownAssumedRole` (400), `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout` (409).
     """
@@ -92,6 +93,8 @@ def create_role(
         raise InvalidRoleIdentifier("provider-id and source-id are given both or neither")
     else:
         _require_identifier(provider_id, source_id)
+    if provider_id != OWN_PROVIDER:
+        require_to_bind_roles(actor, project.pk)
     role = Role(
         id=role_id,
         project=project,
@@ -141,6 +144,7 @@ def set_source_system(*, actor: Actor, project: Project, role_id: UUID, provider
     """
     role = _changeable(actor, Can.UPDATE_SOURCE_SYSTEM, project, role_id)
     _require_identifier(provider_id, source_id)
+    require_to_bind_roles(actor, project.pk)
     role.provider_id, role.source_id = provider_id, source_id
     try:
         with write_transaction():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from catalog.models import Tabular
+from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors import deleted_tabulars, tabular_search, visibility
+from catalog.services.warehouse_statistics import record_warehouse_statistics
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -114,6 +117,60 @@ def test_a_dropped_table_leaves_no_gap_in_a_page(
         good(root.delete(f"/namespaces/open/tables/t{number}"))
     assert pages(alice, "/namespaces/open/tables", 2) == [2, 1]
     assert names(alice, "/namespaces/open/tables") == ["t1", "t4", "t5"]
+
+
+def counts_at(caller: CallerClient, warehouse: Warehouse, query: str = "") -> list[tuple[int, int, int]]:
+    """How many tables, views and generic tables the statistics show, for each hour."""
+    management = CallerClient(f"/management/v1/warehouse/{warehouse.pk}", caller.token)
+    extensions = {"x-icekeeper-extensions": "true"}
+    shown = good(management.get(f"/statistics{query}", **extensions)).json()["stats"]
+    kinds = ("tables", "views", "generic-tables")
+    return [tuple(each[f"number-of-{kind}"] for kind in kinds) for each in shown]  # type: ignore[misc]
+
+
+def test_statistics_count_what_the_caller_sees(
+    client: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int
+) -> None:
+    alice = client("alice")
+    record_warehouse_statistics(actor=INTERNAL)
+    WarehouseStatistic.objects.update(hour=now() - timedelta(hours=5))
+    everything = counts_at(root, warehouse)
+    assert len(everything) == 2
+    give("describe", lake["open.a"], person("alice"))
+    assert counts_at(alice, warehouse) == [(1, 0, 0)]
+    give("select", lake["open.a"], person("alice"))
+    team = role("team")
+    give("describe", lake["closed.v"], person("alice"), through=team, to=team)
+    assert counts_at(alice, warehouse) == [(1, 1, 0)]
+    give("describe", lake["closed.deep"], person("alice"))
+    assert counts_at(alice, warehouse) == [(3, 2, 1)]
+    give("select", lake["closed.deep.a"], person("alice"))
+    assert counts_at(alice, warehouse) == [(3, 2, 1)], "once"
+    good(root.delete("/namespaces/open/tables/a"))
+    assert counts_at(alice, warehouse) == [(2, 2, 1)]
+    forged = write_page_token("warehouse-statistics", now().isoformat())
+    assert counts_at(alice, warehouse, f"?page_token={forged}") == []
+    give("describe", (Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    assert counts_at(alice, warehouse) == counts_at(root, warehouse)
+
+
+def test_what_statistics_cost_does_not_depend_on_what_there_is(
+    client: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse
+) -> None:
+    alice, costs = client("alice"), []
+    give("describe", lake["open.a"], person("alice"))
+    assert counts_at(alice, warehouse) == [(1, 0, 0)]
+    for rounds in range(2):
+        for number in range(1 + 9 * rounds):
+            name = f"n{rounds}{number}"
+            good(root.post("/namespaces", {"namespace": [name]}))
+            for table in ("a", "b"):
+                made = good(root.post(f"/namespaces/{name}/tables", {"name": table, "schema": SCHEMA}))
+            give("describe", _table(made.json()["metadata"]["table-uuid"]), person("alice"))
+        with counting() as seen:
+            assert counts_at(alice, warehouse) == [(2 + 10 * rounds, 0, 0)]
+        costs.append(seen["statements"])
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize("size", [3, 12])

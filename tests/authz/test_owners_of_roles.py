@@ -18,7 +18,8 @@ from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.projects import get_project
-from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
+from tenancy.selectors.roles import RoleNotFoundInProject
+from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
 from tenancy.services.role_chains import RoleMembershipCycle, RoleMembershipDepthExceeded
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
@@ -185,3 +186,39 @@ def test_whose_membership_has_ended_comes_in_anew() -> None:
     members = Members([ALICE.user_id or ""], [inner.pk])
     add_role_members(actor=INTERNAL, project=get_project(None), role_id=outer.pk, members=members)
     assert list(RoleMember.objects.filter(role=outer).values_list("expires_at", flat=True)) == [None, None]
+
+
+def nestings(outer: Role, inner: Role) -> dict[str, Callable[[], None]]:
+    """The ways in which Alice may put `inner` into a role of her own."""
+
+    def assigned(privilege: str) -> None:
+        difference = Difference(writes=[GrantSpec(privilege, Grantee(role_id=inner.pk))])
+        apply_grants(actor=ALICE, ref=(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no"))
+
+    members = Members(role_ids=[inner.pk])
+    return {
+        "own": lambda: assigned("ownership"),
+        "assign": lambda: assigned("assignee"),
+        "add": lambda: add_role_members(
+            actor=ALICE, project=get_project(None), role_id=outer.pk, members=members
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["own", "assign", "add"])
+def test_role_creators_nest_no_roles_that_are_hidden_from_them(way: str, everything: Everything) -> None:
+    """Else they could use up the nesting depth around these."""
+    project = (Securable.Type.PROJECT, get_project(None).pk)
+    give("role_creator", project, ALICE)
+    outer, inner = (create_role(actor=ALICE, project=get_project(None), name=name) for name in ("outer", "inner"))
+    secret, gone = role("secret"), Role(id=UUID(int=7))
+    before, messages = everything(), []
+    for hidden in (secret, gone):
+        with pytest.raises((GrantRoleNotInProject, RoleNotFoundInProject)) as refused:
+            nestings(outer, hidden)[way]()
+        messages.append(refused.value.message.replace(str(hidden.pk), "X"))
+    assert messages[0] == messages[1]
+    assert everything() == before
+    nestings(outer, inner)[way]()
+    give("describe", project, ALICE)
+    nestings(outer, secret)[way]()

@@ -66,6 +66,14 @@ ASKED: dict[str, tuple[Ask, int]] = {
         lambda roles, tree: records.read_all_shown_children(WHO, roles, tree["other"], "table", after=FIRST),
         LIMIT,
     ),
+    "what shows in several namespaces": (
+        lambda roles, tree: records.read_shown_leaves(WHO, roles, [tree["inner"], tree["other"]], "table"),
+        3 * MANY,
+    ),
+    "what shows in several namespaces where nothing does": (
+        lambda roles, tree: records.read_shown_leaves(WHO, roles, [tree["other"]] * 2, "table"),
+        LIMIT,
+    ),
     "the namespaces in which something shows, where nothing does": (
         lambda roles, tree: records.read_shown_children(
             WHO, roles, tree["other"], "namespace", after=FIRST, limit=LIMIT

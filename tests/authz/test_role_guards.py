@@ -17,6 +17,7 @@ from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refs import Ref
+from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
@@ -201,6 +202,34 @@ def test_to_rename_takes_no_more(project: Ref) -> None:
     give("security_admin", project, ALICE)
     update_role(actor=ALICE, project=get_project(None), role_id=high.pk, name="renamed", description=None)
     assert Role.objects.get(pk=high.pk).name == "renamed"
+
+
+def create_bound(actor: Actor) -> Role:
+    return create_role(actor=actor, project=get_project(None), name="bound", provider_id="oidc", source_id="staff")
+
+
+def test_role_creators_bind_no_role_to_a_group(project: Ref, manage: Callable[[str], CallerClient]) -> None:
+    give("role_creator", project, ALICE)
+    own = create_role(actor=ALICE, project=get_project(None), name="own")
+    give("role_creator", project, BOB, through=own, to=own)
+    before = state()
+    for act in (lambda: create_bound(ALICE), lambda: rebind(ALICE, own)):
+        with pytest.raises(ProjectActionForbidden, match=f"oidc~alice may not bind roles of project {project[1]}"):
+            act()
+    body = {"name": "bound", "provider-id": "oidc", "source-id": "staff"}
+    assert manage("alice").post("/role", body).refused(403, "ProjectActionForbidden")
+    answer = manage("alice").put(f"/role/{own.pk}/source-system", {"provider-id": "oidc", "source-id": "staff"})
+    assert answer.refused(403, "ProjectActionForbidden")
+    assert state() == before
+    mine = {"name": "mine", "provider-id": "lakekeeper", "source-id": "mine"}
+    assert manage("alice").post("/role", mine).status == 201, "a name of this server's own binds nothing"
+
+
+@pytest.mark.parametrize("privilege", ["project_admin", "security_admin"])
+def test_administrators_of_the_project_bind_roles(project: Ref, privilege: str) -> None:
+    give(privilege, project, ALICE)
+    rebind(ALICE, role("plain"))
+    assert create_bound(ALICE).ident == "oidc~staff"
 
 
 @pytest.fixture

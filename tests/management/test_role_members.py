@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from icekeeper.kernel.clock import now
 from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
-from tenancy.models import Project, Role, RoleMember, User
+from tenancy.models import Grant, Project, Role, RoleMember, User
 from tenancy.selectors.projects import get_project
 from tenancy.services import role_locks, role_members
 from tenancy.services.roles import create_role
@@ -299,6 +300,95 @@ def test_everybody_in_a_role_is_listed_once() -> None:
     direct, deep = (api.get(f"/role/{a['id']}/members{rest}").json()["members"] for rest in ("", "/transitive"))
     by_id = {member["id"]: member for member in deep}
     assert [by_id[member["id"]] for member in direct] == direct, "shown alike"
+
+
+def own(outer: dict[str, str], *owners: dict[str, str], expires_at: datetime | None = None) -> None:
+    """Make users and roles owners of a role."""
+    for owner in owners:
+        Grant.objects.create(
+            securable_id=f"role:{outer['id']}",
+            privilege="ownership",
+            owned_role_id=outer["id"],
+            expires_at=expires_at,
+            **{f"{owner['type']}_id": owner["id"]},
+        )
+
+
+def entries_at(target: str, key: str) -> list[tuple[str, str]]:
+    plain, answer = api.get(target), api.get(target, **{"x-icekeeper-extensions": "true"})
+    assert (plain.status, answer.status) == (200, 200), answer.body
+    assert plain.json()[key] == [
+        {name: value for name, value in each.items() if name != "entry"} for each in answer.json()[key]
+    ]
+    return [(each["id"], each["entry"]) for each in answer.json()[key]]
+
+
+def test_owners_are_members_in_every_list() -> None:
+    a, b, c = (role(name) for name in "abc")
+    ann, bob, carol, dan, eve = (user(name) for name in ("ann", "bob", "carol", "dan", "eve"))
+    assert add(a, ann, bob).status == 200
+    own(a, b, bob, carol)
+    own(b, dan)
+    assert add(c, a).status == 200
+    RoleMember.objects.create(role_id=a["id"], user_id=eve["id"], expires_at=now() - timedelta(seconds=1))
+    own(a, eve)
+    own(a, user("gone"), expires_at=now() - timedelta(seconds=1))
+    member, owner = "member", "owner"
+    assert entries_at(f"/role/{a['id']}/members", "members") == [
+        (ann["id"], member), (bob["id"], member), (b["id"], owner), (carol["id"], owner), (eve["id"], owner)
+    ]  # fmt: skip
+    assert members_of(a, "?type=role") == [b["id"]]
+    assert members_of(a, "?type=user") == [each["id"] for each in (ann, bob, carol, eve)]
+    assert entries_at(f"/role/{a['id']}/members/transitive", "members") == [
+        (b["id"], owner), (ann["id"], member), (bob["id"], member), (carol["id"], owner), (dan["id"], owner),
+        (eve["id"], owner),
+    ]  # fmt: skip
+    assert entries_at(f"/role/{c['id']}/members/transitive", "members")[:2] == [(a["id"], member), (b["id"], owner)]
+    assert members_of(c, "/transitive?type=user") == [each["id"] for each in (ann, bob, carol, dan, eve)]
+    assert entries_at(f"/role/{b['id']}/member-of", "roles") == [(a["id"], owner)]
+    assert entries_at(f"/role/{b['id']}/member-of/transitive", "roles") == [(a["id"], owner), (c["id"], member)]
+    assert entries_at(f"/user/{bob['id']}/roles", "roles") == [(a["id"], member)]
+    assert entries_at(f"/user/{carol['id']}/roles", "roles") == [(a["id"], owner)]
+    assert entries_at(f"/user/{dan['id']}/roles", "roles") == [(b["id"], owner)]
+    assert entries_at(f"/user/{dan['id']}/roles/transitive", "roles") == [
+        (a["id"], owner), (b["id"], owner), (c["id"], member)
+    ]  # fmt: skip
+
+
+def test_lists_with_owners_have_pages() -> None:
+    outer, people = role("outer"), [user(f"user{number}") for number in range(7)]
+    assert add(outer, people[0], people[2], people[4]).status == 200
+    own(outer, *people)
+    listed = [people[number]["id"] for number in (0, 2, 4, 1, 3, 5, 6)]
+    assert pages_of(f"/role/{outer['id']}/members", "members") == listed
+    assert pages_of(f"/role/{outer['id']}/members/transitive", "members") == sorted(listed)
+    others = [role(f"role{number}") for number in range(5)]
+    for each in others[:2]:
+        assert add(each, people[0]).status == 200
+    for each in others[1:]:
+        own(each, people[0])
+    expected = [outer["id"], *(each["id"] for each in others)]
+    assert pages_of(f"/user/{people[0]['id']}/roles", "roles") == expected
+    assert pages_of(f"/user/{people[0]['id']}/roles/transitive", "roles") == expected
+
+
+def test_roles_of_another_project_that_a_role_owns_are_listed_there(other_project: Project) -> None:  # noqa: F811
+    here = role("here")
+    there = {"type": "role", "id": str(create_role(actor=INTERNAL, project=other_project, name="there").pk)}
+    own(there, here)
+    for rest in ("", "/transitive"):
+        assert roles_at(f"/role/{here['id']}/member-of{rest}") == []
+    answer = api.get(f"/role/{there['id']}/members", **{"x-project-id": "other"})
+    assert [each["id"] for each in answer.json()["members"]] == [here["id"]]
+
+
+def test_removing_an_owner_from_the_members_leaves_the_ownership(everything: Callable[[], Fingerprint]) -> None:
+    outer, bob = role("outer"), user("bob")
+    own(outer, bob)
+    before = everything()
+    assert api.delete(f"/role/{outer['id']}/members/user/oidc~bob").status == 204
+    assert everything() == before
+    assert members_of(outer) == [bob["id"]]
 
 
 @pytest.mark.parametrize("rest", ["transitive", "direct"])

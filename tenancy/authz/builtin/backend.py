@@ -22,6 +22,7 @@ from tenancy.authz.builtin.records import (
     read_held,
     read_roles,
     read_shown_children,
+    read_shown_leaves,
     read_shows_below,
 )
 from tenancy.authz.changes import rights_changes
@@ -97,6 +98,11 @@ class BuiltinAuthorizer(Authorizer):
     def all_visible(self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID) -> set[int]:
         asker = Asker.of(actor)
         return read_all_shown_children(asker, self.roles_of(asker).ids, parent, child_type.value, after=after)
+
+    def all_visible_of(self, actor: Actor, *, parents: Sequence[Ref], child_type: Securable.Type) -> set[int]:
+        """One statement, which looks into the index of grants once for each parent and grantee."""
+        asker = Asker.of(actor)
+        return read_shown_leaves(asker, self.roles_of(asker).ids, parents, child_type.value)
 
     def forget(self) -> None:
         """Remember nothing any more."""

@@ -138,6 +138,18 @@ SELECT string_agg(securable_id, ' ') FROM (
 order, some of them repeated; null for none.
 """
 
+# A subquery for each parent and not a join, for which PostgreSQL may read all that the grantee holds anywhere.
+_LEAVES_OF_PLACE: Final = f"""(
+    SELECT string_agg(g.securable_id, ' ') FROM tenancy_grant AS g
+     WHERE {{whose}} AND {_LASTS} AND {_PRIVILEGE_SHOWS}
+       AND g.path ~>~ (place.path || %s) AND g.path ~<~ (place.path || %s))"""  # noqa: S608
+
+SHOWN_LEAVES_OF_SEVERAL: Final = f"""
+SELECT {_LEAVES_OF_PLACE.format(whose="g.user_id = %s")}, {_LEAVES_OF_PLACE.format(whose="g.role_id = ANY(%s)")}
+  FROM tenancy_securable AS place WHERE place.id = ANY(%s)
+"""  # noqa: S608
+"""`SHOWN_LEAVES` of the children of several objects: two texts for each."""
+
 _FIRST_LEAVES: Final = f"SELECT DISTINCT g.path {_LEAVES} ORDER BY g.path USING ~<~ LIMIT %s"
 
 FIRST_SHOWN_LEAVES: Final = f"""

@@ -10,7 +10,7 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.model import rights_model
+from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import NO_OBJECT, Question
@@ -63,6 +63,8 @@ class Pair:
             )
             numbers = one.all_visible(actor, parent=parent, child_type=child_type, after=NO_OBJECT)
             assert numbers == {each.int for each in wanted}
+            if not rights_model().links(child_type.value, DOWN):
+                assert numbers == one.all_visible_of(actor, parents=[parent], child_type=child_type)
             for limit in (1, 2):
                 after = wanted[0] if wanted else NO_OBJECT
                 assert wanted[1 : 1 + limit] == one.visible_ids(
