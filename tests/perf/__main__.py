@@ -211,7 +211,12 @@ def main(arguments: list[str]) -> int:
         home = Path(folder)
         postgres.create_database("floors")
         with CatalogServer(
-            home, database_url=postgres.url, workers=WORKERS, threads=THREADS, settings=SETTINGS
+            home,
+            database_url=postgres.url,
+            workers=WORKERS,
+            threads=THREADS,
+            arguments=["--without-worker"],
+            settings=SETTINGS,
         ) as catalog:
             catalog.create_warehouse("bench")
             bench = Bench(options, catalog, postgres)

@@ -20,7 +20,12 @@ def authenticated(
     provider = IdentityProvider(RSAKey.generate_key(2048)).start()
     address = {"LAKEKEEPER__OPENID_PROVIDER_URI": provider.address, "LAKEKEEPER__OPENID_AUDIENCE": "icekeeper"}
     server = CatalogServer(
-        home, database_url=database_url, workers=workers, threads=threads, settings={**address, **settings}
+        home,
+        database_url=database_url,
+        workers=workers,
+        threads=threads,
+        arguments=["--without-worker"],
+        settings={**address, **settings},
     )
     try:
         yield server.start(), provider.token(exp=2**32, realm_access={"roles": ["offline_access", "analysts"]})

@@ -152,7 +152,12 @@ def judging(
             (home / backend).mkdir(parents=True)
             chosen = {**address, **storage, "LAKEKEEPER__AUTHZ_BACKEND": backend}
             servers[backend] = CatalogServer(
-                home / backend, database_url=database_url, workers=workers, threads=threads, settings=chosen
+                home / backend,
+                database_url=database_url,
+                workers=workers,
+                threads=threads,
+                arguments=["--without-worker"],
+                settings=chosen,
             ).start()
         yield servers, provider
     finally:

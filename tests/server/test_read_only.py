@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 
+from tests.management.test_lakekeeper_deployments import CHART
 from tests.parts import process
 from tests.parts.read_only import read_only_command
 from tests.run_environment import RunEnvironment
@@ -20,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """What a chart sets, and nothing else: neither data folder nor signing key nor home. Nobody is at its database."""
-    return {
+    """What Lakekeeper's chart sets, and no data folder, signing key or home. Nobody is at its database."""
+    return CHART | {
         "PATH": "/usr/bin:/bin",
-        "LAKEKEEPER__PG_DATABASE_URL_WRITE": f"postgresql://u:p@127.0.0.1:{process.free_port()}/none",
-        "LAKEKEEPER__AUTHZ_BACKEND": "allowall",
+        "LAKEKEEPER__PG_HOST_W": "127.0.0.1",
+        "LAKEKEEPER__PG_PORT": str(process.free_port()),
         "LAKEKEEPER__BIND_IP": "127.0.0.1",
         "LAKEKEEPER__LISTEN_PORT": str(process.free_port()),
         "LAKEKEEPER__METRICS__PORT": str(process.free_port()),
@@ -45,7 +47,13 @@ def log(environment: dict[str, str], run_environment: RunEnvironment, tmp_path: 
     url = run_environment.own_database("read_only")
     if url is None:
         pytest.skip("the PostgreSQL run has this")
-    environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = url
+    parts = urlsplit(url)
+    environment["LAKEKEEPER__PG_PORT"] = str(parts.port)
+    environment["LAKEKEEPER__PG_USER"], environment["LAKEKEEPER__PG_PASSWORD"] = (
+        str(parts.username),
+        str(parts.password),
+    )
+    environment["LAKEKEEPER__PG_DATABASE"] = parts.path.removeprefix("/")
     for arguments in (
         ["wait-for-db", "-d", "-r", "100", "-b", "2"],
         ["migrate", "--verbosity", "0"],
@@ -88,7 +96,7 @@ def test_commands_that_need_no_database_need_no_folder(environment: dict[str, st
 
 def test_the_embedded_database_needs_a_folder(environment: dict[str, str], tmp_path: Path) -> None:
     """Every command says which one it is, and how to do without."""
-    del environment["LAKEKEEPER__PG_DATABASE_URL_WRITE"]
+    environment = {name: text for name, text in environment.items() if "__PG_" not in name}
     environment["ICEKEEPER__DATA_DIR"] = str(tmp_path / "state")
     done = manage(environment, "migrate")
     assert done.returncode == 1
