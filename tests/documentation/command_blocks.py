@@ -1,0 +1,186 @@
+"""The command blocks of the documentation: where they are, and the runs of a page's commands in one shell."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.page_transcripts import Command, Transcripts, alike, commands_of
+from tests.parts import process
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+KINDS: Final = frozenset({"sh", "bash", "shell", "console"})
+NOT_OF_A_CHECKOUT: Final = frozenset({".git", ".icekeeper", "build", "data"})
+
+
+UPDATES: Final = os.environ.get("UPDATE_WALKTHROUGH") == "1"
+"""Whether answers that have changed are written to the pages."""
+
+
+@dataclass(frozen=True)
+class CommandBlock:
+    """`page` is the file's name; `line` is that of its fence."""
+
+    page: str
+    heading: str
+    line: int
+    kind: str
+    content: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line} ({self.heading}): {self.content.splitlines()[0][:80]}"
+
+
+def path_of(page: str) -> Path:
+    return ROOT / page if page == "README.md" else ROOT / "docs" / page
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def command_blocks(page: Path) -> Iterator[CommandBlock]:
+    """Those of a page, in their order."""
+    heading, kind, start = "", None, 0
+    content: list[str] = []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if kind is None and line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif kind is None and line.startswith("```"):
+            kind, start, content = line.removeprefix("```"), number, []
+        elif kind is not None and line == "```":
+            if kind in KINDS:
+                yield CommandBlock(page.name, heading, start, kind, "".join(f"{each}\n" for each in content))
+            kind = None
+        else:
+            content.append(line)
+
+
+def blocks_below(page: str, heading: str) -> list[CommandBlock]:
+    found = [block for block in command_blocks(path_of(page)) if block.heading == heading]
+    assert found, f"{page} has no command block below {heading!r}"
+    return found
+
+
+LOG_LINE: Final = '{"timestamp":'
+"""What commands log beside their answers, which pages do not show."""
+
+_CUT_ID: Final = re.compile(r"[0-9a-f]{8}-\.\.\.")
+
+ERROR: Final = '{"error":'
+
+SERVES: Final = """
+unset ${!LAKEKEEPER__@} ${!ICEKEEPER__@} ${!ICEBERG_REST__@} DJANGO_SETTINGS_MODULE TOKEN
+export LAKEKEEPER__LISTEN_PORT=%(port)d LAKEKEEPER__METRICS__PORT=%(metrics)d LAKEKEEPER__BIND_IP=127.0.0.1
+until_it_serves() {
+  for i in {1..600}; do
+    curl -sf http://127.0.0.1:%(port)d/health > /dev/null && return
+    sleep 0.1
+  done
+  cat server.log
+  return 1
+}
+"""
+IN_BACKGROUND: Final = {
+    "make setup\n": "true\n",
+    "make run": "make --no-print-directory --old-file=setup run > server.log 2>&1 & until_it_serves",
+    "manage.py serve &": "manage.py serve > server.log 2>&1 & until_it_serves",
+}
+"""What stands for a command that goes on, or that has been done before."""
+
+
+class PageShell:
+    """A shell in a copy of a checkout, in which blocks of pages are run one after the other."""
+
+    def __init__(self, run: Transcripts) -> None:
+        self._run = run
+
+    def prepare(self, *commands: str) -> None:
+        """Do what the prose of the page asks for; each command has to succeed."""
+        for command in commands:
+            answer, status = self._answer(command)
+            assert status == "0", f"{command}\nanswered {answer}"
+
+    def _answer(self, command: str) -> tuple[list[str], str]:
+        """What it answers, but for lines of the log, and its exit status."""
+        answer = self._run.shell(f"{command.rstrip()}\nexit_status=$?")
+        return [line for line in answer if not line.startswith(LOG_LINE)], self._run.value("exit_status")
+
+    def run(self, blocks: Sequence[CommandBlock], *, with_responses: bool = True) -> None:
+        """Run the blocks; no command may fail or answer an error that the page does not show.
+
+        Each answer that is on the page has to come again, but for ids and times; a line with `...` stands for all that
+        begin and end like it. Without `with_responses` the commands are run only.
+        """
+        said: list[Command] = []
+        on_page: list[Command] = []
+        pages: list[str] = []
+        for block in blocks:
+            for command in _commands(block):
+                answer, status = self._answer(command.text)
+                if command.answer and with_responses:
+                    said.append(Command(command.text, answer))
+                    on_page.append(command)
+                    pages.append(block.page)
+                elif not command.answer:
+                    assert status == "0", f"{block}\n{command.text}\nanswered {answer}"
+                if ERROR not in "".join(command.answer):
+                    assert ERROR not in "".join(answer), f"{block}\n{command.text}\nanswered {answer}"
+        for index, (ours, theirs) in enumerate(zip(alike(said), alike(on_page), strict=True)):
+            if not _is_alike(ours.answer, theirs.answer):
+                assert UPDATES, f"{ours.text}\nis on {pages[index]}: {theirs.answer}\nnow: {ours.answer}"
+                _update(path_of(pages[index]), on_page[index], said[index])
+
+
+def _commands(block: CommandBlock) -> list[Command]:
+    """In a block without prompts, comments after commands are what these answer."""
+    if block.kind == "console":
+        return commands_of(block.content)
+    found = [Command("", [])]
+    for line in block.content.splitlines():
+        if line.startswith("# ") and found[-1].text:
+            found[-1].answer.append(line.removeprefix("# "))
+        elif found[-1].answer:
+            found.append(Command(f"{line}\n", []))
+        else:
+            found[-1].text += f"{line}\n"
+    return found
+
+
+def _update(path: Path, former: Command, now: Command) -> None:
+    before, after = ("\n".join([f"$ {each.text}", *each.answer, ""]) for each in (former, now))
+    page = path.read_text()
+    assert before in page, former
+    path.write_text(page.replace(before, after, 1))
+
+
+def _is_alike(said: Sequence[str], on_page: Sequence[str]) -> bool:
+    patterns = [".*".join(re.escape(part) for part in _CUT_ID.sub("...", line).split("...")) for line in on_page]
+    return len(said) == len(on_page) and all(map(re.fullmatch, patterns, said))
+
+
+@contextmanager
+def page_shell(home: Path, *, instead: Mapping[str, str] | None = None) -> Iterator[PageShell]:
+    """A shell in which the pages' addresses and paths are those of this run; `instead` are further replacements."""
+    for entry in ROOT.iterdir():
+        if entry.name not in NOT_OF_A_CHECKOUT:
+            (home / entry.name).symlink_to(entry)
+    port, metrics = process.free_port(), process.free_port()
+    replacements = IN_BACKGROUND | {
+        "http://127.0.0.1:8181": f"http://127.0.0.1:{port}",
+        "http://127.0.0.1:9000": f"http://127.0.0.1:{metrics}",
+        "/srv/icekeeper": str(home),
+        **(instead or {}),
+    }
+    home = home.resolve()
+    with Transcripts(instead=replacements, names={}, home=home) as run:
+        run.shell(SERVES % {"port": port, "metrics": metrics})
+        try:
+            yield PageShell(run)
+        finally:
+            run.shell("kill $(jobs -p); wait")

@@ -1,0 +1,180 @@
+"""Every command block of the documentation is run by a test, or has a reason why it is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.documentation.command_blocks import ROOT, CommandBlock, command_blocks, page_shell, pages
+from tests.documentation.test_pages import ALONE, KEYCLOAK, TEAM, TOKENS
+from tests.page_transcripts import commands_of
+
+RUN_ELSEWHERE: Final = {
+    ("authorization.md", "From a new server to two teams"): "tests/spark/test_two_teams.py",
+}
+"""Sections that another test runs as they are on the page."""
+
+OTHER_MACHINES = "the servers that it names are not there"
+SETTINGS = "settings alone: "
+STORE = "the object store that it names is not there: "
+IDS = "its ids and names are those of an example: "
+
+NOT_RUN: Final = {
+    ("README.md", "$ catalog=http"): "its commands are those of getting-started.md, which are run",
+    ("README.md", "db.example.com"): OTHER_MACHINES,
+    ("access-review.md", '/access-review"'): IDS + "tests/authz/test_access_reviews.py",
+    ("access-review.md", "$api/access-review?"): IDS + "tests/authz/test_access_reviews.py",
+    ("access-review.md", "reached-objects"): IDS + "tests/authz/test_access_reviews_as_csv.py",
+    ("audit.md", "verify_audit"): "it breaks one row of the example's trail: tests/management/test_audit_chain.py",
+    ("authentication.md", "LAKEKEEPER__OPENID_PROVIDER_URI="): SETTINGS + "tests/keycloak/test_identities.py",
+    ("authentication.md", "LAKEKEEPER__OPENID_PROVIDERS__"): SETTINGS + "tests/unit/kernel/test_env.py",
+    ("authentication.md", "LAKEKEEPER__ENABLE_KUBERNETES"): SETTINGS + "tests/unit/kernel/test_env.py",
+    ("authorization.md", "--admin oidc~7c9e6679"): IDS + "tests/management/test_commands.py",
+    ("authorization.md", "explain local~ada read_data"): IDS + "tests/authz/test_explain_command.py",
+    ("authorization.md", "explain local~ada write_data"): IDS + "tests/authz/test_explain_command.py",
+    ("authorization.md", "/permissions/explain"): IDS + "tests/authz/test_permission_explain.py",
+    ("engines.md", "flink run"): "it takes a Flink cluster with Fluss",
+    ("engines.md", "/protection"): IDS + "tests/management/test_warehouses.py",
+    ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
+    ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",
+    ("keycloak.md", "bin/kc.sh start-dev"): "tests/parts/keycloak.py starts Keycloak with the same realm",
+    ("migration.md", "0 new, 0 replaced, 3 unchanged"): OTHER_MACHINES
+    + ": tests/management/test_register_tables_from_catalog.py",
+    ("migration.md", "3 new, 0 replaced, 0 unchanged"): OTHER_MACHINES + ": tests/management/test_register_tables.py",
+    ("migration.md", "Polaris-Realm"): OTHER_MACHINES + ": tests/management/test_register_tables_from_catalog.py",
+    ("migration.md", "jdbc.sql"): OTHER_MACHINES + ": tests/management/test_register_tables.py",
+    ("openfga.md", "openfga.example.com"): OTHER_MACHINES + ": tests/openfga/test_server.py",
+    (
+        "operations.md",
+        "postgresql://icekeeper:secret",
+    ): "the database that it names is not there: every test on PostgreSQL",
+    ("operations.md", "check --deploy"): "it is about that database: tests/management/test_deploy_checks.py",
+    (
+        "operations.md",
+        '"accept-terms-of-use"',
+    ): "it is for a server that nobody has bootstrapped; keycloak.md does the same",
+    ("operations.md", "--admin oidc~bob"): IDS + "tests/management/test_commands.py",
+    (
+        "operations.md",
+        "--file catalog.yaml",
+    ): "the file above it names a store: tests/management/test_bootstrap_file.py",
+    ("operations.md", "deleted-tabulars/undrop"): IDS + "tests/authz/test_hiding.py",
+    ("operations.md", '"destination"'): IDS + "tests/iceberg_rest/test_chosen_locations.py",
+    ("operations.md", "search-tabular"): IDS + "tests/management/test_search_tabulars.py",
+    ("operations.md", "$W/statistics"): IDS + "tests/management/test_warehouse_statistics.py",
+    ("operations.md", "staged_places"): IDS + "tests/management/test_staged_places_command.py",
+    ("operations.md", "rotate_encryption_key"): "it needs a key before: tests/storage/test_key_rotation.py",
+    ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
+    ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",
+    ("storage.md", "check_storage minio"): STORE + "tests/storage/test_storage_page.py",
+    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_storage_access.py",
+    ("storage.md", "check_storage azurite"): STORE + "tests/management/test_commands.py",
+    ("storage.md", "check_storage gcs"): STORE + "tests/management/test_commands.py",
+    ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
+    ("storage.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
+    ("storage.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",
+    ("trino-opa.md", "create_token"): "it belongs to the next block: tests/opa/test_against_catalog.py",
+    ("trino-opa.md", "opa run"): OTHER_MACHINES + ": tests/opa/test_against_catalog.py",
+    ("trino-opa.md", "opa eval"): "it is asked of a running agent: tests/opa/test_settings.py",
+    ("view-security.md", "list_view_owners"): IDS + "tests/authz/test_view_security_owners.py",
+    ("view-security.md", "TRUSTED_ENGINES"): SETTINGS + "tests/unit/kernel/test_trusted_engine_settings.py",
+    ("warehouses.md", '"warehouse-name": "lake"'): STORE + "tests/storage/test_storage_page.py",
+    ("warehouses.md", "/protection"): IDS + "tests/management/test_warehouses.py",
+    ("warehouses.md", "other-bucket"): STORE + "tests/management/test_warehouse_storage.py",
+    ("warehouses.md", '"readable"'): IDS + "tests/iceberg_rest/test_layouts.py",
+}
+"""Page and a text that only the block has, with the reason."""
+
+
+def _blocks() -> list[CommandBlock]:
+    return [block for page in pages() for block in command_blocks(page)]
+
+
+def _reasons(block: CommandBlock) -> list[str]:
+    return [reason for (page, text), reason in NOT_RUN.items() if page == block.page and text in block.content]
+
+
+def _is_run(block: CommandBlock) -> bool:
+    return (block.page, block.heading) in {*RUN_ELSEWHERE, *ALONE, *TEAM, *TOKENS, *KEYCLOAK}
+
+
+def test_each_block_is_run_or_has_a_reason() -> None:
+    unknown = [str(block) for block in _blocks() if not _is_run(block) and not _reasons(block)]
+    assert not unknown, "\n".join(unknown)
+
+
+def test_each_reason_is_that_of_one_block() -> None:
+    for (page, text), reason in NOT_RUN.items():
+        found = [block for block in _blocks() if block.page == page and text in block.content]
+        assert len(found) == 1, (page, text, [str(block) for block in found])
+        for test in re.findall(r"tests/\S+\.py", reason):
+            assert (ROOT / test).exists(), test
+
+
+def test_tests_that_run_sections_name_them() -> None:
+    sections = {(block.page, block.heading) for block in _blocks()}
+    for (page, heading), test in RUN_ELSEWHERE.items():
+        assert (page, heading) in sections
+        source = (ROOT / test).read_text()
+        assert page in source
+        assert heading in source
+
+
+def test_the_tour_of_the_readme_is_part_of_getting_started() -> None:
+    [tour] = [block for block in _blocks() if block.page == "README.md" and block.kind == "console"]
+    run = [block for block in _blocks() if (block.page, block.heading) in ALONE and block.kind == "console"]
+    known = {command.text for block in run for command in commands_of(block.content)}
+    assert [command.text for command in commands_of(tour.content) if command.text not in known] == []
+
+
+PAGE = """# Title
+```console
+$ echo one
+two
+$ echo 0190c3a0-0000-7000-8000-00000000000a ends
+0190c3a0-... ends
+```
+## Below
+```json
+{"a": 1}
+```
+```sh
+# A comment that begins a block
+echo one
+# one
+echo two \\
+  three
+# two ...
+```
+"""
+
+
+@pytest.fixture
+def blocks(tmp_path: Path) -> list[CommandBlock]:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    return list(command_blocks(page))
+
+
+def test_blocks_and_their_headings_are_found(blocks: list[CommandBlock]) -> None:
+    assert [(block.heading, block.line, block.kind) for block in blocks] == [
+        ("Title", 2, "console"),
+        ("Below", 12, "sh"),
+    ]
+
+
+def test_another_answer_than_that_of_the_page_is_found(tmp_path: Path, blocks: list[CommandBlock]) -> None:
+    with page_shell(tmp_path) as shell:
+        shell.run(blocks[1:])
+        shell.run(blocks, with_responses=False)
+        with pytest.raises(AssertionError, match=r"echo one\nis on page.md: \['two'\]\nnow: \['one'\]"):
+            shell.run(blocks)
+
+
+@pytest.mark.parametrize("command", ["false", """echo '{"error":{"code":404}}'"""])
+def test_a_command_that_fails_is_found(tmp_path: Path, command: str) -> None:
+    with page_shell(tmp_path) as shell, pytest.raises(AssertionError, match="answered"):
+        shell.run([CommandBlock("page.md", "Title", 1, "sh", f"{command}\n")])

@@ -1,0 +1,113 @@
+"""Pages of the documentation do what they say: their commands are run, and their answers compared.
+
+`COMMANDS_ONLY` are sections whose answers depend on the machine or on what was done before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.documentation.command_blocks import PageShell, blocks_below, page_shell
+from tests.parts.keycloak import Keycloak
+
+pytestmark = pytest.mark.part("shell")
+
+ALONE: Final = [
+    ("getting-started.md", "Keep a catalog running"),
+    ("getting-started.md", "Call the API with curl"),
+    ("getting-started.md", "Create a second warehouse"),
+    ("tags.md", "A walk through"),
+    ("users-and-roles.md", "How users come to be"),
+    ("users-and-roles.md", "Roles"),
+    ("users-and-roles.md", "Roles from tokens"),
+    ("warehouses.md", "Projects"),
+    ("engines.md", "Tables of other formats"),
+    ("operations.md", "Maintenance mode"),
+    ("operations.md", "Limits and times"),
+    ("operations.md", "Behind a load balancer"),
+    ("operations.md", "Commands"),
+    ("operations.md", "Metrics"),
+    ("operations.md", "Statistics"),
+    ("operations.md", "Drops and the worker"),
+]
+"""Run on one server without authentication, in this order."""
+
+TEAM: Final = [
+    ("getting-started.md", "A catalog for teams"),
+    ("audit.md", "What is recorded"),
+    ("audit.md", "Reading it"),
+]
+"""Run on one server with access tokens, in this order."""
+
+TOKENS: Final = [
+    ("tokens.md", "A team without an identity provider"),
+    ("tokens.md", "Service accounts"),
+    ("tokens.md", "How long a token lives"),
+]
+"""Run on one server with access tokens, in this order."""
+
+KEYCLOAK: Final = [("keycloak.md", "In Icekeeper")]
+"""Run on one server beside Keycloak."""
+
+COMMANDS_ONLY: Final = {
+    *TOKENS,
+    ("audit.md", "What is recorded"),
+    ("audit.md", "Reading it"),
+    ("operations.md", "Commands"),
+    ("operations.md", "Metrics"),
+    ("operations.md", "Statistics"),
+}
+
+PREPARATION: Final = {
+    ("tokens.md", "A team without an identity provider"): [
+        "export ICEKEEPER__DATA_DIR=$PWD/.icekeeper ICEKEEPER__ACCESS_TOKENS=true",
+        ".venv/bin/python manage.py migrate --verbosity 0",
+        ".venv/bin/python manage.py bootstrap --admin local~admin",
+        "TOKEN=$(.venv/bin/python manage.py create_token --user local~admin)",
+        ".venv/bin/python manage.py serve &",
+    ],
+    ("tokens.md", "How long a token lives"): [
+        """ID=$(curl -s -H "Authorization: Bearer $TOKEN" $api/token | jq -r '.tokens[0].id')""",
+    ],
+    ("tags.md", "A walk through"): [
+        """namespace=$(curl -s $catalog/v1/$prefix/namespaces/shop | jq -r .properties.namespace_id)""",
+        """table=$(curl -s $catalog/v1/$prefix/namespaces/shop/tables --json '{"name": "customers", "schema":
+          {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": true},
+          {"id": 2, "name": "mail", "type": "string", "required": false}]}}' | jq -r '.metadata["table-uuid"]')""",
+    ],
+    ("operations.md", "Behind a load balancer"): [
+        "export ICEKEEPER__DATA_DIR=$PWD/.icekeeper ICEKEEPER__LOCAL_STORAGE_ROOT=$PWD/.icekeeper/storage",
+        ".venv/bin/python manage.py create_warehouse demo --local-path $PWD/.icekeeper/storage/demo",
+    ],
+    ("operations.md", "Commands"): [
+        ".venv/bin/python manage.py create_warehouse sales --local-path $PWD/.icekeeper/storage/sales",
+    ],
+}
+"""What the page asks for in prose, or did on another page."""
+
+
+def _run(shell: PageShell, sections: Sequence[tuple[str, str]]) -> None:
+    for section in sections:
+        shell.prepare(*PREPARATION.get(section, []))
+        blocks = [block for block in blocks_below(*section) if "spark-sql" not in block.content]
+        shell.run(blocks, with_responses=section not in COMMANDS_ONLY)
+
+
+def test_the_pages_for_a_server_without_authentication(tmp_path: Path) -> None:
+    with page_shell(tmp_path, instead={"/srv/warehouses": f"{tmp_path}/.icekeeper/storage"}) as shell:
+        _run(shell, ALONE)
+
+
+@pytest.mark.parametrize("sections", [TEAM, TOKENS], ids=["team", "tokens"])
+def test_the_pages_for_a_server_with_access_tokens(tmp_path: Path, sections: Sequence[tuple[str, str]]) -> None:
+    with page_shell(tmp_path) as shell:
+        _run(shell, sections)
+
+
+def test_the_pages_for_a_server_beside_keycloak(tmp_path: Path, keycloak: Keycloak) -> None:
+    with page_shell(tmp_path, instead={"http://127.0.0.1:8080": keycloak.base_url}) as shell:
+        _run(shell, KEYCLOAK)
