@@ -246,9 +246,11 @@ def test_validation_shows_what_it_found(minio: Minio, bucket: str, seaweedfs: Se
         assert own[SCOPE]["reason"] == NO_VENDING
         assert own[SIGNING]["reason"] == finding
         assert own[SIGNING]["status"] == ("skipped" if found is Enforcement.NONE else "passed")
-    narrowed = created(minio, bucket, **{"sts-enabled": True, "key-prefix": "other"})
-    assert validate_access(narrowed, **EXTENSIONS)[SIGNING]["reason"] == NO_OWN_SIGNATURES
-    assert validate_access(narrowed)[SCOPE]["status"] == "passed"
+    for store, of in ((minio, bucket), (seaweedfs, place)):
+        narrowed = created(store, of, **{"sts-enabled": True, "key-prefix": "other"})
+        assert validate_access(narrowed, **EXTENSIONS)[SIGNING]["reason"] == NO_OWN_SIGNATURES
+        assert validate_access(narrowed)[SCOPE]["status"] == "passed"
+        assert store.keys(of) == []
 
 
 def test_validation_shows_why_a_warehouse_would_be_refused(minio: Minio, bucket: str, authorized: None) -> None:

@@ -1,0 +1,70 @@
+"""Steps of a validation that end at its deadline."""
+
+from __future__ import annotations
+
+import time
+from threading import BoundedSemaphore, Event
+
+import pytest
+
+from icekeeper.kernel import deadline
+from icekeeper.kernel.errors import Busy, Conflict
+from storage.validation import timed
+from storage.validation.timed import StepTimedOut, finish_in_time
+
+pytestmark = pytest.mark.django_db
+
+
+def in_seconds(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def test_a_step_returns_or_raises_what_it_does_itself() -> None:
+    def fail() -> None:
+        raise Conflict("its own")
+
+    with deadline.deadline(in_seconds(10)):
+        assert finish_in_time(lambda: 7) == 7
+        with pytest.raises(Conflict, match="its own"):
+            finish_in_time(fail)
+
+
+def test_a_step_sees_the_deadline_and_stops_at_it() -> None:
+    left: list[float | None] = []
+    ended = Event()
+
+    def step() -> None:
+        left.append(deadline.remaining())
+        while not deadline.expired():
+            time.sleep(0.01)
+        ended.set()
+        deadline.remaining()
+
+    with deadline.deadline(in_seconds(0.3)):
+        with pytest.raises(StepTimedOut):
+            finish_in_time(step)
+        with pytest.raises(StepTimedOut):
+            finish_in_time(lambda: pytest.fail("no time was left to begin"))
+    assert left[0] is not None
+    assert ended.wait(5), "nobody waits for it, and it ends by itself"
+
+
+def test_steps_that_do_not_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "_unfinished", BoundedSemaphore(1))
+    goes_on = Event()
+    try:
+        with deadline.deadline(in_seconds(0.2)), pytest.raises(StepTimedOut):
+            finish_in_time(lambda: goes_on.wait(30))
+        with deadline.deadline(in_seconds(10)), pytest.raises(Busy):
+            finish_in_time(lambda: None)
+    finally:
+        goes_on.set()
+    with deadline.deadline(in_seconds(10)):
+        for _ in range(200):
+            try:
+                finish_in_time(lambda: None)
+            except Busy:
+                time.sleep(0.02)
+            else:
+                return
+    pytest.fail("its place was never free again")
