@@ -8,7 +8,7 @@ IN := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-long lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs \
+.PHONY: help setup demo run test test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs \
 	fmt bench rck parts openapi docs constraints clean python environment
 
 help: ## Show this list
@@ -31,6 +31,10 @@ test: parts ## Run all tests, on SQLite and on PostgreSQL (ARGS="-k commits" goe
 
 test-long: parts ## The same with the long random and fault runs
 	@ICEKEEPER_TEST_LONG=1 $(IN) -m scripts.run_tests $(ARGS)
+
+test-engines: environment ## Run real engines: Trino with the Open Policy Agent, Flink, Kafka Connect, Sail, iceberg-js
+	@$(IN) -m tests.parts --engines
+	@ICEKEEPER_TEST_DATABASE=postgres ICEKEEPER_TEST_PARTS=required $(IN) -m pytest --run=engines tests/engines $(ARGS)
 
 lint: lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs ## Check style, types, layers, migrations, OpenAPI and docs
 

@@ -24,8 +24,9 @@ STARTED_PARTS = {"keycloak", "minio", "seaweedfs", "azurite", "fake_gcs", "openf
 STARTED_ONCE = {"spark", "keycloak"}
 """Parts that take so long to start that one run has all their tests, also those that ask for no database."""
 
-RUNS = ("sqlite", "postgres", "once")
-"""Those of `make test`: each database, and what PostgreSQL proves for both, in a run of its own."""
+RUNS = ("sqlite", "postgres", "once", "engines")
+"""Those of `make test`: each database, and what PostgreSQL proves for both, in a run of its own. Then that of
+`make test-engines`."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -69,7 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--run",
         choices=RUNS,
-        help="this is the run of that name of `make test`: leave out what only the others need to run",
+        help="this is the run of that name of `make test` or `make test-engines`: leave out what it need not run",
     )
 
 
@@ -96,6 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(900))
         for name in STARTED_PARTS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.part(name))
+        if _is_below(item, "engines"):
+            item.add_marker(pytest.mark.timeout(1_800))
         if _needs_keycloak(item):
             item.add_marker(pytest.mark.timeout(900))
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
@@ -121,13 +124,15 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 
 
 def _runs_of(item: pytest.Item) -> set[str]:
-    """The runs of `make test` that have this test.
+    """The runs of `make test` and `make test-engines` that have this test.
 
     What asks for a database has both. What asks for none runs once. What needs a part of another maker runs once too,
     on the database of production if it needs one: what is proved there is what we do with that part, and the same code
     does it on the other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
+    if _is_below(item, "engines"):
+        return {"engines"} if parts & set(registry.LARGE_ENGINES) else {"once", "engines"}
     if _is_below(item, "fuzz"):
         return {"once"}  # on PostgreSQL, which takes less of what is hostile
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))

@@ -1,36 +1,71 @@
-"""`make parts`: fetch what the tests need and this machine lacks, then say what is there."""
+"""`make parts`: fetch what the tests need and this machine lacks, then say what is there.
+
+With `--engines`, also the large engines that only `make test-engines` needs.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
-from tests.parts import azurite, fake_gcs, keycloak, minio, opa, openfga, postgres, rck, registry, seaweedfs
+from tests.parts import (
+    azurite,
+    fake_gcs,
+    flink,
+    iceberg_js,
+    kafka_connect,
+    keycloak,
+    minio,
+    opa,
+    openfga,
+    postgres,
+    rck,
+    registry,
+    sail,
+    seaweedfs,
+    trino,
+)
 from tests.parts.process import PartError
 
-LANES: tuple[tuple[Callable[[], object], ...], ...] = (
-    (rck.install_jars, keycloak.install),
-    (azurite.PACKAGE.install, seaweedfs.install),
+Lanes = tuple[tuple[Callable[[], object], ...], ...]
+
+LANES: Lanes = (
+    (rck.install_jars, keycloak.install, kafka_connect.JARS.install),
+    (azurite.PACKAGE.install, iceberg_js.PACKAGE.install, seaweedfs.install, sail.install),
     (fake_gcs.PROGRAM.install, opa.PROGRAM.install, openfga.PROGRAM.install, minio.PROGRAM.install),
 )
 """At once, as one loads while another builds; but Maven's, npm's and Go's caches are each for one at a time."""
 
+ENGINE_LANES: Lanes = ((trino.install, flink.install),)
 
-def main() -> int:
+
+def main(arguments: list[str]) -> int:
     """PostgreSQL must be there for every test run; whether others may be missing is `ICEKEEPER_TEST_PARTS`'s choice."""
+    parser = argparse.ArgumentParser(prog="make parts")
+    parser.add_argument("--engines", action="store_true", help="Trino and Flink, too (1.5 GB)")
+    with_engines = parser.parse_args(arguments).engines
     try:
         postgres.install_programs()
     except PartError as error:
         print(f"make parts: {error}", file=sys.stderr)
         return 1
-    with ThreadPoolExecutor() as lanes:
-        for failure in chain.from_iterable(lanes.map(_install_all, LANES)):
-            print(f"make parts: {failure}", file=sys.stderr)
-    print("\n".join(registry.report()))
-    is_anything_missing = any(isinstance(registry.look_up(name), registry.Missing) for name in registry.PARTS)
+    names = [*registry.PARTS]
+    _install_lanes(LANES)
+    if with_engines:
+        names += registry.LARGE_ENGINES
+        _install_lanes(ENGINE_LANES)
+    print("\n".join(registry.report(names)))
+    is_anything_missing = any(isinstance(registry.look_up(name), registry.Missing) for name in names)
     return int(is_anything_missing and registry.are_required())
+
+
+def _install_lanes(lanes: Lanes) -> None:
+    with ThreadPoolExecutor() as pool:
+        for failure in chain.from_iterable(pool.map(_install_all, lanes)):
+            print(f"make parts: {failure}", file=sys.stderr)
 
 
 def _install_all(installers: Iterable[Callable[[], object]]) -> list[PartError]:
@@ -45,4 +80,4 @@ def _install_all(installers: Iterable[Callable[[], object]]) -> list[PartError]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

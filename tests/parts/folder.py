@@ -10,6 +10,25 @@ from pathlib import Path
 from tests.parts.process import PartError
 
 PARTS = Path(__file__).resolve().parents[2] / ".parts"
+COMPLETE = "complete"
+"""A file in each environment that was installed to its end: one cannot be moved to its place when it is complete."""
+
+
+def install_environment(requirements: Path, home: Path) -> None:
+    """Make a virtual environment with exactly the pinned `requirements` in `home`; a failure leaves none."""
+    PARTS.mkdir(exist_ok=True)
+    shutil.rmtree(home, ignore_errors=True)
+    python = home / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
+    for command in (
+        [sys.executable, "-m", "venv", home],
+        [*pip, "--requirement", requirements],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            shutil.rmtree(home, ignore_errors=True)
+            raise PartError(f"pip could not install {requirements}: {done.stderr.strip()[-3000:]}")
+    (home / COMPLETE).touch()
 
 
 def install_wheel(requirement: str, home: Path) -> None:

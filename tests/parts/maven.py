@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import urllib.request
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -23,6 +25,40 @@ SHA512 = (
 ARCHIVE = f"org/apache/maven/apache-maven/{VERSION}/apache-maven-{VERSION}-bin.zip"
 CENTRAL = "https://repo.maven.apache.org/maven2"
 SECONDS = 900
+
+
+@dataclass(frozen=True)
+class MavenJars:
+    """All jars that the project file `pom` leads to, in one folder of `.parts/`."""
+
+    name: str
+    pom: Path
+
+    @property
+    def version(self) -> str:
+        """The first version among the properties of the project file."""
+        return re.search(r"<[a-z]+\.version>(.+)</", self.pom.read_text()).group(1)  # type: ignore[union-attr]
+
+    @property
+    def home(self) -> Path:
+        return PARTS / f"{self.name}-{self.version}-{hashlib.sha256(self.pom.read_bytes()).hexdigest()[:8]}"
+
+    def find(self) -> Path | None:
+        return self.home if self.home.is_dir() else None
+
+    def require(self) -> Path:
+        """What `find` finds; raises `PartError` where that is nothing."""
+        found = self.find()
+        if found is None:
+            raise PartError(f"{self.name} is missing: run `make parts`")
+        return found
+
+    def install(self) -> Path:
+        """What `find` finds, after fetching it if it was not there; raises `PartError`."""
+        if self.find() is None:
+            PARTS.mkdir(exist_ok=True)
+            gather(self.pom, self.home)
+        return self.home
 
 
 def find_program() -> Path | None:

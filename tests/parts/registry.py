@@ -6,13 +6,31 @@ import importlib.metadata
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from tasks.spark import java
-from tests.parts import azurite, fake_gcs, keycloak, minio, opa, openfga, postgres, rck, seaweedfs
+from tests.parts import (
+    azurite,
+    fake_gcs,
+    flink,
+    iceberg_js,
+    kafka_connect,
+    keycloak,
+    minio,
+    opa,
+    openfga,
+    postgres,
+    rck,
+    sail,
+    seaweedfs,
+    trino,
+)
 from tests.parts.golang import GoProgram
+
+ENGINES_CURE = "make test-engines"
 
 
 @dataclass(frozen=True)
@@ -79,14 +97,7 @@ def _find_rck() -> Found | Missing:
 
 
 def _find_keycloak() -> Found | Missing:
-    home = keycloak.find_home()
-    if home is None:
-        return Missing("Keycloak", "it is not in .parts/", "make parts")
-    try:
-        java.find_java_home()
-    except java.JavaNotFoundError as error:
-        return Missing("Keycloak", "no Java that runs it", str(error))
-    return Found("Keycloak", keycloak.version(), str(home))
+    return _find_java_program("Keycloak", keycloak.version(), keycloak.find_home(), "make parts")
 
 
 def _find_go_program(name: str, program: GoProgram) -> Found | Missing:
@@ -110,6 +121,45 @@ def _find_azurite() -> Found | Missing:
     return Found("Azurite", azurite.PACKAGE.version, f"run by {words[0]}")
 
 
+def _find_sail() -> Found | Missing:
+    python = sail.find_python()
+    if python is None:
+        return Missing("Sail", "it is not in .parts/", "make parts")
+    return Found("Sail", sail.version(), str(python))
+
+
+def _find_iceberg_js() -> Found | Missing:
+    words = iceberg_js.PACKAGE.find()
+    if words is None:
+        return Missing("iceberg-js", "it or a Node that runs it is not in .parts/", "make parts")
+    return Found("iceberg-js", iceberg_js.PACKAGE.version, f"run by {words[0]}")
+
+
+def _find_kafka_connect() -> Found | Missing:
+    return _find_java_program("Kafka Connect", kafka_connect.JARS.version, kafka_connect.JARS.find(), "make parts")
+
+
+def _find_trino() -> Found | Missing:
+    home = trino.find_home()  # with a Java of its own
+    if home is None:
+        return Missing("Trino", "it is not in .parts/", ENGINES_CURE)
+    return Found("Trino", trino.version(), str(home))
+
+
+def _find_flink() -> Found | Missing:
+    return _find_java_program("Flink", flink.version(), flink.find_home(), ENGINES_CURE)
+
+
+def _find_java_program(name: str, version: str, home: Path | None, cure: str) -> Found | Missing:
+    if home is None:
+        return Missing(name, "it is not in .parts/", cure)
+    try:
+        java.find_java_home()
+    except java.JavaNotFoundError as error:
+        return Missing(name, "no Java that runs it", str(error))
+    return Found(name, version, str(home))
+
+
 PARTS: dict[str, Callable[[], Found | Missing]] = {
     "postgresql": _find_postgresql,
     "spark": _find_spark,
@@ -122,13 +172,19 @@ PARTS: dict[str, Callable[[], Found | Missing]] = {
     "fake_gcs": lambda: _find_go_program("fake-gcs-server", fake_gcs.PROGRAM),
     "openfga": lambda: _find_go_program("OpenFGA", openfga.PROGRAM),
     "opa": lambda: _find_go_program("Open Policy Agent", opa.PROGRAM),
+    "sail": _find_sail,
+    "iceberg_js": _find_iceberg_js,
+    "kafka_connect": _find_kafka_connect,
 }
+
+LARGE_ENGINES: dict[str, Callable[[], Found | Missing]] = {"trino": _find_trino, "flink": _find_flink}
+"""Parts of `make test-engines` alone."""
 
 
 @cache
 def look_up(name: str) -> Found | Missing:
     """The state of the part that tests call `name`; looked up once a process."""
-    return PARTS[name]()
+    return (PARTS | LARGE_ENGINES)[name]()
 
 
 def are_required() -> bool:
@@ -136,5 +192,5 @@ def are_required() -> bool:
     return os.environ.get("ICEKEEPER_TEST_PARTS") == "required"
 
 
-def report() -> list[str]:
-    return [str(look_up(name)) for name in PARTS]
+def report(names: Iterable[str] = PARTS) -> list[str]:
+    return [str(look_up(name)) for name in names]

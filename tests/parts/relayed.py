@@ -14,8 +14,6 @@ import requests
 from tests.parts import process
 from tests.parts.relay import Relay
 
-SECONDS_TO_START = 60
-
 
 class RelayedServer(ABC):
     """One server with its folder at `home`, on 127.0.0.1. A context manager; what it held is gone afterwards.
@@ -25,6 +23,8 @@ class RelayedServer(ABC):
 
     health_path: ClassVar[str]
     """Answered with anything but 5xx once it serves."""
+
+    seconds_to_start: ClassVar[float] = 60
 
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     """How names of our environment begin that it must not read."""
@@ -63,7 +63,7 @@ class RelayedServer(ABC):
         self.relay.__enter__()
         try:
             self._process = process.start(self.command(), log=self.log_path, env=self.environment())
-            process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=SECONDS_TO_START)
+            process.wait_until_ready(self._is_ready, self._process, log=self.log_path, seconds=self.seconds_to_start)
         except BaseException:
             self.__exit__()
             raise

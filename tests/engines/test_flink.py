@@ -1,0 +1,120 @@
+"""Flink's SQL client: batches, upserts, and a streaming job whose answers to commits are lost on the way."""
+
+# ruff: noqa: S608  statements are put together from names of the tests themselves
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from tests.engines.losing_answers import LosingAnswers
+from tests.parts import flink
+from tests.parts.recorder import Recorder
+from tests.parts.server import CatalogServer
+
+pytestmark = pytest.mark.part("flink")
+
+ROWS = 2_000
+
+
+def catalog_statement(server: CatalogServer, uri: str) -> str:
+    """As in docs/engines.md."""
+    return f"""
+        CREATE CATALOG icekeeper WITH (
+            'type' = 'iceberg',
+            'catalog-type' = 'rest',
+            'uri' = '{uri}',
+            'warehouse' = '{server.warehouse}',
+            'io-impl' = 'org.apache.iceberg.aws.s3.S3FileIO',
+            'header.X-Iceberg-Access-Delegation' = 'vended-credentials'
+        );
+        USE CATALOG icekeeper;
+    """
+
+
+def shown(said: str) -> list[tuple[str, str]]:
+    """The rows of a number and a word in the tables that the client printed."""
+    return re.findall(r"^\| *(\d+) \| *(\w+) \|", said, re.MULTILINE)
+
+
+def test_batches(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path) -> None:
+    said = flink.run_sql(
+        f"""{catalog_statement(lake, lake.uri)}
+        SET 'execution.runtime-mode' = 'batch';
+        USE {namespace};
+        CREATE TABLE cities (id BIGINT, city STRING) PARTITIONED BY (city);
+        INSERT INTO cities VALUES (1, 'Rome'), (2, 'Oslo');
+        INSERT INTO cities VALUES (3, 'Lima');
+        INSERT OVERWRITE cities PARTITION (city = 'Oslo') SELECT CAST(20 AS BIGINT);
+        ALTER TABLE cities ADD (price DECIMAL(9, 2));
+        ALTER TABLE cities SET ('owner' = 'ann');
+        CREATE TABLE copied AS SELECT id, city FROM cities;
+        ALTER TABLE copied RENAME TO renamed;
+        CREATE TABLE dropped (id BIGINT);
+        DROP TABLE dropped;
+        CREATE DATABASE {namespace}_made;
+        DROP DATABASE {namespace}_made;
+        SELECT id, city FROM cities ORDER BY id;
+        SELECT count(*) AS n FROM cities$snapshots;
+        """,
+        tmp_path / "flink",
+    )
+    assert shown(said) == [("1", "Rome"), ("3", "Lima"), ("20", "Oslo")], said
+    cities = reader.load_table((namespace, "cities"))
+    rows = sorted((row["id"], row["city"]) for row in cities.scan().to_arrow().to_pylist())
+    assert rows == [(1, "Rome"), (3, "Lima"), (20, "Oslo")]
+    assert [field.name for field in cities.schema().fields] == ["id", "city", "price"]
+    assert cities.properties["owner"] == "ann"
+    assert sorted(reader.list_tables(namespace)) == [(namespace, "cities"), (namespace, "renamed")]
+
+
+def test_a_stream_writes_each_row_once_though_answers_are_lost(
+    lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path
+) -> None:
+    losing = LosingAnswers()
+    with Recorder(lake.port) as proxy:
+        proxy.answerer = losing
+        flink.run_sql(
+            f"""
+            CREATE TABLE numbers (id BIGINT) WITH (
+                'connector' = 'datagen', 'rows-per-second' = '100',
+                'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '{ROWS}'
+            );
+            {catalog_statement(lake, f"{proxy.endpoint}catalog")}
+            SET 'execution.runtime-mode' = 'streaming';
+            SET 'execution.checkpointing.interval' = '1s';
+            CREATE TABLE {namespace}.streamed (id BIGINT);
+            INSERT INTO {namespace}.streamed SELECT id FROM default_catalog.default_database.numbers;
+            """,
+            tmp_path / "flink",
+        )
+    streamed = reader.load_table((namespace, "streamed"))
+    ids = streamed.scan().to_arrow()["id"].to_pylist()
+    assert sorted(ids) == list(range(1, ROWS + 1))
+    summaries = [snapshot.summary.additional_properties for snapshot in streamed.snapshots() if snapshot.summary]
+    checkpoints = [int(summary["flink.max-committed-checkpoint-id"]) for summary in summaries]
+    assert checkpoints == sorted(set(checkpoints)), "each checkpoint was committed once, in order"
+    assert len(checkpoints) >= 5
+    assert losing.lost.total() >= 3, f"of {losing.commits} commits too few answers were lost: {losing.lost}"
+    assert losing.unarrived >= 1
+
+
+def test_upserts(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path) -> None:
+    said = flink.run_sql(
+        f"""{catalog_statement(lake, lake.uri)}
+        USE {namespace};
+        SET 'execution.runtime-mode' = 'streaming';
+        SET 'execution.checkpointing.interval' = '1s';
+        CREATE TABLE latest (id BIGINT, city STRING, PRIMARY KEY (id) NOT ENFORCED)
+            WITH ('format-version' = '2', 'write.upsert.enabled' = 'true');
+        INSERT INTO latest VALUES (1, 'Rome'), (2, 'Oslo');
+        INSERT INTO latest VALUES (1, 'Roma'), (3, 'Lima');
+        SET 'execution.runtime-mode' = 'batch';
+        SELECT id, city FROM latest ORDER BY id;
+        """,
+        tmp_path / "flink",
+    )
+    assert shown(said) == [("1", "Roma"), ("2", "Oslo"), ("3", "Lima")], said

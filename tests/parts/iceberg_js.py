@@ -1,0 +1,7 @@
+"""iceberg-js, a client of the REST catalog in JavaScript."""
+
+from __future__ import annotations
+
+from tests.parts.node import NpmPackage
+
+PACKAGE = NpmPackage("iceberg-js", "1.0.0", "2026-09-30", "dist/index.cjs")
