@@ -12,12 +12,12 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
 from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.paging import Page, listing_of
-from management.api.base import BAD_PAGE, PAGE, PROJECT_REFUSALS
+from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
-from management.api.principals import read_grantee
+from management.api.principals import read_grantee, seen_json
 from management.api.rights_places import Described
 from management.api.tabular_shapes import IdText
-from management.api.users import BAD_USER_ID, paged
+from management.api.users import BAD_USER_ID, SEEN, paged
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for
@@ -52,6 +52,8 @@ def _shapes(kind: Securable.Type) -> tuple[type[KebabSerializer], type[KebabSeri
     names = [each.name for each in privileges_on(kind)]
     shape = DESCRIBED[kind].shape
     entry: Any = type(f"{shape}Assignment", (AssignmentShape,), {"type": serializers.ChoiceField(names)})
+    seen = serializers.BooleanField(required=False, help_text=f"Of users. {SEEN}")
+    listed: Any = type(f"Listed{shape}Assignment", (entry,), {"seen": seen})
     change = type(
         f"Update{shape}AssignmentsRequest",
         (KebabSerializer,),
@@ -61,7 +63,7 @@ def _shapes(kind: Securable.Type) -> tuple[type[KebabSerializer], type[KebabSeri
         },
     )
     members = {
-        "assignments": entry(many=True, help_text="In the order in which they were granted"),
+        "assignments": listed(many=True, help_text="In the order in which they were granted"),
         "next_page_token": Text(required=False, help_text="Absent on the last page"),
     }
     if kind is T.PROJECT:
@@ -74,12 +76,14 @@ _SHAPES: Final = {kind: _shapes(kind) for kind in DESCRIBED}
 
 class AssignmentsView(PermissionView):
     def get(self, request: Request, **names: str) -> Response:
-        relations, page = self._relations(), self._page()
+        relations, page, wants_extensions = self._relations(), self._page(), self.wants_extensions()
         target = self.target()
         found, token = list_grants_for(
             actor=self.actor, ref=target.ref, missing=target.missing, wanted=GrantFilter(relations), page=page
         )
-        body = paged("assignments", [assignment_json(each) for each in found], token)
+        seen = seen_json([each.grantee for each in found], wants_extensions=wants_extensions)
+        entries = [assignment_json(each) | extension for each, extension in zip(found, seen, strict=True)]
+        body = paged("assignments", entries, token)
         return Response(body | ({"project-id": target.ref[1]} if self.kind is T.PROJECT else {}))
 
     def post(self, request: Request, **names: str) -> Response:
@@ -142,7 +146,7 @@ def _assignments_view(
             summary=f"Who has which privilege on {told.noun} itself",
             description=f"What is granted on what it lies in, and what has ended, is not among it. {pages}",
             deprecated=deprecated,
-            parameters=[*told.parameters, relations, *PAGE],
+            parameters=[*told.parameters, relations, *PAGE, EXTENSIONS_HEADER],
             responses=answers(
                 {200: answer},
                 told.refusals(*(each for each in (bad_place, BAD_PAGE) if each)),

@@ -11,8 +11,9 @@ from rest_framework import serializers
 from catalog.selectors.grants import GrantPlace
 from icekeeper.kernel.api_shapes import KebabSerializer, Text
 from icekeeper.kernel.errors import BadRequest
-from management.api.principals import read_grantee
+from management.api.principals import read_grantee, seen_json
 from management.api.tabular_shapes import IdText
+from management.api.users import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import HeldGrant
@@ -114,6 +115,7 @@ class GrantResponse(KebabSerializer):
     )
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField(required=False, help_text="Its end, absent when it has none")
+    seen = serializers.BooleanField(required=False, help_text=f"Of users. {SEEN}")
 
 
 class ListGrantsResponse(KebabSerializer):
@@ -167,7 +169,12 @@ def _spec(entry: dict[str, Any], where: str) -> GrantSpec:
     return GrantSpec(entry["privilege"], read_grantee(entry["principal"], where), entry.get("expires_at"))
 
 
-def grant_json(held: HeldGrant, place: GrantPlace) -> dict[str, Any]:
+def grants_json(held: list[tuple[HeldGrant, GrantPlace]], *, wants_extensions: bool) -> list[dict[str, Any]]:
+    seen = seen_json([grant.grantee for grant, _ in held], wants_extensions=wants_extensions)
+    return [_grant_json(*each) | extension for each, extension in zip(held, seen, strict=True)]
+
+
+def _grant_json(held: HeldGrant, place: GrantPlace) -> dict[str, Any]:
     grantee = held.grantee
     told = {
         "principal": {"user": grantee.user_id} if grantee.role_id is None else {"role": str(grantee.role_id)},

@@ -12,7 +12,15 @@ from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
 from icekeeper.kernel.api_shapes import answers, done
 from icekeeper.kernel.paging import listing_of
-from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView, require_parameters
+from management.api.base import (
+    BAD_PAGE,
+    EXTENSIONS_HEADER,
+    PAGE,
+    PROJECT_HEADER,
+    PROJECT_REFUSALS,
+    ManagementView,
+    require_parameters,
+)
 from management.api.grant_queries import (
     BAD_PRINCIPAL,
     PAGE_NAMES,
@@ -26,7 +34,7 @@ from management.api.grant_shapes import (
     GrantablePrivilegesResponse,
     ListGrantsResponse,
     ResourceGrantablePrivilegesResponse,
-    grant_json,
+    grants_json,
     privilege_json,
     read_difference,
     require_few,
@@ -73,11 +81,13 @@ class GrantedView(RightsView):
 class ResourceGrantsView(GrantedView):
     def get(self, request: Request, **names: str) -> Response:
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
+        wants_extensions = self.wants_extensions()
         grantee, target = given_principal(request), self.target()
         page = self.page(listing_of("grants", self.kind.value, str(target.ref[1]), grantee))
         found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
         place = self.grant_place(target)
-        return Response(paged("grants", [grant_json(each, place) for each in found], token))
+        grants = grants_json([(each, place) for each in found], wants_extensions=wants_extensions)
+        return Response(paged("grants", grants, token))
 
     def post(self, request: Request, **names: str) -> Response:
         require_parameters(request)
@@ -106,7 +116,7 @@ class GrantsView(ManagementView):
         description="Directly: what a role has is told of the role. Grants on the server are not among them, nor is "
         "what is in a warehouse that is not active. One's own take nothing but to see the project. Unknown parameters "
         "are refused.",
-        parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER],
+        parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER, EXTENSIONS_HEADER],
         responses=answers(
             {200: ListGrantsResponse},
             {
@@ -118,11 +128,12 @@ class GrantsView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
+        wants_extensions = self.wants_extensions()
         grantee = required_principal(request, "Whose grants?")
         project = self.project()
         page = self.page(listing_of("grants-of", project.pk, grantee))
         found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
-        return Response(paged("grants", [grant_json(held, place) for held, place in found], token))
+        return Response(paged("grants", grants_json(found, wants_extensions=wants_extensions), token))
 
 
 class GrantablePrivilegesView(ManagementView):
@@ -149,7 +160,7 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
             summary=f"What is granted on {told.noun}, and to whom",
             description="Directly, nothing that follows from it. One's own grants take nothing but to see the object; "
             "those of others take the right to read grants. Unknown parameters are refused.",
-            parameters=[*place["parameters"], *PRINCIPAL, *PAGE],
+            parameters=[*place["parameters"], *PRINCIPAL, *PAGE, EXTENSIONS_HEADER],
             responses=answers(
                 {200: ListGrantsResponse}, {400: f"{bad}{BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.http import QueryDict
@@ -14,6 +15,7 @@ from icekeeper.kernel.errors import BadRequest
 from icekeeper.kernel.ids import parse_id
 from management.api.tabular_shapes import IdText
 from tenancy.grantee import Grantee
+from tenancy.selectors.users import unseen_among
 from tenancy.user_ids import require_user_id
 
 PRINCIPAL = [
@@ -31,6 +33,14 @@ class UserOrRole(serializers.Serializer[Any]):
 
     user = Text(required=False, help_text="`<provider>~<subject>`")
     role = IdText(required=False, help_text="Its id: the role with all its members")
+
+
+def seen_json(grantees: Collection[Grantee], *, wants_extensions: bool) -> list[dict[str, bool]]:
+    """For each of those whom something is granted to, in their order, whether they have called; nothing for roles."""
+    if not wants_extensions:
+        return [{}] * len(grantees)
+    unseen = unseen_among({each.user_id for each in grantees if each.user_id is not None})
+    return [{} if each.user_id is None else {"seen": each.user_id not in unseen} for each in grantees]
 
 
 def read_grantee(given: dict[str, Any], where: str) -> Grantee:

@@ -12,7 +12,15 @@ from rest_framework.response import Response
 from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
 from icekeeper.kernel.paging import listing_of
 from icekeeper.kernel.raw_path import decode_segment
-from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView, no_body
+from management.api.base import (
+    BAD_PAGE,
+    EXTENSIONS_HEADER,
+    LAST_ADMINISTRATOR,
+    PAGE,
+    WITH_EXTENSIONS,
+    ManagementView,
+    no_body,
+)
 from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
 from tenancy.authz.actions import Can
 from tenancy.models import User
@@ -33,6 +41,12 @@ NO_USER = "`UserNotFound`"
 NAMED = "`ServiceAccountIsNamed`: its name and type do not change"
 
 
+SEEN = (
+    "False for a user who never called, and is only named in grants and roles; the first call registers them. "
+    f"{WITH_EXTENSIONS}"
+)
+
+
 class UserType(serializers.ChoiceField):
     """Whether a person or a program."""
 
@@ -50,8 +64,12 @@ class UserResponse(KebabSerializer):
     updated_at = serializers.DateTimeField(required=False)
 
 
+class ListedUser(UserResponse):
+    seen = serializers.BooleanField(required=False, help_text=SEEN)
+
+
 class UserListResponse(KebabSerializer):
-    users = UserResponse(many=True)
+    users = ListedUser(many=True)
     next_page_token = Text(required=False, help_text="Absent on the last page")
 
 
@@ -88,6 +106,7 @@ class SearchedUser(KebabSerializer):
     name = Text()
     email = Text(required=False, help_text="Absent when there is none")
     user_type = UserType(help_text="Whether a person or a program")
+    seen = serializers.BooleanField(required=False, help_text=SEEN)
 
 
 class SearchUserResponse(KebabSerializer):
@@ -95,17 +114,19 @@ class SearchUserResponse(KebabSerializer):
     next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
 
 
-def user_json(user: User) -> dict[str, Any]:
-    return searched_user_json(user) | {
+def user_json(user: User, *, with_seen: bool = False) -> dict[str, Any]:
+    return searched_user_json(user, with_seen=with_seen) | {
         "last-updated-with": user.last_updated_with,
         "created-at": user.created_at,
         "updated-at": user.updated_at,
     }
 
 
-def searched_user_json(user: User) -> dict[str, Any]:
+def searched_user_json(user: User, *, with_seen: bool) -> dict[str, Any]:
+    name = user.name or f"Nameless User with id {user.pk}"
     email = {"email": user.email} if user.email else {}
-    return {"id": user.pk, "name": user.name, **email, "user-type": user.user_type}
+    seen = {"seen": user.has_called} if with_seen else {}
+    return {"id": user.pk, "name": name, **email, "user-type": user.user_type, **seen}
 
 
 def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
@@ -121,14 +142,15 @@ class UsersView(ManagementView):
         parameters=[
             OpenApiParameter("name", OpenApiTypes.STR, description="Only those whose name holds this, in any case"),
             *PAGE,
+            EXTENSIONS_HEADER,
         ],
         responses=answers({200: UserListResponse}, {400: BAD_PAGE, 403: "Not allowed"}),
     )
     def get(self, request: Request) -> Response:
-        name = request.GET.get("name")
+        name, with_seen = request.GET.get("name"), self.wants_extensions()
         page = self.page(listing_of("users", name))
         users, token = list_users_for(actor=self.actor, name=name, page=page)
-        return Response(paged("users", [user_json(user) for user in users], token))
+        return Response(paged("users", [user_json(user, with_seen=with_seen) for user in users], token))
 
     @extend_schema(
         operation_id="create_user",
@@ -170,11 +192,13 @@ class UserView(UserResourceView):
         operation_id="get_user",
         tags=TAGS,
         summary="One user",
-        parameters=[USER_ID],
-        responses=answers({200: UserResponse}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
+        parameters=[USER_ID, EXTENSIONS_HEADER],
+        responses=answers({200: ListedUser}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
     )
     def get(self, request: Request, user_id: str) -> Response:
-        return Response(user_json(get_user_for(actor=self.actor, action=Can.READ, user_id=self.user_id)))
+        with_seen = self.wants_extensions()
+        user = get_user_for(actor=self.actor, action=Can.READ, user_id=self.user_id)
+        return Response(user_json(user, with_seen=with_seen))
 
     @extend_schema(
         operation_id="update_user",
@@ -221,11 +245,12 @@ class UserSearchView(ManagementView):
         summary="Users whose name or mail is like a text, best first",
         description=f"Without the right to list users there are {HITS} hits at most and none for an empty text, and no "
         "further pages.",
+        parameters=[EXTENSIONS_HEADER],
         request=SearchUserRequest,
         responses=answers({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),
     )
     def post(self, request: Request) -> Response:
-        body = self.body(SearchUserRequest)
+        body, with_seen = self.body(SearchUserRequest), self.wants_extensions()
         user_type = body.get("user_type")
         users, token = search_users(
             actor=self.actor,
@@ -233,4 +258,5 @@ class UserSearchView(ManagementView):
             user_type=user_type,
             page=page_of_search("user-search", body, user_type),
         )
-        return Response({"users": [searched_user_json(user) for user in users]} | next_page_of_search(body, token))
+        found = [searched_user_json(user, with_seen=with_seen) for user in users]
+        return Response({"users": found} | next_page_of_search(body, token))

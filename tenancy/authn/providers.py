@@ -19,6 +19,7 @@ from tenancy.authn.kubernetes import (
     KubernetesKeysAuthenticator,
     ReviewingAuthenticator,
 )
+from tenancy.authn.kubernetes import PROVIDER_ID as KUBERNETES_ID
 from tenancy.authn.name_template import parse_template
 from tenancy.authn.oidc import OidcAuthenticator
 
@@ -37,6 +38,14 @@ def authenticators() -> tuple[Authenticator, ...]:
     if takes_own or (takes_own is None and providers):
         providers = (*providers, AccessTokens())
     return providers
+
+
+def is_identity_provider(provider_id: str) -> bool:
+    """Whether the ids of users of a configured identity provider begin with `provider_id`."""
+    own = settings.ICEKEEPER
+    return provider_id in own.identity_providers or (
+        provider_id == KUBERNETES_ID and own.enable_kubernetes_authentication
+    )
 
 
 def connect_providers() -> None:

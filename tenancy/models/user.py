@@ -31,7 +31,8 @@ class UserManager(BaseUserManager["User"]):
 class User(AbstractBaseUser):
     """A person or program, the same in API, grants, audit and console. `id` is `<provider>~<subject>`.
 
-    One with `deleted_at` is gone for every API; the row is kept, since others name who it was.
+    One with `deleted_at` is gone for every API; the row is kept, since others name who it was. One without a name was
+    named by others and never called: the first call registers them.
     """
 
     class Type(models.TextChoices):
@@ -60,6 +61,11 @@ class User(AbstractBaseUser):
     USERNAME_FIELD = "id"
     EMAIL_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    @property
+    def has_called(self) -> bool:
+        """Whether they are registered, by themselves or by an administrator, and not only named in grants and roles."""
+        return bool(self.name)
 
     def __str__(self) -> str:
         return self.name or self.id

@@ -79,6 +79,11 @@ def blocked_among(user_ids: Collection[str]) -> set[str]:
     return set(users().filter(pk__in=user_ids, is_active=False).values_list("pk", flat=True))
 
 
+def unseen_among(user_ids: Collection[str]) -> set[str]:
+    """Those who never called; no statement for nobody."""
+    return set(users().filter(pk__in=user_ids, name="").values_list("pk", flat=True)) if user_ids else set()
+
+
 def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list[Can]:
     """Those of `actions` that `actor` may do with a user: `may_for_user` for each, asked at once."""
     if actor.user_id == user_id:
@@ -102,7 +107,10 @@ def get_own_user(*, actor: Actor) -> User:
     """The user who calls. Raises `GetMyUserWithoutToken` (401) for nobody, `UserNotFound` (404) unless registered."""
     if actor.user_id is None:
         raise GetMyUserWithoutToken("Nobody is known who asks: send a token, if this server takes any")
-    return get_user_for(actor=actor, action=Can.READ, user_id=actor.user_id)
+    user = get_user_for(actor=actor, action=Can.READ, user_id=actor.user_id)
+    if not user.has_called:
+        raise user_not_found(user.pk)
+    return user
 
 
 def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[User], str | None]:

@@ -30,13 +30,13 @@ from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.selectors.allowed_actions import require_known, ways_to_know
 from tenancy.selectors.roles import require_visible_roles
-from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import GrantActionForbidden, require_to_appoint
 from tenancy.services.grant_locks import GrantLockTimeout, waiting_for_grants
 from tenancy.services.passed_grants import require_to_outlast
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
+from tenancy.services.unseen_users import lock_or_add_users, lock_users
 
 MOST_CHANGES: Final = 100
 """Of one call."""
@@ -154,7 +154,7 @@ def _change(
     is_passed = _require_to_grant(actor, ref, difference, missing)
     _require_sound(ref, difference)  # not before: what is said of the change would tell that there is an object
     with write_transaction():
-        on, projects = _lock(ref, [*difference.writes, *difference.deletes], missing)
+        on, projects = _lock(ref, difference, missing)
         _require_grantees(on, difference.writes, projects)
         if is_passed:
             require_to_outlast(actor, ref, [(each.privilege, each.expires_at) for each in difference.writes], missing)
@@ -225,11 +225,12 @@ _MOST: Final = {
 }
 
 
-def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
+def _lock(ref: Ref, difference: Difference, missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
     """The securable, locked; before it what memberships hang on, the users and the roles, in the order of the house.
 
     With it the projects of the roles. Nobody is deleted, with all that was granted to them, while something is.
     """
+    changes = (*difference.writes, *difference.deletes)
     named_roles = [each.grantee.role_id for each in changes if each.grantee.role_id is not None]
     within: list[UUID] = []
     with waiting_for_grants():
@@ -239,8 +240,7 @@ def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> tupl
                 raise missing
             lock_memberships(role.project)
             within.append(role.pk)
-        named = [each.grantee.user_id for each in changes if each.grantee.user_id is not None]
-        list(users().filter(pk__in=named).order_by("pk").select_for_update(no_key=True).values_list("pk", flat=True))
+        _lock_users(difference)
         projects = lock_roles(role_ids=named_roles, within=within) if named_roles or within else {}
         on = lock_row(Securable, "id = %s", [securable_id(*ref)])
     if on is None:
@@ -249,10 +249,6 @@ def _lock(ref: Ref, changes: Sequence[GrantSpec], missing: CatalogError) -> tupl
 
 
 def _require_grantees(on: Securable, writes: Sequence[GrantSpec], projects: Mapping[UUID, str]) -> None:
-    user_ids = {each.grantee.user_id for each in writes if each.grantee.user_id is not None}
-    unknown = user_ids - set(users().filter(pk__in=user_ids).values_list("pk", flat=True))
-    if unknown:
-        raise GrantUserNotFound(f"User does not exist: {min(unknown)[:200]}")
     role_ids = {each.grantee.role_id for each in writes if each.grantee.role_id is not None}
     wanted = None if on.type == Securable.Type.SERVER else _project_id(on)
     foreign = role_ids - {pk for pk, project_id in projects.items() if wanted in {None, project_id}}
@@ -262,6 +258,18 @@ def _require_grantees(on: Securable, writes: Sequence[GrantSpec], projects: Mapp
 
 def _not_in_project(role_id: UUID) -> GrantRoleNotInProject:
     return GrantRoleNotInProject(f"There is no such role in the object's project: {role_id}")
+
+
+def _lock_users(difference: Difference) -> None:
+    """Lock all users at once: two steps could wait for each other. Those who are granted something must be there, or
+    may come."""
+    granted, revoked = (
+        {each.grantee.user_id for each in changes if each.grantee.user_id is not None}
+        for changes in (difference.writes, difference.deletes)
+    )
+    present = lock_users(granted | revoked)
+    if granted - present:
+        lock_or_add_users(granted - present, GrantUserNotFound)
 
 
 def _project_id(on: Securable) -> str:

@@ -1,4 +1,4 @@
-"""How the row of a user comes to be: whoever calls is registered, a deleted user begins anew."""
+"""Registration of users: callers are registered by their first call, and users who were deleted begin anew."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def register_principal(
     that has ended.
     """
     person = own_person(actor, name=name, email=email, user_type=user_type)
-    user, is_new = put_user(person, by=CREATED, if_there="complete")
+    user, is_new = put_user(person, by=CREATED, if_there="keep")
     wanted = Person(
         user.pk,
         user.name if name is None else person.name,
@@ -95,8 +95,8 @@ def register_caller(*, actor: Actor) -> None:
         return
     require_user_id(identity.user_id)
     known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at").first()
-    if known is None or known[1] is not None or (not known[0] and identity.name):
-        put_user(own_person(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_there="complete")
+    if known is None or known[1] is not None or not known[0]:
+        put_user(own_person(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_there="keep")
     registered_users.add(identity.user_id)
 
 
@@ -126,7 +126,7 @@ def put_user(
     person: Person,
     *,
     by: User.Provenance,
-    if_there: Literal["refuse", "update", "complete"],
+    if_there: Literal["refuse", "update", "keep"],
     told_of: Actor | None = None,
 ) -> tuple[User, bool]:
     """Write the row of a user: a new one, one that was deleted, or, as told, one that is there; whether it is new.
@@ -154,7 +154,8 @@ def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User,
     user = lock_user(person.user_id)
     if person.own_token is not None:
         _require_live(person.own_token, user)
-    if user is None or user.deleted_at is not None:
+    is_registered = user is not None and user.deleted_at is None and user.has_called
+    if not is_registered:
         require_new_user_id(person.user_id)
     if user is None:
         user = User(id=person.user_id, name=person.name, email=person.email, user_type=person.user_type)
@@ -162,7 +163,7 @@ def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User,
         user.set_unusable_password()
         user.save(force_insert=True)
         return user, True
-    if user.deleted_at is not None:
+    if not is_registered:
         user.deleted_at = user.last_login = None
         user.created_at = now()
         write_person(user, person, by=by)
@@ -171,8 +172,6 @@ def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User,
         raise UserExists(f"User exists already: {person.user_id}")
     if if_there == "update":
         write_person(user, person, by=by)
-    elif not user.name:
-        write_person(user, Person(user.pk, person.name, user.email or person.email, user.user_type), by=by)
     return user, False
 
 

@@ -19,11 +19,11 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.tuple_changes import members_changed
 from tenancy.models import Project, Role, RoleMember
 from tenancy.selectors.roles import get_role_for, require_visible_roles, role_not_found
-from tenancy.selectors.users import users
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
+from tenancy.services.unseen_users import lock_or_add_users
 
 MOST_MEMBERS = 1000
 """Of one request: others wait while they are judged."""
@@ -59,7 +59,7 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
         lock_memberships(project)
         # Roles come and go under the same lock, users under that of their own row.
         _require_roles(project, [role_id, *members.role_ids])
-        _lock_users(members.user_ids)
+        lock_or_add_users(members.user_ids, RoleAssignmentUserNotFound)
         require_to_appoint(actor, role_id)
         there = _take_out_ended(role_id, members)
         new_users = [each for each in members.user_ids if each not in there.user_ids]
@@ -129,12 +129,3 @@ def _require_roles(project: Project, role_ids: Sequence[UUID]) -> None:
     for role_id in role_ids:
         if role_id not in found:
             raise role_not_found(role_id, project)
-
-
-def _lock_users(user_ids: Sequence[str]) -> None:
-    """So that none of them is deleted, with all memberships, while one is added."""
-    rows = users().filter(pk__in=user_ids).order_by("pk").select_for_update(no_key=True)
-    found = set(rows.values_list("pk", flat=True))
-    for user_id in user_ids:
-        if user_id not in found:
-            raise RoleAssignmentUserNotFound(f"User does not exist: {user_id}")

@@ -110,15 +110,19 @@ def test_anonymous_callers_are_not_registered(warehouse: Warehouse) -> None:
 def test_a_row_without_a_name_is_completed_by_its_token(callers: NamedCallers, bootstrapped: None) -> None:
     User.objects.create(id="oidc~alice", last_updated_with="role-provider", user_type="application")
     callers.add("nameless", Identity("oidc~alice", "oidc", "human"))
-    config("nameless")
-    stub = User.objects.get()
-    assert (stub.name, stub.email, stub.last_updated_with) == ("", "", "role-provider")
-    registered_users.clear()
     callers.person("alice")
     config("alice")
     user = User.objects.get()
-    assert (user.name, user.email, user.user_type) == ("Alice", "alice@example.com", "application")
+    assert (user.name, user.email, user.user_type) == ("Alice", "alice@example.com", "human")
     assert user.last_updated_with == "config-call-creation"
+
+
+def test_a_row_without_a_name_is_registered_by_a_token_without_one(callers: NamedCallers, bootstrapped: None) -> None:
+    User.objects.create(id="oidc~alice", last_updated_with="role-provider")
+    callers.add("nameless", Identity("oidc~alice", "oidc", "application"))
+    config("nameless")
+    user = User.objects.get()
+    assert (user.name, user.email, user.user_type) == ("Nameless App with ID oidc~alice", "", "application")
 
 
 def test_what_people_set_is_not_overwritten_by_tokens(callers: NamedCallers, bootstrapped: None) -> None:

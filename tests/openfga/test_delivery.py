@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connections, transaction
+from pydantic import AnyHttpUrl
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors import NotFound
@@ -36,6 +37,7 @@ from tenancy.services.users import delete_user
 from tests.authz.conftest import person
 from tests.authz.trees import make_tree
 from tests.catalog_fixtures import SCHEMA
+from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import all_tuples
 from tests.parts.openfga import OpenFga
@@ -135,6 +137,23 @@ def test_every_change_is_there_before_the_answer(tree: dict[str, Ref], maker: Ca
     require_delivered()
     delete_project(actor=INTERNAL, project_id=other.pk)
     require_delivered()
+
+
+def test_users_who_never_called_are_in_openfga(
+    tree: dict[str, Ref], maker: CallerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings(monkeypatch, openid_provider_uri=AnyHttpUrl("https://idp.example.com/realms/lake"))
+    newcomer, member = person("newcomer"), person("member@example.com")
+    apply_grants(actor=INTERNAL, ref=tree["table"], difference=Difference([to(newcomer)]), missing=NotFound("gone"))
+    role = create_role(actor=INTERNAL, project=get_project(None), name="readers")
+    change(tree["table"], writes=[GrantSpec("modify", Grantee(role_id=role.pk))])
+    members = Members([str(member.user_id)])
+    add_role_members(actor=INTERNAL, project=get_project(None), role_id=role.pk, members=members)
+    require_delivered()
+    assert may_read(tree, newcomer)
+    assert is_allowed(member, Can.WRITE_DATA, *tree["table"])
+    assert not is_allowed(newcomer, Can.WRITE_DATA, *tree["table"])
+    assert not User.objects.get(pk=newcomer.user_id).has_called
 
 
 def test_what_was_rolled_back_changes_nothing(tree: dict[str, Ref], requests_sent: list[str]) -> None:

@@ -1,0 +1,68 @@
+"""Users who are named in grants and roles before their first call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.errors import CatalogError
+from tenancy.authn.providers import is_identity_provider
+from tenancy.models import User
+from tenancy.user_ids import InvalidUserId, require_new_user_id
+
+
+def lock_users(user_ids: Iterable[str]) -> set[str]:
+    """Lock the rows of users who were not deleted, in the order of their ids, and return their ids."""
+    return {user_id for user_id, is_deleted in _lock(user_ids).items() if not is_deleted}
+
+
+def lock_or_add_users(user_ids: Collection[str], not_found: type[CatalogError]) -> None:
+    """Lock the rows of users, so that none of them is deleted meanwhile, and add those who never called.
+
+    A user who was deleted begins anew. Rows that are added are written after all others are locked, in the order of
+    their ids. Raises `not_found` for a user who is not there and whom no configured identity provider can know, and
+    `InvalidUserId` (400) for an id that nobody can have.
+    """
+    rows = _lock(user_ids)
+    unseen = sorted(user_id for user_id in user_ids if rows.get(user_id, True))
+    for user_id in unseen:
+        _require_of_provider(user_id, not_found)
+    new = [user_id for user_id in unseen if user_id not in rows]
+    if new:
+        User.objects.bulk_create([_unseen(user_id) for user_id in new], ignore_conflicts=True)
+        rows |= _lock(new)  # another request may have added them, and deleted them again
+    deleted = [user_id for user_id in unseen if rows[user_id]]
+    if deleted:
+        User.objects.filter(pk__in=deleted).update(
+            name="",
+            name_key="",
+            email="",
+            deleted_at=None,
+            last_login=None,
+            created_at=now(),
+            last_updated_with=User.Provenance.ROLE_PROVIDER,
+        )
+
+
+def _lock(user_ids: Iterable[str]) -> dict[str, bool]:
+    """Those who have a row, with whether they were deleted."""
+    rows = User.objects.filter(pk__in=list(user_ids)).order_by("pk").select_for_update(no_key=True)
+    return {user_id: deleted_at is not None for user_id, deleted_at in rows.values_list("pk", "deleted_at")}
+
+
+def _require_of_provider(user_id: str, not_found: type[CatalogError]) -> None:
+    provider = user_id.partition("~")[0]
+    if not is_identity_provider(provider):
+        raise not_found(
+            f"User does not exist: {user_id[:200]}. Users are accepted before their first call only if their id begins "
+            "with that of a configured identity provider"
+        )
+    require_new_user_id(user_id)
+    if user_id != user_id.strip():  # a provider may have such users; who types one has mistyped it
+        raise InvalidUserId("The id of a user who never called must not end with a space")
+
+
+def _unseen(user_id: str) -> User:
+    user = User(id=user_id, last_updated_with=User.Provenance.ROLE_PROVIDER)
+    user.set_unusable_password()
+    return user
