@@ -23,10 +23,14 @@ _MAX_DIGITS: Final = 18
 
 
 class ExpectedBody(Protocol):
-    """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed."""
+    """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed.
+
+    `read_bytes` are to be read at once. A chunk may have one byte, and each takes the event loop some time.
+    """
 
     is_awaited: bool
     is_too_large: bool
+    read_bytes: int
 
     def has_arrived(self, received: bytearray) -> bool: ...
 
@@ -36,6 +40,7 @@ class SizedBody:
 
     is_awaited = True
     is_too_large = False
+    read_bytes = 1_048_576
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -49,6 +54,7 @@ class UnreadBody:
 
     is_awaited = False
     is_too_large = False
+    read_bytes = 65_536
 
     def has_arrived(self, received: bytearray) -> bool:
         return True
@@ -58,6 +64,8 @@ class ChunkedBody:
     """A body in chunks, the first of which begins at `start`; `is_too_large` once it exceeds `limit` bytes, or its
     framing takes several times as much.
     """
+
+    read_bytes = 65_536
 
     def __init__(self, start: int, limit: int) -> None:
         self._start = self._position = start

@@ -61,9 +61,8 @@ SLOW_SECONDS = 2.0
 SMALL_BYTES = 65_536
 """A connection that holds no more than this is not closed for its memory: their sum is bounded by their number."""
 
-_READ_BYTES = 65_536
-_READ_BODY_BYTES = 1_048_576
-"""Bytes read at once: of a head (and a small body), and of the rest of a body."""
+READ_BYTES = 65_536
+"""Bytes read at once, as long as it is not known that more will come."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
@@ -211,7 +210,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _read(self, connection: Connection) -> None:
         """Take in what has arrived; the event loop owns the connection."""
         try:
-            data = connection.socket.recv_now(_READ_BYTES if connection.body is None else _READ_BODY_BYTES)
+            data = connection.socket.recv_now(READ_BYTES if connection.body is None else connection.body.read_bytes)
         except BlockingIOError:
             self.poller.arm(connection.descriptor)
             return
