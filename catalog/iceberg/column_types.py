@@ -39,7 +39,7 @@ _DECIMAL: Final = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)"
 _FIXED: Final = re.compile(r"fixed\[\s*([0-9]{1,10})\s*\]")
 # What stands in the parentheses is taken apart by hand: optional white space on both sides of a part that may itself be
 # white space has a cubic number of readings.
-_SPATIAL: Final = re.compile(r"(geometry|geography)\s*\(([^)]*)\)")
+_SPATIAL: Final = re.compile(r"(geometry|geography)\s*\(([^)]*)\)", re.IGNORECASE)
 EDGE_ALGORITHMS: Final = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 MAX_FIXED_LENGTH: Final = 2**31 - 1
 
@@ -163,24 +163,26 @@ def _parse_field(document: Any, where: str, depth: int) -> NestedField:
 
 
 def _parse_primitive(text: str, where: str) -> str:
-    if text in PLAIN_PRIMITIVES:
-        return text
+    """The canonical text. As in Java, types may be spelled in any case, with white space in their parentheses."""
+    lower = text.lower()
+    if lower in PLAIN_PRIMITIVES:
+        return lower
     if len(text) > MAX_TYPE_LENGTH:
         raise BadRequest(f'{where}: type is longer than {MAX_TYPE_LENGTH} characters: "{clip(text)}"')
-    if found := _DECIMAL.fullmatch(text):
+    if found := _DECIMAL.fullmatch(lower):
         precision, scale = int(found[1]), int(found[2])
         if not 0 < precision <= MAX_DECIMAL_PRECISION:
             raise BadRequest(f"{where}: decimal precision must be between 1 and {MAX_DECIMAL_PRECISION}: {text}")
         if scale > precision:
             raise BadRequest(f"{where}: decimal scale must not exceed its precision: {text}")
         return f"decimal({precision}, {scale})"
-    if found := _FIXED.fullmatch(text):
+    if found := _FIXED.fullmatch(lower):
         length = int(found[1])
         if length > MAX_FIXED_LENGTH:
             raise BadRequest(f"{where}: length of fixed is out of range: {text}")
         return f"fixed[{length}]"
     if found := _SPATIAL.fullmatch(text):
-        return _parse_spatial(found[1], found[2], where)
+        return _parse_spatial(found[1].lower(), found[2], where)
     raise BadRequest(f'{where}: unknown type "{clip(text)}"')
 
 
@@ -188,6 +190,7 @@ def _parse_spatial(name: str, parameters: str, where: str) -> str:
     """`geometry(crs)`, `geography(crs)` or `geography(crs, algorithm)` in canonical spelling."""
     parts = [parameters] if name == "geometry" else parameters.split(",", 1)
     crs, *algorithms = (part.strip() for part in parts)
+    algorithms = [algorithm.lower() for algorithm in algorithms]
     for algorithm in algorithms:
         if algorithm not in EDGE_ALGORITHMS:
             raise BadRequest(f"{where}: unknown edge algorithm of geography: {clip(algorithm) or '(empty)'}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
 from icekeeper.kernel.errors import BadRequest
 
 MAX_DEPTH: Final = 200
@@ -137,6 +138,12 @@ def read_bool(owner: dict[str, Any], name: str, where: str) -> bool:
     if not isinstance(value, bool):
         raise wrong_type(field_path(where, name), "true or false", value)
     return value
+
+
+def require_not_ahead(time_ms: int, now_ms: int, path: str) -> None:
+    """Refuse a time of a client that is more than `MAX_CLOCK_AHEAD_MS` ahead of `now_ms`."""
+    if time_ms > now_ms + MAX_CLOCK_AHEAD_MS:
+        raise BadRequest(f"{path}: {time_ms} is more than a day ahead of the server's clock, {now_ms}")
 
 
 def optional_string(owner: dict[str, Any], name: str, where: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from catalog.iceberg import partition_specs, sort_orders
 from catalog.iceberg.draft import Additions, Draft
 from catalog.iceberg.json_fields import INT_RANGE, read_int_list, read_object
-from catalog.iceberg.schemas import check_version, parse_new_schema, without_null_defaults
+from catalog.iceberg.schemas import canonical_schema, check_version, parse_new_schema
 from catalog.iceberg.types import UNSORTED_ORDER_ID
 from icekeeper.kernel.errors import BadRequest
 
@@ -20,13 +20,14 @@ def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:
     """add-schema. The `last-column-id` of the client is ignored: it may be lower than the table's."""
     schema = parse_new_schema(document, where)
     check_version(schema, draft.format_version)
+    document = canonical_schema(document)
     same_id = draft.schemas.find(document, schema.identity)
     if same_id is not None:
         draft.schemas.reuse(same_id)
         return
     schema_id = checked_id(draft.schemas.next_id, where)
     draft.metadata["last-column-id"] = max(draft.metadata["last-column-id"], schema.highest_field_id)
-    draft.schemas.add(schema_id, {**without_null_defaults(document), "schema-id": schema_id}, schema.identity)
+    draft.schemas.add(schema_id, {**document, "schema-id": schema_id}, schema.identity)
 
 
 def add_spec(draft: Draft, document: dict[str, Any], where: str) -> None:

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog.iceberg.column_types import ListType, MapType, NestedField, StructType, Type, parse_struct, primitive_name
+from catalog.iceberg.column_types import (
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    Type,
+    parse_struct,
+    parse_type,
+    primitive_name,
+)
 from catalog.iceberg.json_fields import clip, field_path, optional_int, read_int_list, read_string
 from icekeeper.kernel.errors import BadRequest
 
@@ -129,24 +138,59 @@ def check_version(schema: Schema, format_version: int) -> None:
         raise BadRequest("\n- ".join([f"Invalid schema for v{format_version}:", *problems]))
 
 
-def without_null_defaults(document: Any) -> Any:
-    """The schema document without `"initial-default": null` and `"write-default": null`, at any depth.
+def canonical_schema(document: dict[str, Any]) -> dict[str, Any]:
+    """The schema document as every client reads it: types in canonical form, no null for "no default".
 
-    Null means "no default", and Java's readers fail on it. Parts that hold none are shared, not copied. Only for
-    documents that `parse_schema` has accepted: it bounds the depth.
+    Unknown members are kept, and parts that stay as they are shared, not copied. Only for documents that `parse_schema`
+    has accepted: it bounds the depth.
     """
-    if isinstance(document, list):
-        items = [without_null_defaults(item) for item in document]
-        return document if all(new is old for new, old in zip(items, document, strict=True)) else items
-    if not isinstance(document, dict):
-        return document
-    parts = {
-        name: without_null_defaults(value) if name in {"fields", "type", "element", "key", "value"} else value
-        for name, value in document.items()
+    fields = [_canonical_field(field) for field in document["fields"]]
+    is_unchanged = all(new is old for new, old in zip(fields, document["fields"], strict=True))
+    return document if is_unchanged else {**document, "fields": fields}
+
+
+def _canonical_field(field: dict[str, Any]) -> dict[str, Any]:
+    """Java's readers fail on a default that is null."""
+    canonical = {
+        name: value
+        for name, value in field.items()
         if value is not None or name not in {"initial-default", "write-default"}
     }
-    is_unchanged = len(parts) == len(document) and all(parts[name] is document[name] for name in parts)
-    return document if is_unchanged else parts
+    canonical["type"] = _canonical_type(field["type"])
+    is_unchanged = len(canonical) == len(field) and canonical["type"] is field["type"]
+    return field if is_unchanged else canonical
+
+
+def _canonical_type(document: Any) -> Any:
+    if isinstance(document, str):
+        text = parse_type(document, "type")
+        return document if text == document else text
+    if document["type"] == "struct":
+        return canonical_schema(document)
+    names = ("element",) if document["type"] == "list" else ("key", "value")
+    inner = {name: _canonical_type(document[name]) for name in names}
+    is_unchanged = all(inner[name] is document[name] for name in names)
+    return document if is_unchanged else {**document, **inner}
+
+
+def check_spelling(document: Any, where: str) -> None:
+    """Refuse types of a schema that `parse_schema` has accepted in spellings that only some clients read.
+
+    All of them read `decimal(9,2)` beside the canonical `decimal(9, 2)`, and several write it so.
+    """
+    match document:
+        case str():
+            canonical = str(parse_type(document, where))
+            if document.replace(", ", ",") != canonical.replace(", ", ","):
+                raise BadRequest(f"{where}: types must be written in their canonical form: {clip(canonical)}")
+        case {"type": "list", "element": element}:
+            check_spelling(element, f"{where}.element")
+        case {"type": "map", "key": key, "value": value}:
+            check_spelling(key, f"{where}.key")
+            check_spelling(value, f"{where}.value")
+        case {"type": "struct", "fields": fields}:
+            for index, field in enumerate(fields):
+                check_spelling(field["type"], f"{where}.fields[{index}].type")
 
 
 def _walk(

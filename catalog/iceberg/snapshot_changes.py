@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.iceberg.draft import Draft
-from catalog.iceberg.json_fields import LONG_RANGE, clip, read_long_list, read_string
+from catalog.iceberg.json_fields import LONG_RANGE, clip, read_long_list, read_string, require_not_ahead
 from catalog.iceberg.snapshots import read_new_snapshot, read_reference, sequence_number
 from catalog.iceberg.types import MAIN_BRANCH, ROW_LINEAGE_VERSION
 from icekeeper.kernel.errors import BadRequest, CommitFailed
@@ -24,6 +24,7 @@ def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:
     if snapshot_id in draft.snapshots:
         raise BadRequest(f"Snapshot already exists for id: {snapshot_id}")
     _check_schema(draft, snapshot.get("schema-id"))
+    require_not_ahead(snapshot["timestamp-ms"], draft.now_ms, "snapshot.timestamp-ms")
     if snapshot.get("parent-snapshot-id") == snapshot_id:
         raise BadRequest(f"snapshot.parent-snapshot-id: a snapshot cannot be its own parent: {snapshot_id}")
     if draft.format_version > 1:
@@ -54,6 +55,8 @@ def _advance_sequence_number(draft: Draft, snapshot: dict[str, Any]) -> None:
     number that its manifest list says, which is still above all that came before it on that branch.
     """
     number = sequence_number(snapshot)
+    if number == LONG_RANGE[1]:
+        raise BadRequest(f"snapshot.sequence-number: {number} leaves none for later snapshots")
     last = draft.metadata["last-sequence-number"]
     if number <= last and snapshot.get("parent-snapshot-id") is not None:
         if not _may_come_late(draft, snapshot, number) or last == LONG_RANGE[1]:

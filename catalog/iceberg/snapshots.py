@@ -21,6 +21,9 @@ from catalog.iceberg.json_fields import (
 from catalog.iceberg.types import MAIN_BRANCH, NO_SNAPSHOT_ID
 from icekeeper.kernel.errors import BadRequest
 
+OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
+"""Clients other than Java's open no table that has a snapshot with another one."""
+
 _OPTIONAL_FIELDS: Final = (
     "parent-snapshot-id",
     "sequence-number",
@@ -51,7 +54,12 @@ def check_snapshot(snapshot: dict[str, Any], where: str) -> int:
     sequence_number(snapshot, where)
     read_long(snapshot, "timestamp-ms", where)
     if "summary" in snapshot:
-        as_string_map(snapshot["summary"], field_path(where, "summary"))
+        summary = as_string_map(snapshot["summary"], field_path(where, "summary"))
+        if summary.get("operation", "append") not in OPERATIONS:
+            known = ", ".join(OPERATIONS)
+            raise BadRequest(
+                f"{field_path(where, 'summary')}.operation: must be one of {known}, not {clip(summary['operation'])}"
+            )
     optional_int(snapshot, "schema-id", where)
     optional_string(snapshot, "key-id", where)
     _check_rows(snapshot, where)

@@ -33,6 +33,9 @@ MAIN_BRANCH: Final = "main"
 NO_SNAPSHOT_ID: Final = -1
 """How versions 1 and 2 write "no current snapshot"."""
 
+MAX_CLOCK_AHEAD_MS: Final = 24 * 60 * 60 * 1000
+"""How far the clock of a client may be ahead of this server's: `last-updated-ms` never goes back behind a timestamp."""
+
 LOG_CLOCK_SKEW_MS: Final = 60_000
 """How far a log entry may lie before its predecessor (Java's readers refuse a file beyond that)."""
 

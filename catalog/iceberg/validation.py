@@ -19,11 +19,12 @@ from catalog.iceberg.json_fields import (
     read_int,
     read_long,
     read_string,
+    require_not_ahead,
     required,
     wrong_type,
 )
 from catalog.iceberg.legacy import modernized
-from catalog.iceberg.schemas import Schema, check_version, parse_schema
+from catalog.iceberg.schemas import Schema, check_spelling, check_version, parse_schema
 from catalog.iceberg.snapshots import (
     check_log_entry,
     check_metadata_log_entry,
@@ -90,6 +91,15 @@ def _check_scalars(document: dict[str, Any], version: int) -> None:
         raise BadRequest("next-row-id: must not be negative")
 
 
+def check_times(metadata: dict[str, Any], now_ms: int) -> None:
+    """Refuse checked metadata of a table or view with a time that is more than a day ahead of `now_ms`."""
+    if "last-updated-ms" in metadata:
+        require_not_ahead(metadata["last-updated-ms"], now_ms, "last-updated-ms")
+    for name in ("snapshots", "snapshot-log", "metadata-log", "versions", "version-log"):
+        for index, entry in enumerate(metadata.get(name) or []):
+            require_not_ahead(entry["timestamp-ms"], now_ms, f"{name}[{index}].timestamp-ms")
+
+
 def check_entries(
     metadata: TableMetadata, name: str, check: Callable[[dict[str, Any], str], Hashable]
 ) -> list[Hashable]:
@@ -118,6 +128,7 @@ def _check_schemas(metadata: TableMetadata, version: int) -> Schema:
         nonlocal current, highest
         parsed = parse_schema(entry, where)
         refuse_null_defaults(entry, where)
+        check_spelling(entry, where)
         try:
             check_version(parsed, version)
         except BadRequest as refusal:
@@ -206,9 +217,21 @@ def _check_snapshots(metadata: TableMetadata, version: int) -> None:
                 f"snapshots[{index}]: Invalid snapshot with sequence number {sequence_number(snapshot)} "
                 f"greater than last sequence number {last_number}"
             )
+    _check_order(metadata["snapshots"])
     current_id = current_snapshot_id(metadata)
     if current_id is not None and current_id not in ids:
         raise BadRequest(f"current-snapshot-id: there is no snapshot {current_id}")
+
+
+def _check_order(snapshots: list[dict[str, Any]]) -> None:
+    """A snapshot has a higher sequence number than its parent; those of version 1 have none."""
+    numbers = {snapshot["snapshot-id"]: sequence_number(snapshot) for snapshot in snapshots}
+    for index, snapshot in enumerate(snapshots):
+        number, above = sequence_number(snapshot), numbers.get(snapshot.get("parent-snapshot-id"), 0)
+        if number <= above and above > 0:
+            raise BadRequest(
+                f"snapshots[{index}].sequence-number: {number} is out of order, as that of the parent is {above}"
+            )
 
 
 def _check_refs(metadata: TableMetadata) -> None:

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from catalog.errors import already_exists, no_such_tabular
 from catalog.iceberg.metadata_files import decode
-from catalog.iceberg.validation import read_table_metadata
+from catalog.iceberg.validation import check_times, read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
@@ -21,6 +21,7 @@ from catalog.services.locations import NOBODY, require_new_places, require_unhel
 from catalog.services.outcomes import RequestKey
 from catalog.services.successions import is_succession
 from catalog.services.view_owners import require_may_name_owners
+from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import read_json, write_json
 from icekeeper.kernel.names import require_name
@@ -97,6 +98,7 @@ def read_registered(
     found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
+    check_times(metadata, now_ms())
     require_new_places(target, metadata)
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
     is_verbatim = metadata == document

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from catalog.errors import already_exists
+from catalog.iceberg.validation import check_times
 from catalog.iceberg.views.create import create_view_metadata
 from catalog.iceberg.views.requirements import check_view_requirements
 from catalog.iceberg.views.updates import apply_view_updates
@@ -62,6 +63,7 @@ def create_view(
         properties=properties,
         view_uuid=str(view_uuid),
     )
+    check_times(metadata, now_ms())
     if location is None and is_foreseeable(metadata["location"], view_uuid):
         do_queued_purges(actor, target, metadata["location"])
     return make_tabular(actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)

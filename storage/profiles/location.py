@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from icekeeper.kernel.errors import InvalidLocation
 from storage.profiles.azure import ONELAKE_HOST
 from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
+from storage.profiles.s3_address import all_of_aws, holds_pattern
 
 SPELLINGS: Final = {"s3": ("s3", "s3a", "s3n"), "abfss": ("abfss", "wasbs"), "gs": ("gs",)}
 """By the scheme of a warehouse: those that name the same objects. New locations need leave for all but the first."""
@@ -33,6 +34,7 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
     some store or client takes for another location is refused. What is there already is read without that."""
     inside = location_inside(location, base=base)
     require_unmistakable(inside, base=base)
+    _require_scopable(inside, storage_profile)
     if not storage_profile.get("allow-alternative-protocols"):
         scheme, spelled = (str(each).partition(":")[0] for each in (base, location))
         if scheme != spelled:
@@ -40,6 +42,16 @@ def new_location_inside(location: object, *, base: str, storage_profile: dict[st
                 f"Location {location!r} must begin with {scheme}: in this warehouse without allow-alternative-protocols"
             )
     return inside
+
+
+def _require_scopable(location: str, storage_profile: dict[str, Any]) -> None:
+    """Raises `InvalidLocation` where credentials for the location would be for others, too, so that none are vended."""
+    if not storage_profile.get("sts-enabled") or not location.startswith("s3:") or not holds_pattern(location):
+        return
+    if not all_of_aws(storage_profile.get("endpoint"), storage_profile.get("sts-endpoint")):
+        raise InvalidLocation(
+            f"Location {location!r} holds *, ? or ${{, to which this warehouse's store cannot limit credentials"
+        )
 
 
 def require_unmistakable(location: str, *, base: str = "") -> None:

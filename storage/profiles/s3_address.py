@@ -6,6 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 _AWS = re.compile(r"(.+\.)?s3[.-](.+\.)?amazonaws\.com(\.cn)?")
+_PATTERN = re.compile(r"[*?]|\$\{")
 _USUAL_PORTS = frozenset({None, 80, 443})
 
 _REGION = r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]{1,2}"
@@ -20,6 +21,16 @@ def is_service_of_aws(host: str) -> bool:
     """Whether nobody but AWS can answer there, with S3 or STS. `is_of_aws` takes buckets and names of customers, too,
     as `s3-a-1.eu-west-1.elb.amazonaws.com` is."""
     return _SERVICE_OF_AWS.fullmatch(host.lower().removesuffix(".")) is not None
+
+
+def all_of_aws(*addresses: str | None) -> bool:
+    """Whether nobody but AWS can answer at any of the addresses; None stands for that of AWS."""
+    return all(each is None or is_service_of_aws(urlsplit(each).hostname or "") for each in addresses)
+
+
+def holds_pattern(folder: str) -> bool:
+    """Whether policies read some of the characters as a pattern or a variable, and not as they are."""
+    return _PATTERN.search(folder) is not None
 
 
 def is_of_aws(host: str) -> bool:

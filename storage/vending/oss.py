@@ -21,6 +21,7 @@ from storage.identity.keys import CredentialNotIssued, Keys
 from storage.identity.token_service import Answer, ask, member, not_issued
 from storage.network.endpoints import require_permitted_address
 from storage.profiles.s3 import S3Profile
+from storage.profiles.s3_address import holds_pattern
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
 from storage.vending.sts import CLIENTS_SESSION, vended_keys
@@ -30,7 +31,6 @@ _READ: Final = ("oss:GetObject", "oss:GetObjectVersion")
 _WRITE: Final = ("oss:PutObject", "oss:AbortMultipartUpload", "oss:ListParts", "oss:DeleteObject")
 _MOMENT: Final = "%Y-%m-%dT%H:%M:%SZ"
 
-_PATTERN = re.compile(r"[*?]|\$\{")
 _REGION = re.compile(r"[a-z0-9-]{1,64}")
 
 
@@ -62,7 +62,7 @@ def ram_policy(bucket: str, folder: str, rights: Rights) -> str:
     """JSON for the objects below `folder`. Raises `CredentialNotIssued` for one that would be a pattern there."""
     if not folder:
         raise ValueError("a policy for the whole bucket")
-    if _PATTERN.search(folder):
+    if holds_pattern(folder):
         raise CredentialNotIssued("OSS has no credentials for a location with *, ? or ${ in it")
     whole = f"acs:oss:*:*:{bucket}"
     listing = {"StringLike": {"oss:Prefix": [f"{folder}/*"]}}

@@ -9,7 +9,6 @@ import json
 import re
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from botocore.exceptions import UnknownRegionError
 from botocore.session import get_session
@@ -17,7 +16,7 @@ from botocore.session import get_session
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.addresses import sts_address
 from storage.profiles.s3 import S3Profile
-from storage.profiles.s3_address import is_service_of_aws
+from storage.profiles.s3_address import all_of_aws, holds_pattern
 from storage.vending.rights import Rights
 
 LONGEST_POLICY: Final = 2048
@@ -84,14 +83,13 @@ def _pattern(folder: str, profile: S3Profile) -> str:
     """
     if _is_read_by_aws(profile):
         return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", folder)
-    if re.search(r"[*?]|\$\{", folder):
+    if holds_pattern(folder):
         raise CredentialNotIssued("This store has no credentials for a location with *, ? or ${ in it")
     return folder
 
 
 def _is_read_by_aws(profile: S3Profile) -> bool:
-    addresses = (profile.endpoint, sts_address(profile))
-    return all(each is None or is_service_of_aws(urlsplit(each).hostname or "") for each in addresses)
+    return all_of_aws(profile.endpoint, sts_address(profile))
 
 
 def _allow(actions: list[str] | str, resource: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
 from tests.catalog_fixtures import SCHEMA, snapshot
 from tests.fingerprint import Fingerprint
@@ -20,7 +21,8 @@ Json = Any
 
 T, V = "/namespaces/ns/tables/t", "/namespaces/ns/views/v"
 LARGEST = 2**63 - 1
-AT = 4_000_000_000_000
+AT = now_ms() + 3_600_000
+"""After everything that happens in the run, and less than a day ahead."""
 """In the future, so that no clock decides."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.iceberg.json_fields import clip, field_path, read_int, read_object, read_string
 from catalog.iceberg.schema_changes import checked_id
-from catalog.iceberg.schemas import parse_new_schema, without_null_defaults
+from catalog.iceberg.schemas import canonical_schema, parse_new_schema
 from catalog.iceberg.table_changes import check_uuid
 from catalog.iceberg.types import LAST_ADDED
 from catalog.iceberg.views.draft import ViewDraft
@@ -29,12 +29,13 @@ def check_view_format_version(version: int, where: str) -> None:
 def add_schema(draft: ViewDraft, document: dict[str, Any], where: str) -> None:
     """add-schema. Field ids are kept as they are, and every type is allowed: a view stores no data."""
     identity = parse_new_schema(document, where).identity
+    document = canonical_schema(document)
     same_id = draft.schemas.find(document, identity)
     if same_id is not None:
         draft.schemas.last = same_id
         return
     schema_id = checked_id(draft.schemas.next_id, where)
-    draft.schemas.add(schema_id, {**without_null_defaults(document), "schema-id": schema_id}, identity)
+    draft.schemas.add(schema_id, {**document, "schema-id": schema_id}, identity)
 
 
 def add_version(draft: ViewDraft, version: dict[str, Any], where: str) -> None:

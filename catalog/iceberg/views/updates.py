@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog.iceberg.dispatch import apply_each
-from catalog.iceberg.json_fields import as_list
+from catalog.iceberg.json_fields import as_list, require_not_ahead
 from catalog.iceberg.table_changes import on_remove_properties, on_set_location
 from catalog.iceberg.views import changes
 from catalog.iceberg.views.draft import ViewDraft
@@ -58,6 +58,9 @@ def apply_view_updates(
     """
     draft = ViewDraft(base)
     apply_each(draft, as_list(updates, "updates"), VIEW_HANDLERS, between_updates)
+    for version_id in draft.versions.added_ids & draft.versions.documents.keys():
+        time_ms = draft.versions.documents[version_id]["timestamp-ms"]
+        require_not_ahead(time_ms, now_ms, f"version {version_id}: timestamp-ms")
     draft.settle()
     if draft.metadata == base:
         return ViewChange(base, changed=False)

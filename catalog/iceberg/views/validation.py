@@ -14,7 +14,7 @@ from catalog.iceberg.json_fields import (
     read_list,
     read_string,
 )
-from catalog.iceberg.schemas import parse_schema
+from catalog.iceberg.schemas import check_spelling, parse_schema
 from catalog.iceberg.table_changes import check_uuid, clean_location
 from catalog.iceberg.types import LAST_ADDED
 from catalog.iceberg.validation import check_entries, check_unique, refuse_null_defaults
@@ -57,6 +57,7 @@ def read_view_metadata(document: Any) -> ViewMetadata:
 def _check_schema(schema: dict[str, Any], where: str) -> int:
     parse_schema(schema, where)
     refuse_null_defaults(schema, where)
+    check_spelling(schema, where)
     return schema_id_of(schema)
 
 

@@ -221,13 +221,13 @@ def test_two_replaces_that_both_ask_for_version_2() -> None:
 
 @pytest.mark.parametrize(("sent", "given"), [(-7, 4), (-1, 4), (0, 4), (3, 4), (4, 4), (5, 5), (2**31 - 1, 2**31 - 1)])
 def test_a_version_keeps_its_id_where_it_is_the_highest(sent: int, given: int) -> None:
-    metadata = after(view(3), *replace(version(sent, sql("new"))))
+    metadata = after(view(3), *replace(version(sent, sql("new"), **{"timestamp-ms": NOW + 9_000})))
     assert version_ids(metadata) == [1, 2, 3, given]
     assert metadata["current-version-id"] == given
 
 
 def test_no_version_id_is_left() -> None:
-    full = after(view(), *replace(version(2**31 - 1)))
+    full = after(view(), *replace(version(2**31 - 1, **{"timestamp-ms": NOW + 9_000})))
     refused = refusal(full, *replace(version(2)))
     assert refused.message == "updates[0] (add-view-version): view-version: no id is left above 2147483647"
 

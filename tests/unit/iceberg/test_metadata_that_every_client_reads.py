@@ -1,0 +1,186 @@
+"""Metadata that clients other than Java's could not open is written in their form, or refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from pyiceberg.table.metadata import TableMetadataUtil
+
+from catalog.iceberg.create import create_table_metadata
+from catalog.iceberg.json_fields import LONG_RANGE
+from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
+from catalog.iceberg.validation import check_times, read_table_metadata
+from catalog.iceberg.views.validation import read_view_metadata
+from icekeeper.kernel.errors import BadRequest
+from tests.unit.iceberg.documents import NOW, UUID, add, after, column, schema, set_main, snapshot, table
+from tests.unit.iceberg.views.documents import add_schema as add_view_schema
+from tests.unit.iceberg.views.documents import add_version, version, view
+from tests.unit.iceberg.views.documents import after as view_after
+
+SPELLINGS = [
+    ("decimal(9,2)", "decimal(9, 2)"),
+    ("decimal( 9 ,  2 )", "decimal(9, 2)"),
+    ("DECIMAL(09,02)", "decimal(9, 2)"),
+    ("fixed[ 16 ]", "fixed[16]"),
+    ("Fixed[016]", "fixed[16]"),
+    ("INT", "int"),
+    ("TimestampTZ", "timestamptz"),
+]
+SPELLINGS_OF_VERSION_3 = [
+    ("Geometry( srid:3857 )", "geometry(srid:3857)"),
+    ("GEOGRAPHY(srid:4326,Karney)", "geography(srid:4326, karney)"),
+]
+
+
+def nested(text: str) -> dict[str, Any]:
+    """A schema with the type at every kind of place, and unknown members beside it that look like types."""
+    return schema(
+        column(1, "a", text, value="INT", type_name="INT"),
+        column(2, "l", {"type": "list", "element-id": 3, "element": text, "element-required": False, "hint": "INT"}),
+        column(4, "m", {
+            "type": "map", "key-id": 5, "key": text, "value-id": 6, "value": text, "value-required": False,
+        }),
+        column(7, "s", {"type": "struct", "fields": [column(8, "inner", text)], "key": "INT"}),
+        key="INT",
+    )  # fmt: skip
+
+
+def created(document: dict[str, Any], format_version: int = 2) -> dict[str, Any]:
+    return create_table_metadata(
+        schema=document,
+        partition_spec=None,
+        write_order=None,
+        location="s3://bucket/t",
+        properties=None,
+        table_uuid=UUID,
+        format_version=format_version,
+        now_ms=NOW,
+    )
+
+
+@pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
+def test_types_are_written_in_canonical_form(text: str, canonical: str) -> None:
+    asked = nested(text)
+    before = copy.deepcopy(asked)
+    wanted = {**nested(canonical), "schema-id": 1}
+    changed = after(table(), {"action": "add-schema", "schema": asked})
+    assert changed["schemas"][1] == wanted
+    assert asked == before
+    (only,) = created(asked)["schemas"]
+    assert [field["type"] for field in only["fields"][:1]] == [canonical]
+    assert only["fields"][1]["type"]["element"] == canonical
+    assert only["fields"][3]["type"]["fields"][0]["type"] == canonical
+    TableMetadataUtil.parse_obj(copy.deepcopy(changed))
+
+
+@pytest.mark.parametrize(("text", "canonical"), SPELLINGS_OF_VERSION_3)
+def test_spatial_types_are_written_in_canonical_form(text: str, canonical: str) -> None:
+    (only,) = created(schema(column(1, "a", text)), 3)["schemas"]
+    assert only["fields"][0]["type"] == canonical
+
+
+@pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
+def test_a_schema_in_another_spelling_is_the_same(text: str, canonical: str) -> None:
+    base = after(table(), {"action": "add-schema", "schema": nested(canonical)})
+    assert after(base, {"action": "add-schema", "schema": nested(text)}) == base
+
+
+@pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
+def test_types_of_views_are_written_in_canonical_form(text: str, canonical: str) -> None:
+    changed = view_after(view(), add_view_schema(nested(text)))
+    assert changed["schemas"][-1]["fields"] == nested(canonical)["fields"]
+
+
+@pytest.mark.parametrize(
+    "text", ["decimal (9, 2)", "decimal(9)", "decimal(9, 2", "fixed(16)", "integer", "in t", "\u0131nt"]
+)
+def test_texts_that_are_no_type(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"schema\.fields\[0\]\.type: unknown type"):
+        after(table(), {"action": "add-schema", "schema": schema(column(1, "a", text))})
+
+
+@pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
+def test_files_with_spellings_that_only_java_reads_are_refused(text: str, canonical: str) -> None:
+    for place in range(4):
+        document = copy.deepcopy(table())
+        fields = nested(canonical)["fields"]
+        fields[place] = nested(text)["fields"][place]
+        document["schemas"] = [schema(*fields, **{"schema-id": 0})]
+        document["last-column-id"] = 8
+        if text == "decimal(9,2)":  # which several clients write, and all read
+            assert read_table_metadata(document) == document
+            continue
+        with pytest.raises(BadRequest, match="types must be written in their canonical form"):
+            read_table_metadata(document)
+        of_view = copy.deepcopy(view())
+        of_view["schemas"][0]["fields"] = fields
+        with pytest.raises(BadRequest, match="types must be written in their canonical form"):
+            read_view_metadata(of_view)
+
+
+@pytest.mark.parametrize("operation", ["", "APPEND", "merge", "update", "append "])
+def test_operations_that_nobody_knows(operation: str) -> None:
+    document = snapshot(1, summary={"operation": operation})
+    with pytest.raises(BadRequest, match=r"summary\.operation: must be one of append, replace, overwrite, delete"):
+        after(table(), add(document), set_main(1))
+    file = copy.deepcopy(table(snapshots=1))
+    file["snapshots"][0]["summary"]["operation"] = operation
+    with pytest.raises(BadRequest, match=r"snapshots\[0\]\.summary\.operation"):
+        read_table_metadata(file)
+
+
+@pytest.mark.parametrize("operation", ["append", "replace", "overwrite", "delete"])
+def test_operations(operation: str) -> None:
+    changed = after(table(), add(snapshot(1, summary={"operation": operation})), set_main(1))
+    assert changed["snapshots"][0]["summary"] == {"operation": operation}
+
+
+def test_a_snapshot_lies_at_most_a_day_ahead() -> None:
+    now_ms = NOW + 100_000
+    latest = now_ms + MAX_CLOCK_AHEAD_MS
+    document = snapshot(1, **{"timestamp-ms": latest})
+    assert after(table(), add(document), set_main(1))["last-updated-ms"] == latest
+    with pytest.raises(BadRequest, match=r"snapshot\.timestamp-ms: \d+ is more than a day ahead"):
+        after(table(), add(document | {"timestamp-ms": latest + 1}))
+
+
+def test_a_version_of_a_view_lies_at_most_a_day_ahead() -> None:
+    late = version(2, **{"timestamp-ms": NOW + 10 * MAX_CLOCK_AHEAD_MS})
+    with pytest.raises(BadRequest, match="more than a day ahead"):
+        view_after(view(), add_version(late))
+
+
+@pytest.mark.parametrize("name", ["last-updated-ms", "snapshots", "snapshot-log", "metadata-log"])
+def test_files_lie_at_most_a_day_ahead(name: str) -> None:
+    metadata = copy.deepcopy(table(snapshots=1))
+    metadata["metadata-log"] = [{"timestamp-ms": NOW, "metadata-file": "s3://bucket/t/metadata/0.json"}]
+    check_times(metadata, NOW)
+    late = NOW + MAX_CLOCK_AHEAD_MS + 1
+    if name == "last-updated-ms":
+        metadata[name] = late
+    else:
+        metadata[name][0]["timestamp-ms"] = late
+    with pytest.raises(BadRequest, match=rf"^{name}.*more than a day ahead"):
+        check_times(metadata, NOW)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_files_with_sequence_numbers_out_of_order_are_refused(number: int) -> None:
+    file = copy.deepcopy(table(snapshots=3))
+    file["snapshots"][2]["sequence-number"] = number
+    with pytest.raises(BadRequest, match=r"snapshots\[2\]\.sequence-number: \d is out of order"):
+        read_table_metadata(file)
+
+
+def test_snapshots_of_version_1_have_no_order() -> None:
+    file = copy.deepcopy(table(snapshots=3))
+    for each in file["snapshots"][:2]:
+        del each["sequence-number"]
+    assert read_table_metadata(file) == file
+
+
+def test_no_snapshot_takes_the_last_sequence_number() -> None:
+    with pytest.raises(BadRequest, match="leaves none for later snapshots"):
+        after(table(), add(snapshot(1, number=LONG_RANGE[1])))
