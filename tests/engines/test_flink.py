@@ -100,6 +100,7 @@ def test_a_stream_writes_each_row_once_though_answers_are_lost(
     assert len(checkpoints) >= 5
     assert losing.lost.total() >= 3, f"of {losing.commits} commits too few answers were lost: {losing.lost}"
     assert losing.unarrived >= 1
+    assert None not in losing.keys, "each commit has an idempotency key"
 
 
 def test_upserts(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path) -> None:
