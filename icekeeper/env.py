@@ -7,9 +7,10 @@ made from these definitions. The object is `django.conf.settings.ICEKEEPER`; nob
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -32,7 +33,7 @@ from icekeeper.authentication_settings import (
 from icekeeper.environment_values import Value, parse_value, unquote
 from icekeeper.openfga_settings import OpenFgaConnectionSettings, OpenFgaSettings, check_openfga
 from icekeeper.secret_settings import KeyList, Kv2Settings, VaultSettings, check_vault
-from icekeeper.setting_fields import depth_of, group_of, is_group, place
+from icekeeper.setting_fields import depth_of, entry_of, group_of, is_group, place
 from icekeeper.setting_groups import (
     AuditSettings,
     CacheSettings,
@@ -234,9 +235,7 @@ class Settings(BaseModel):
     pg_schema: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
         "public", description="Schema that holds the tables"
     )
-    pg_ssl_mode: (
-        Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"], ANY_SPELLING] | None
-    ) = Field(None, description="TLS to the database, as libpq's sslmode")
+    pg_ssl_mode: SslMode | None = Field(None, description="TLS to the database, as libpq's sslmode")
     pg_ssl_root_cert: Path | None = Field(
         None, description="CA file that the database's certificate is checked against"
     )
@@ -429,14 +428,11 @@ GUARDS = re.compile(
 Those that it knows are honoured and never come here: what is left of `OPENID_*` is misspelt, or newer.
 """
 
-EVENTS = re.compile(r"NATS_|KAFKA_|LOG_CLOUDEVENTS$")
+EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
 """Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
 
 OFF = frozenset({"false", "off", "0", "[]", "{}"})
 """Values of such variables that ask for nothing."""
-
-EMPTY_IS_UNCLEAR = frozenset({("storage", "allowed_endpoints")})
-"""Settings whose empty value could as well mean "none" as "not set", where the one allows what the other forbids."""
 
 
 class SettingsError(Exception):
@@ -458,22 +454,37 @@ def _is_own(path: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """One value of the environment: the variable as messages name it, the setting that it belongs to."""
+    """One value of the environment: the variable that it comes from, and the setting that it belongs to.
+
+    The key of a member of a compound value is not shown: what follows a comma in a secret looks like one.
+    """
 
     variable: str
     prefix: str
     path: tuple[str, ...]
     value: Value
+    is_member: bool = False
+
+    @property
+    def has_right_prefix(self) -> bool:
+        return _is_own(self.path) == (self.prefix == OWN)
 
     @property
     def problem(self) -> str | None:
-        """Why a variable that sets nothing here stops the start, if it does."""
+        """Why a value that sets nothing here stops the start, if it does."""
         name = "__".join(self.path).upper()
-        is_off = isinstance(self.value, str) and self.value.strip().lower() in OFF
-        if self.prefix == OWN or is_off:
+        if isinstance(self.value, str) and self.value.strip().lower() in OFF:
+            return None
+        if is_group(self.path, Settings):
+            return f"{self.variable} {'has a member that ' if self.is_member else ''}takes {{key=value,...}}"
+        if self.prefix == OWN:
             return None
         if GUARDS.match(name):
-            return f"{self.variable} is set, but this version cannot honour it: it would guard nothing. Unset it"
+            what = "has an unknown member (quote text with commas)" if self.is_member else "is set"
+            return (
+                f"{self.variable} {what}, but this version cannot honour it: it would guard nothing. Correct its name, "
+                "or unset it"
+            )
         if EVENTS.match(name):
             return f"{self.variable} is set, but this version publishes no events: they would be lost. Unset it"
         return None
@@ -482,20 +493,26 @@ class _Assignment:
 def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """The settings in `environ` and the names of variables with our prefixes that nothing reads.
 
-    An empty variable counts as unset, double quotes around a value are removed, and a group of settings may be given
-    as one compound value, whose members count like variables of their own.
+    An empty variable of Lakekeeper's counts as unset: its deployment files hand variables through that nobody has set.
+    An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
+    identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
+    Quotes around a value are removed. A group of settings may be given as one compound value; a variable of a setting
+    of its own counts before that.
     Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
     """
     values: dict[str, Any] = {}
     unread: list[str] = []
     problems: list[str] = []
     for assignment in _assignments(environ, problems):
+        path = assignment.path
+        if assignment.has_right_prefix:
+            _add_entry(values, entry_of(path, Settings))
         if assignment.value == "":
-            if assignment.path in EMPTY_IS_UNCLEAR:
-                problems.append(f"{assignment.variable} is empty; write [] for none, or unset it")
+            if assignment.has_right_prefix and assignment.prefix == OWN and depth_of(path, Settings) == len(path):
+                cure = "unset it, or give it a value, such as [] for an empty list"
+                problems.append(f"{variable_name(path)} is empty: {cure}")
             continue
-        is_known = _is_own(assignment.path) == (assignment.prefix == OWN)
-        if is_known and place(values, assignment.path, assignment.value, Settings):
+        if assignment.has_right_prefix and place(values, path, assignment.value, Settings):
             continue
         if assignment.problem is not None:
             problems.append(assignment.problem)
@@ -504,20 +521,35 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     if problems:
         raise SettingsError(problems)
     try:
-        return Settings.model_validate(values), unread
+        return Settings.model_validate(values), list(dict.fromkeys(unread))
     except ValidationError as error:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
 
 
 def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
-    """Those of our prefixes; the later one of two for the same setting counts. Appends to `problems`."""
+    """Those of our prefixes; the later one of two for the same setting counts. Appends to `problems`.
+
+    Compound values come first, those of larger groups before those of groups in them, then the old prefix.
+    """
+    found = list(_variables(environ, problems))
+    found.sort(key=lambda each: each.variable.upper())
+    found.sort(key=lambda each: len(each.path) if isinstance(each.value, dict) else math.inf)
+    for assignment in found:
+        yield from _members(assignment)
+
+
+def _variables(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
     for variable, text in sorted(environ.items()):
         prefix = next((p for p in (PEER, OWN, LEGACY_PEER) if variable.upper().startswith(p)), None)
         if prefix is None:
             continue
         name = variable.upper().removeprefix(prefix).lower()
         path = tuple(OTHER_NAMES.get(name, name).split("__"))
-        plain = unquote(text)
+        try:
+            plain = unquote(text)
+        except ValueError as error:
+            problems.append(f"{variable} got a quoted text; it takes: {error}")
+            continue
         value: Value = plain
         if is_group(path, Settings) and plain.strip().startswith("{"):
             try:
@@ -525,17 +557,23 @@ def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_A
             except ValueError as error:
                 problems.append(f"{variable} got a compound value; it takes: {{key=value,...}}, {error}")
                 continue
-        yield from _members(_Assignment(variable, prefix, path, value))
+        yield _Assignment(variable, prefix, path, value)
 
 
 def _members(assignment: _Assignment) -> Iterator[_Assignment]:
     """What a compound value of a group of settings assigns; any other assignment as it is."""
     if not isinstance(assignment.value, dict) or not is_group(assignment.path, Settings):
         yield assignment
-        return
-    for key, value in assignment.value.items():
-        variable = f"{assignment.variable}__{key.upper()}"
-        yield from _members(_Assignment(variable, assignment.prefix, (*assignment.path, key.lower()), value))
+    elif not assignment.value:
+        yield replace(assignment, value="")
+    else:
+        for key, value in assignment.value.items():
+            yield from _members(replace(assignment, path=(*assignment.path, key), value=value, is_member=True))
+
+
+def _add_entry(values: dict[str, Any], path: Sequence[str]) -> None:
+    for name in path:
+        values = values.setdefault(name, {})
 
 
 def _problem(item: Any) -> str:

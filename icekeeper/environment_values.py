@@ -18,19 +18,18 @@ Value = str | list["Value"] | dict[str, "Value"]
 
 
 def unquote(text: str) -> str:
-    """Remove the double quotes around a value, as a compose file leaves them in; other text stays as it is."""
+    """Remove the quotes around a value, as a compose file leaves them in; other text stays as it is.
+
+    Raises ValueError, without any part of `text` in its message, for an escape that double quotes do not have.
+    """
     stripped = text.strip()
-    if stripped.startswith('"') and _QUOTED.fullmatch(stripped):
-        try:
-            return _quoted_text(stripped)
-        except ValueError:
-            return text
-    return text
+    return _quoted_text(stripped) if _QUOTED.fullmatch(stripped) else text
 
 
 def parse_value(text: str) -> Value:
     """Parse `[a, "b"]`, `{key=value, "other key"={...}}` or single text; what is not a list or compound is text.
 
+    Keys become lower-case, as names of settings are written in any case.
     Raises ValueError, without any part of `text` in its message.
     """
     return _Parser(text).parse()
@@ -43,7 +42,7 @@ def _quoted_text(quoted: str) -> str:
     try:
         text: str = tomllib.loads(f"text = {quoted}")["text"]
     except tomllib.TOMLDecodeError:
-        raise ValueError("a quoted text with the escapes of TOML") from None
+        raise ValueError("a quoted text with the escapes of TOML, or no quotes") from None
     return text
 
 
@@ -93,6 +92,7 @@ class _Parser:
             self._take(_SPACE)
             if not key or not self._accept("="):
                 raise ValueError("each member must be key=value")
+            key = key.lower()
             if key in members:
                 raise ValueError("each key may be given once")
             members[key] = self._value(depth)

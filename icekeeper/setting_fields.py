@@ -31,6 +31,17 @@ def is_group(path: Sequence[str], model: type[BaseModel]) -> bool:
     return not below or is_group(below, group)
 
 
+def entry_of(path: Sequence[str], model: type[BaseModel]) -> tuple[str, ...]:
+    """The part of `path` up to its last id of the operator's choice; empty when it has none."""
+    field = model.model_fields.get(path[0]) if path else None
+    group, is_keyed = (None, False) if field is None else group_of(field)
+    above = 1 + is_keyed
+    if group is None or len(path) < above:
+        return ()
+    below = entry_of(path[above:], group)
+    return (*path[:above], *below) if is_keyed or below else ()
+
+
 def place(values: dict[str, Any], path: Sequence[str], value: object, model: type[BaseModel]) -> bool:
     """Put `value` where `path` points; False, with `values` as they were, when there is no such setting."""
     if depth_of(path, model) != len(path):

@@ -26,20 +26,21 @@ def _duration(value: object) -> object:
 
 
 def read_list(value: object) -> object:
-    """A list from `["a", "b"]`, from the same without quotes (`[a, b]`), or from `a,b`."""
+    """A list from `["a", "b"]`, from the same without quotes (`[a, b]`) or without brackets (`a,b`)."""
     if not isinstance(value, str):
         return value
     text = value.strip()
-    if text.startswith("["):
-        if not text.endswith("]"):
-            raise ValueError("a list such as [a,b] or a,b")
-        try:
-            return parse_value(text)
-        except ValueError:
-            if '"' in text:
-                raise
-            text = text[1:-1]  # items may hold brackets of their own, as addresses with IPv6 do
-    return [item.strip() for item in text.split(",") if item.strip()]
+    if not text.startswith("["):
+        text = f"[{text}]"
+    elif not text.endswith("]"):
+        raise ValueError("a list such as [a,b] or a,b")
+    try:
+        return parse_value(text)
+    except ValueError:
+        if '"' in text:
+            raise
+    # Items without quotes may hold brackets of their own, as addresses with IPv6 do.
+    return [item.strip() for item in text[1:-1].split(",") if item.strip()]
 
 
 def _fold(name: str) -> str:

@@ -223,7 +223,7 @@ REFUSED = {
     ),
     "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
     "a newer setting": (
-        CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "cannot honour it: it would guard nothing. Unset it",
+        CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would guard nothing. Correct its name",
     ),
 }  # fmt: skip
 """By where it comes from: the environment, the row of docs/compatibility.md, and the cure that the message names."""

@@ -24,14 +24,18 @@ variable is named in a warning when the server starts.
 ## Values
 
 - Durations are written `30s`, `500ms`, `5m`, `1h`, `2d`, a bare number of seconds, or ISO-8601 (`PT30M`).
-- Lists are written `a`, `a,b`, `[a,b]` or `["a","b"]`.
+- Lists are written `a`, `a,b`, `"a","b"`, `[a,b]` or `["a","b"]`.
 - One of several words is written in any case, with or without hyphens and underscores: `verify-full`, `VerifyFull`,
   `verify_full`.
 - Settings whose names begin alike may be set together: `LAKEKEEPER__KV2={url="http://vault:8200",user=me}` sets
-  `LAKEKEEPER__KV2__URL` and `LAKEKEEPER__KV2__USER`. Such values may hold each other and lists. Where a setting has a
-  variable of its own as well, that one counts.
-- An empty variable counts as unset.
-- Double quotes around a value, which compose files leave in, are removed.
+  `LAKEKEEPER__KV2__URL` and `LAKEKEEPER__KV2__USER`. Such values may hold each other and lists. Text with a comma or a
+  bracket must be quoted, passwords too. Where a setting has a variable of its own as well, that one counts.
+- An empty `LAKEKEEPER__*` variable counts as unset, so `OPENID_AUDIENCE=` and `OPENID_SCOPE=` require nothing of a
+  token. An id is an entry even where what is set for it is empty: `OPENID_PROVIDERS__KC__URI=` is refused. An empty
+  `ICEKEEPER__*` variable is refused.
+- One pair of quotes around a value, which compose files leave in, is removed: `"*"` and `'*'` are `*`. Between double
+  quotes a backslash begins an escape: `\\"`, `\\\\`, `\\b`, `\\t`, `\\n`, `\\f`, `\\r`, `\\uXXXX` or `\\UXXXXXXXX`; any
+  other one is refused. To keep the quotes of a value, a password for example, write `"\\"text\\""`.
 
 ## Settings
 

@@ -184,8 +184,6 @@ def test_claims_of_a_provider_that_is_not_there() -> None:
     "variable",
     [
         "LAKEKEEPER__OPENID_AUDIENC",
-        "LAKEKEEPER__OPENID_PROVIDERS",
-        "LAKEKEEPER__OPENID_PROVIDERS__X",
         "LAKEKEEPER__OPENID_PROVIDERS__X__AUDIENCES",
         "LAKEKEEPER__OPENID_PROVIDERS__X__URI__MORE",
         "LAKEKEEPER__OPENID_PROVIDERS__A__B__URI",
@@ -194,14 +192,16 @@ def test_claims_of_a_provider_that_is_not_there() -> None:
 )
 def test_a_misspelt_guard_is_not_passed_over(variable: str) -> None:
     said = refusal(LAKEKEEPER__OPENID_PROVIDERS__X__URI=URI, **{variable: "x"})
-    assert said == f"{variable} is set, but this version cannot honour it: it would guard nothing. Unset it"
+    cure = "Correct its name, or unset it"
+    assert f"{variable} is set, but this version cannot honour it: it would guard nothing. {cure}" in said
 
 
 def test_own_variables_that_nothing_reads_are_reported() -> None:
     names = ["ICEKEEPER__AUTHENTICATION__X", "ICEKEEPER__OPENID_CLAIMS__OIDC__X", "ICEKEEPER__OPENID_PROVIDER_URI"]
-    settings, unread = read_settings(dict.fromkeys(names, "x"))
+    provider = {"LAKEKEEPER__OPENID_PROVIDER_URI": URI}
+    settings, unread = read_settings(dict.fromkeys(names, "x") | provider)
     assert unread == names
-    assert settings == Settings()
+    assert settings.model_copy(update={"openid_claims": {}}) == read_settings(provider)[0]
 
 
 def test_every_provider_setting_is_described() -> None:

@@ -46,7 +46,13 @@ def test_retention_is_written_in_days_and_stays_within_a_calendar() -> None:
         read_settings({"ICEKEEPER__METRICS_DAY_RETENTION": "36501d"})
 
 
-@pytest.mark.parametrize("text", ['["a", "b"]', "[a,b]", "[a, b]", "a,b", " a , b ", "['a','b']", "a,,b,"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["a", "b"]', "[a,b]", "[a, b]", "a,b", " a , b ", "['a','b']", "a,,b,", '"a","b"', "'a', b", 'a,"b"', '"a,b"',
+        "'a,b'",
+    ],
+)  # fmt: skip
 def test_lists(text: str) -> None:
     assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == ["a", "b"]
 
@@ -110,15 +116,32 @@ def test_unknown_variables_are_reported_not_refused() -> None:
     ("variable", "text"),
     [
         ("LAKEKEEPER__OPENFGA__ENDPIONT", "http://fga"),
-        ("LAKEKEEPER__OPENFGA", "http://fga"),
-        ("LAKEKEEPER__KV2", "http://vault"),
         ("LAKEKEEPER__CEDAR", "{refresh_disabled=true}"),
         ("ICEBERG_REST__CEDAR__REFRESH_DISABLED", '"true"'),
     ],
 )
 def test_guards_that_cannot_be_honoured_stop_the_start(variable: str, text: str) -> None:
-    with pytest.raises(SettingsError, match=f"{variable} is set, but this version cannot honour it"):
+    with pytest.raises(SettingsError) as refused:
         read_settings({variable: text})
+    assert refused.value.problems == [
+        f"{variable} is set, but this version cannot honour it: it would guard nothing. Correct its name, or unset it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("LAKEKEEPER__KV2", "url=http://canary"),
+        ("LAKEKEEPER__OPENFGA", "http://canary"),
+        ("ICEBERG_REST__OPENID_PROVIDERS", "[{uri=https://canary}]"),
+        ("LAKEKEEPER__OPENID_PROVIDERS__KC", "https://canary"),
+        ("ICEKEEPER__STORAGE", "canary"),
+    ],
+)
+def test_a_group_takes_a_compound_value_alone(variable: str, text: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({variable: text})
+    assert refused.value.problems == [f"{variable} takes {{key=value,...}}"]
 
 
 def test_guards_that_are_off_guard_nothing() -> None:
@@ -140,6 +163,8 @@ def test_guards_that_are_off_guard_nothing() -> None:
         ("KAFKA_TOPIC", "events"),
         ("LOG_CLOUDEVENTS", "true"),
         ("LOG_CLOUDEVENTS", '"true"'),
+        ("NATS", "{address=nats://nats:4222,password=canary}"),
+        ("KAFKA", '{topic=events,config={"sasl.password"=canary}}'),
     ],
 )
 def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, text: str) -> None:
@@ -153,7 +178,8 @@ def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, tex
 
 @pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "{}"])
 def test_events_that_are_off_ask_for_nothing(text: str) -> None:
-    variables = dict.fromkeys(("LAKEKEEPER__LOG_CLOUDEVENTS", "LAKEKEEPER__NATS_ADDRESS", "LAKEKEEPER__KAFKA"), text)
+    names = ("LOG_CLOUDEVENTS", "NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
+    variables = {f"LAKEKEEPER__{name}": text for name in names}
     assert read_settings(variables)[0] == Settings()
 
 
@@ -202,9 +228,90 @@ def test_a_group_may_be_one_compound_value() -> None:
     assert (str(settings.kv2.url), settings.kv2.user, settings.kv2.secret_mount) == ("http://vault:8200/", "me", "kv")
     assert settings.kv2.password is not None
     assert settings.kv2.password.get_secret_value() == "ca,na}ry"
-    for name in ("KV2__URL", "kv2__url"):  # the more exact variable wins, and the others of the compound stay
-        exact = read_settings({**VAULT, f"LAKEKEEPER__{name}": "https://other"})[0].kv2
-        assert (str(exact.url), exact.user) == ("https://other/", "me")
+
+
+@pytest.mark.parametrize("exact", ["LAKEKEEPER__KV2__URL", "LAKEKEEPER__kv2__url", "ICEBERG_REST__KV2__URL"])
+@pytest.mark.parametrize("compound", ["LAKEKEEPER__KV2", "lakekeeper__kv2", "ICEBERG_REST__KV2"])
+def test_a_variable_of_its_own_counts_before_a_compound(compound: str, exact: str) -> None:
+    environ = {compound: "{url=http://first,user=me,secret_mount=kv}", exact: "http://second"}
+    kv2 = read_settings({**VAULT, **environ, "LAKEKEEPER__KV2__PASSWORD": "x"})[0].kv2
+    assert (str(kv2.url), kv2.user) == ("http://second/", "me")
+
+
+def test_the_more_exact_compound_counts() -> None:
+    settings, _ = read_settings(
+        {
+            "ICEBERG_REST__OPENID_PROVIDERS__A": "{uri=http://second}",
+            "LAKEKEEPER__OPENID_PROVIDERS": "{a={uri=http://first,scope=s}}",
+        }
+    )
+    provider = settings.openid_providers["a"]
+    assert (str(provider.uri), provider.scope) == ("http://second/", "s")
+
+
+def test_the_newer_prefix_wins_in_any_case() -> None:
+    both = {"LAKEKEEPER__LISTEN_PORT": "1111", "iceberg_rest__listen_port": "2222"}
+    assert read_settings(both)[0].listen_port == 1111
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LAKEKEEPER__OPENID_PROVIDERS": '{kc={uri=""}}'},
+        {"LAKEKEEPER__OPENID_PROVIDERS": "{kc={}}"},
+        {"LAKEKEEPER__OPENID_PROVIDERS": "{kc=}"},
+        {"LAKEKEEPER__OPENID_PROVIDERS": "{KC=false}"},
+        {"LAKEKEEPER__OPENID_PROVIDERS__KC": "{}"},
+        {"LAKEKEEPER__OPENID_PROVIDERS__KC": ""},
+        {"LAKEKEEPER__OPENID_PROVIDERS__KC__URI": ""},
+        {"LAKEKEEPER__OPENID_PROVIDERS__KC__URI": '""'},
+        {"LAKEKEEPER__OPENID_PROVIDERS__KC__NO_SUCH": ""},
+    ],
+)
+def test_a_provider_without_address_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings(environ)
+    assert refused.value.problems == ["LAKEKEEPER__OPENID_PROVIDERS__KC__URI is missing beside the others of its name"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "problem"),
+    [
+        ("LAKEKEEPER__TRUSTED_ENGINES", "{trino={}}", "TRINO__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is"),
+        ("LAKEKEEPER__TRUSTED_ENGINES__TRINO__TYPE", "", "TRINO__IDENTITIES__<IDP>__AUDIENCES or __SUBJECTS is"),
+        ("LAKEKEEPER__TRUSTED_ENGINES", "{trino={identities={idp={}}}}", "TRINO__IDENTITIES__IDP__*: there is no such"),
+        ("ICEKEEPER__OPENID_CLAIMS", "{kc={}}", "ICEKEEPER__OPENID_CLAIMS__KC__*: there is no such provider"),
+    ],
+)
+def test_an_entry_with_nothing_in_it_is_an_entry(variable: str, text: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({variable: text})
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("LAKEKEEPER__KV2", "{url=http://v,password=hunter2,canary=1}"),
+        ("LAKEKEEPER__KV2", "{url=http://v,user=me,secret_mount=kv,password=hunter2,canary=0}"),
+        ("LAKEKEEPER__KV2", "{url=http://v,canary={a=b}}"),
+        ("ICEBERG_REST__OPENFGA", "{api_key=ab,canary=cd}"),
+        ("LAKEKEEPER__OPENFGA", "{api_key=ab,canary=}"),
+        ("ICEKEEPER__VAULT", "{token=ab,canary=cd}"),
+        ("LAKEKEEPER__CACHE", "{canary=cd}"),
+    ],
+)
+def test_a_part_of_a_secret_after_a_comma_is_not_shown(variable: str, text: str) -> None:
+    """It looks like a member of the compound value."""
+    try:
+        _, unread = read_settings({variable: text, "LAKEKEEPER__SECRET_BACKEND": "postgres"})
+    except SettingsError as refused:
+        shown = refused.problems
+    else:
+        shown = unread
+    assert "canary" not in str(shown).lower()
+    if text.endswith("=cd}"):
+        assert any(variable in each for each in shown)
 
 
 def test_compound_values_may_have_groups_in_groups() -> None:
@@ -220,7 +327,7 @@ def test_compound_values_may_have_groups_in_groups() -> None:
             "LAKEKEEPER__AUDIT": "{retention=30d}",
         }
     )
-    assert unread == ["LAKEKEEPER__AUDIT__RETENTION", "LAKEKEEPER__CACHE__ROLE"]
+    assert unread == ["LAKEKEEPER__AUDIT", "LAKEKEEPER__CACHE"]
     one, two = settings.identity_providers["one"], settings.identity_providers["two"]
     assert (one.audience, two.audience, two.scope) == (["a", "b"], ["c"], "catalog")
     assert not two.require_connected_on_startup
@@ -237,12 +344,15 @@ def test_compound_values_may_have_groups_in_groups() -> None:
         ("LAKEKEEPER__KV2", '{"password": "canary"}', "got a compound value; it takes: {key=value,...}, each member"),
         ("LAKEKEEPER__KV2", "{password={canary=1}}", "LAKEKEEPER__KV2__PASSWORD got a secret value"),
         ("LAKEKEEPER__KV2", "{url={password=canary}}", "LAKEKEEPER__KV2__URL got a compound value; it takes"),
-        ("LAKEKEEPER__KV2", "{passwrd=canary}", "LAKEKEEPER__KV2__PASSWRD is set, but this version cannot honour it"),
-        ("LAKEKEEPER__KV2", "{x={canary=1}}", "LAKEKEEPER__KV2__X is set, but this version cannot honour it"),
+        ("LAKEKEEPER__KV2", "{passwrd=canary}", "LAKEKEEPER__KV2 has an unknown member (quote"),
+        ("LAKEKEEPER__KV2", "{x={canary=1}}", "LAKEKEEPER__KV2 has an unknown member (quote"),
+        ("LAKEKEEPER__KV2", "{user=canary,USER=b}", "{key=value,...}, each key may be given once"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=http://canary},A={scope=s}}", "each key may be given once"),
+        ("LAKEKEEPER__KV2", '{password="can\\ary"}', "a quoted text with the escapes of TOML"),
         ("LAKEKEEPER__KV2", "{secret_mount=../x}", "LAKEKEEPER__KV2__SECRET_MOUNT got '../x'"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a_b={uri=https://x}}", "OPENID_PROVIDERS__A_B__*: the id of a provider"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a={audience=x}}", "LAKEKEEPER__OPENID_PROVIDERS__A__URI is missing"),
-        ("LAKEKEEPER__OPENID_PROVIDERS", "{a=[x]}", "LAKEKEEPER__OPENID_PROVIDERS__A is set, but this version cannot"),
+        ("LAKEKEEPER__OPENID_PROVIDERS", "{a=[x]}", "LAKEKEEPER__OPENID_PROVIDERS has a member that takes {"),
         ("LAKEKEEPER__OPENID_PROVIDERS", "{a={uri=[https://me:canary@x]}}", "OPENID_PROVIDERS__A__URI got"),
     ],
 )
@@ -276,19 +386,53 @@ def test_quotes_that_a_compose_file_leaves_are_removed() -> None:
 
 @pytest.mark.parametrize("text", ["", '""'])
 def test_an_empty_variable_counts_as_unset(text: str) -> None:
-    names = [each.variable.replace("<ID>", "X") for each in describe_settings()]
-    names.remove("ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS")
-    settings, unread = read_settings(dict.fromkeys([*names, "LAKEKEEPER__OPENID_X", "LAKEKEEPER__NO_SUCH"], text))
+    described = [each.variable for each in describe_settings() if "<ID>" not in each.variable]
+    names = [name for name in described if name.startswith("LAKEKEEPER__")]
+    names += ["LAKEKEEPER__OPENID_X", "LAKEKEEPER__NO_SUCH", "LAKEKEEPER__KV2", "LAKEKEEPER__OPENID_PROVIDERS"]
+    settings, unread = read_settings(dict.fromkeys(names, text))
     assert (settings, unread) == (Settings(), [])
     assert settings.model_fields_set == set()
 
 
-@pytest.mark.parametrize("text", ["", '""'])
-def test_endpoints_that_may_be_none_or_any_are_refused_when_empty(text: str) -> None:
-    name = "ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS"
-    with pytest.raises(SettingsError, match=rf"^{name} is empty; write \[\] for none, or unset it$"):
-        read_settings({name: text})
-    assert read_settings({name: "[]"})[0].storage.allowed_endpoints == []
+@pytest.mark.parametrize("text", ["", '""', "''"])
+def test_an_empty_setting_that_lakekeeper_does_not_have_is_refused(text: str) -> None:
+    """The absence of some of them opens what a value would close, as that of ALLOW_PRIVATE_ENDPOINTS."""
+    names = [each.variable.replace("<ID>", "X") for each in describe_settings()]
+    own = sorted(name for name in names if name.startswith("ICEKEEPER__"))
+    assert {"ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS", "ICEKEEPER__ACCESS_TOKENS"} <= set(own)
+    with pytest.raises(SettingsError) as refused:
+        read_settings(dict.fromkeys(own, text))
+    cure = "is empty: unset it, or give it a value, such as [] for an empty list"
+    assert sorted(refused.value.problems) == [f"{name} {cure}" for name in own]
+    with pytest.raises(SettingsError, match=rf"^ICEKEEPER__STORAGE__ALLOW_PRIVATE_ENDPOINTS {cure.partition(' [')[0]}"):
+        read_settings({"ICEKEEPER__STORAGE": f"{{allow_private_endpoints={text}}}"})
+
+
+def test_no_endpoints_at_all_are_an_empty_list() -> None:
+    assert read_settings({"ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS": "[]"})[0].storage.allowed_endpoints == []
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("'*'", "*"), ("' * '", " * "), ('"\\"text\\""', '"text"'), ("\"'text'\"", "'text'"), ('"a\\tb"', "a\tb"),
+        ('"text', '"text'), ("'text", "'text"), ('"a"b"', '"a"b"'), ("'a'b'", "'a'b'"), ("'a\\$b'", "a\\$b"),
+        ("a\\$b", "a\\$b"),
+    ],
+)  # fmt: skip
+def test_one_pair_of_quotes_is_removed(text: str, key: str) -> None:
+    given = read_settings({"LAKEKEEPER__PG_ENCRYPTION_KEY": text})[0].pg_encryption_key
+    assert given is not None
+    assert given.get_secret_value() == key
+
+
+@pytest.mark.parametrize("text", ['"canary\\$b"', '"\\canary"', '"canary\\ud800"'])
+def test_escapes_that_mean_nothing_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({"LAKEKEEPER__PG_PASSWORD": text})
+    assert refused.value.problems == [
+        "LAKEKEEPER__PG_PASSWORD got a quoted text; it takes: a quoted text with the escapes of TOML, or no quotes"
+    ]
 
 
 def test_vault_is_not_passed_over_for_want_of_a_word() -> None:

@@ -25,12 +25,24 @@ from icekeeper.environment_values import MAX_DEPTH, parse_value, unquote
         ('"a', '"a'),
         ('"a","b"', '"a","b"'),
         ('a"b"', 'a"b"'),
-        (r'"a\q"', r'"a\q"'),
-        ("'a'", "'a'"),
+        ("'a", "'a"),
+        ("'a','b'", "'a','b'"),
+        ("'", "'"),
+        # Between single quotes nothing is an escape.
+        ("'a'", "a"),
+        (r"'a\q'", r"a\q"),
     ],
 )
-def test_double_quotes_around_a_value_are_removed(text: str, value: str) -> None:
+def test_quotes_around_a_value_are_removed(text: str, value: str) -> None:
     assert unquote(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", [r'"canary\q"', r' "canary\$" ', r'"\ud800canary"', r'"\U00110000canary"', r'"canary\u12"']
+)
+def test_unknown_escapes_are_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^a quoted text with the escapes of TOML, or no quotes$"):
+        unquote(text)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +55,7 @@ def test_double_quotes_around_a_value_are_removed(text: str, value: str) -> None
         ('{"a.b"="c,{d}", e="\\"f"}', {"a.b": "c,{d}", "e": '"f'}),
         ("{a='x, y',b=it's}", {"a": "x, y", "b": "it's"}),
         ("{a=,b={c=[d, \"e f\"],g=[]}}", {"a": "", "b": {"c": ["d", "e f"], "g": []}}),
+        ("{Aa={B=C}}", {"aa": {"b": "C"}}),
         ("[a,,b,]", ["a", "b"]),
         ('["", a]', ["", "a"]),
         ("[{a=b}, [c]]", [{"a": "b"}, ["c"]]),
@@ -57,7 +70,8 @@ def test_lists_and_compound_values(text: str, value: Any) -> None:
     "text",
     [
         "{canary", "{canary=", "{canary=1", "{canary=1}}", "{=canary}", "{canary}", '{"canary": "1"}', "{canary:1}",
-        "{a=canary b=[c]}", "{a=1}canary", "{a=1,a=canary}", '{a="canary}', '{a="canary"x}', '{a="can\\qary"}',
+        "{a=canary b=[c]}", "{a=1}canary", "{a=1,a=canary}", "{a=1,A=canary}", '{a="canary}', '{a="canary"x}',
+        '{a="can\\qary"}',
         "[canary", "[canary}", "[canary]]", "[a [canary]]", "{a=[canary}", "{,a=canary}",
     ],
 )  # fmt: skip

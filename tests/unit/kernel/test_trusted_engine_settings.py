@@ -79,9 +79,14 @@ def test_what_would_trust_nobody_or_somebody_else_is_refused(variables: dict[str
     assert text in refusal(**variables)
 
 
-@pytest.mark.parametrize("name", ["TRINO", "TRINO__OWNER", "TRINO__IDENTITIES", "TRINO__IDENTITIES__OIDC__AUDIENCE"])
+@pytest.mark.parametrize("name", ["TRINO__OWNER", "TRINO__IDENTITIES__OIDC__AUDIENCE"])
 def test_what_is_misspelt_stops_the_start(name: str) -> None:
     assert f"{PREFIX}{name} is set, but this version cannot honour it" in refusal(**{OIDC: "a", name: "x"})
+
+
+@pytest.mark.parametrize("name", ["TRINO", "TRINO__IDENTITIES"])
+def test_a_group_without_members_stops_the_start(name: str) -> None:
+    assert f"{PREFIX}{name} takes {{key=value,...}}" in refusal(**{OIDC: "a", name: "x"})
 
 
 def test_an_engine_needs_authentication() -> None:
