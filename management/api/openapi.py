@@ -156,6 +156,7 @@ class SwaggerView(SpectacularSwaggerView):
     title = "Icekeeper API"
     url = "/api-docs/"  # not used: the settings below name them all
     first = "management"
+    schema = None  # a page, no operation of an API
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         page: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]
