@@ -42,7 +42,7 @@ def test_bootstrap_works_once() -> None:
     )
     assert api.post("/bootstrap", {"accept-terms-of-use": True}).refused(400, "CatalogAlreadyBootstrapped")
     info = api.get("/info").json()
-    assert (info["bootstrapped"], info["default-project-id"], info["authz-backend"]) == (True, PROJECT, "allowall")
+    assert (info["bootstrapped"], info["default-project-id"], info["authz-backend"]) == (True, PROJECT, "allow-all")
     assert api.get("/project").json() == {"project-id": PROJECT, "project-name": "Default Project"}
     assert api.get("/project-list").json() == {"projects": [{"project-id": PROJECT, "project-name": "Default Project"}]}
 
