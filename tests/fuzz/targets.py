@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import transaction
 
 from catalog.identifiers import Levels
+from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
@@ -224,7 +225,7 @@ class Aim:
             "version-id": [1, 2],
             "source-id": [1, 2],
             "format-version": [2, 3],
-            "timestamp-ms": [1_900_000_000_000],
+            "timestamp-ms": [now_ms()],
         }.get(key, [])
 
     def _texts(self, key: str, kind: str) -> list[str]:
