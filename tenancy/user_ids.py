@@ -13,6 +13,9 @@ LONGEST_SUBJECT = 127
 RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
 """Of this server's own: users of `icekeeper` are service accounts, those of the others are nobody."""
 
+OWN_PROVIDERS = RESERVED_PROVIDERS | {"local"}
+"""Of users whom no identity provider knows."""
+
 _LOCAL_ID = re.compile(r"local~[a-z0-9][a-z0-9._@-]{0,119}", re.ASCII)
 _PROVIDER = re.compile(r"[a-z0-9-]{1,127}")
 

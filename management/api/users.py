@@ -39,10 +39,14 @@ USER_ID = OpenApiParameter(
 BAD_USER_ID = "`InvalidUserIdError`, `EmptyUserIdError`, `UserIdTooLongError`"
 NO_USER = "`UserNotFound`"
 NAMED = "`ServiceAccountIsNamed`: its name and type do not change"
-
-
 SEEN = (
     "False for a user who never called, and is only named in grants and roles; the first call registers them. "
+    f"{WITH_EXTENSIONS}"
+)
+
+
+ORIGIN = (
+    "Who says name and mail: the token, an administrator, or the user, also where it is not known who did. "
     f"{WITH_EXTENSIONS}"
 )
 
@@ -66,6 +70,7 @@ class UserResponse(KebabSerializer):
 
 class ListedUser(UserResponse):
     seen = serializers.BooleanField(required=False, help_text=SEEN)
+    origin = serializers.ChoiceField(User.Origin.values, required=False, help_text=ORIGIN)
 
 
 class UserListResponse(KebabSerializer):
@@ -107,6 +112,7 @@ class SearchedUser(KebabSerializer):
     email = Text(required=False, help_text="Absent when there is none")
     user_type = UserType(help_text="Whether a person or a program")
     seen = serializers.BooleanField(required=False, help_text=SEEN)
+    origin = serializers.ChoiceField(User.Origin.values, required=False, help_text=ORIGIN)
 
 
 class SearchUserResponse(KebabSerializer):
@@ -114,19 +120,19 @@ class SearchUserResponse(KebabSerializer):
     next_page_token = Text(required=False, help_text=ONLY_FOR_PAGES)
 
 
-def user_json(user: User, *, with_seen: bool = False) -> dict[str, Any]:
-    return searched_user_json(user, with_seen=with_seen) | {
+def user_json(user: User, *, with_extensions: bool = False) -> dict[str, Any]:
+    return searched_user_json(user, with_extensions=with_extensions) | {
         "last-updated-with": user.last_updated_with,
         "created-at": user.created_at,
         "updated-at": user.updated_at,
     }
 
 
-def searched_user_json(user: User, *, with_seen: bool) -> dict[str, Any]:
+def searched_user_json(user: User, *, with_extensions: bool) -> dict[str, Any]:
     name = user.name or f"Nameless User with id {user.pk}"
     email = {"email": user.email} if user.email else {}
-    seen = {"seen": user.has_called} if with_seen else {}
-    return {"id": user.pk, "name": name, **email, "user-type": user.user_type, **seen}
+    more = {"seen": user.has_called, "origin": user.origin} if with_extensions else {}
+    return {"id": user.pk, "name": name, **email, "user-type": user.user_type, **more}
 
 
 def paged(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
@@ -147,10 +153,10 @@ class UsersView(ManagementView):
         responses=answers({200: UserListResponse}, {400: BAD_PAGE, 403: "Not allowed"}),
     )
     def get(self, request: Request) -> Response:
-        name, with_seen = request.GET.get("name"), self.wants_extensions()
+        name, with_extensions = request.GET.get("name"), self.wants_extensions()
         page = self.page(listing_of("users", name))
         users, token = list_users_for(actor=self.actor, name=name, page=page)
-        return Response(paged("users", [user_json(user, with_seen=with_seen) for user in users], token))
+        return Response(paged("users", [user_json(user, with_extensions=with_extensions) for user in users], token))
 
     @extend_schema(
         operation_id="create_user",
@@ -196,9 +202,9 @@ class UserView(UserResourceView):
         responses=answers({200: ListedUser}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
     )
     def get(self, request: Request, user_id: str) -> Response:
-        with_seen = self.wants_extensions()
+        with_extensions = self.wants_extensions()
         user = get_user_for(actor=self.actor, action=Can.READ, user_id=self.user_id)
-        return Response(user_json(user, with_seen=with_seen))
+        return Response(user_json(user, with_extensions=with_extensions))
 
     @extend_schema(
         operation_id="update_user",
@@ -250,7 +256,7 @@ class UserSearchView(ManagementView):
         responses=answers({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),
     )
     def post(self, request: Request) -> Response:
-        body, with_seen = self.body(SearchUserRequest), self.wants_extensions()
+        body, with_extensions = self.body(SearchUserRequest), self.wants_extensions()
         user_type = body.get("user_type")
         users, token = search_users(
             actor=self.actor,
@@ -258,5 +264,5 @@ class UserSearchView(ManagementView):
             user_type=user_type,
             page=page_of_search("user-search", body, user_type),
         )
-        found = [searched_user_json(user, with_seen=with_seen) for user in users]
+        found = [searched_user_json(user, with_extensions=with_extensions) for user in users]
         return Response({"users": found} | next_page_of_search(body, token))

@@ -76,6 +76,7 @@ class Event(StrEnum):
     AUDIT_LISTED = "audit.listed"
     AUDIT_EXPORTED = "audit.exported"
     ACCESS_REVIEWED = "access.reviewed"
+    ACCESS_OVERRIDDEN = "access.overridden"
     AUDIT_RECORDS_LOST = "audit.records-lost"
     AUDIT_RECORDS_DELETED = "audit.records-deleted"
 

@@ -16,7 +16,7 @@ from django.conf import settings
 from icekeeper.kernel.request_origin import current_origin
 from tenancy.actor import Actor
 from tenancy.audit.collector import collector
-from tenancy.audit.entries import Outcome, is_kept, make_entry
+from tenancy.audit.entries import Outcome, PrivilegeSource, is_kept, make_entry
 from tenancy.audit.log import Event, write_line
 from tenancy.models import AuditRecord
 
@@ -104,6 +104,25 @@ def record_read(
     collector.sum_up(
         key,
         lambda: make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, action=action),
+    )
+
+
+def record_override(*, actor: Actor, action: str, object_type: str, object_id: object) -> None:
+    """Record that `actor` may do `action` on an object as an instance admin alone; one row a minute."""
+    if not is_kept():
+        return
+    origin = current_origin()
+    key = (Event.ACCESS_OVERRIDDEN, actor.user_id, action, object_type, str(object_id), origin.address)
+    collector.sum_up(
+        key,
+        lambda: make_entry(
+            Event.ACCESS_OVERRIDDEN.value,
+            actor=actor,
+            object_type=object_type,
+            object_id=object_id,
+            action=action,
+            privilege_source=PrivilegeSource.INSTANCE_ADMIN,
+        ),
     )
 
 

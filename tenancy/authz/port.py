@@ -23,12 +23,13 @@ from icekeeper.kernel import premises
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.kernel.paging import EVERYTHING
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_override
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refs import Ref
-from tenancy.authz.refusals import action_forbidden, hidden
+from tenancy.authz.refusals import AuthorizationBackendError, action_forbidden, hidden
 from tenancy.authz.securables import are_registered
-from tenancy.authz.standing_rights import standing_right
+from tenancy.authz.standing_rights import Standing, standing_reason, standing_right
 from tenancy.models import Securable
 
 Question = tuple[Can, Ref]
@@ -187,8 +188,25 @@ def rest_on_rights(
 
     `missing` is as of `require`, for questions about one object.
     """
+    record_overrides(actor, [each for each in questions if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
     for question in questions:
         premises.rest_on(_ask_again, _Permit(actor, question, stamp, missing))
+
+
+def record_overrides(actor: Actor, questions: Sequence[Question]) -> None:
+    """Record in the audit trail which of these an instance admin may do as such alone: by no grant.
+
+    One more question to the backend. While it cannot be asked, the override alone counts.
+    """
+    if not questions or actor.is_internal:
+        return
+    try:
+        granted = authorizer().decide(actor, questions)
+    except AuthorizationBackendError:
+        granted = [False] * len(questions)
+    for (action, (securable_type, object_id)), is_granted in zip(questions, granted, strict=True):
+        if not is_granted:
+            record_override(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)
 
 
 def rights_rested_on(actor: Actor) -> list[Question]:

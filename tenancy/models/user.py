@@ -45,12 +45,20 @@ class User(AbstractBaseUser):
         UPDATE_ENDPOINT = "update-endpoint"
         ROLE_PROVIDER = "role-provider"
 
+    class Origin(models.TextChoices):
+        """Who says the name and mail of a user."""
+
+        TOKEN = "token"  # noqa: S105 - a name
+        ADMINISTRATOR = "administrator"
+        USER = "user"
+
     id = models.CharField(primary_key=True, max_length=255)
     name = models.CharField(max_length=255, blank=True)
     name_key = NameKeyField(max_length=LONGEST_NAME_KEY, blank=True, editable=False, default="")
     email = models.CharField(max_length=320, blank=True)
     user_type = models.CharField(max_length=16, choices=Type.choices, default=Type.HUMAN)
     last_updated_with = models.CharField(max_length=32, choices=Provenance.choices, default=Provenance.CREATE_ENDPOINT)
+    origin = models.CharField(max_length=16, choices=Origin.choices, default=Origin.USER, db_default=Origin.USER)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

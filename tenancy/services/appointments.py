@@ -13,7 +13,7 @@ from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.instance_admins import is_instance_admin, require_instance_admin
-from tenancy.authz.port import allowed_many, rest_on_rights
+from tenancy.authz.port import allowed_many, record_overrides, rest_on_rights
 from tenancy.authz.privileges import grant_action
 from tenancy.authz.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
@@ -31,14 +31,11 @@ def require_to_appoint(actor: Actor, role_id: UUID) -> None:
     To be called under the lock of the project's memberships, before anybody joins or leaves the role and before it is
     deleted. Instance admins need no grants, so that a locked server can be opened. Raises `GrantActionForbidden` (403).
     """
-    if not is_instance_admin(actor):
-        _require_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
+    _require_to_grant(actor, administering_privileges(role_ids=[role_id]), f"which role {role_id} brings")
 
 
 def require_to_dismiss(actor: Actor, role_ids: Sequence[UUID], *, project_id: str) -> None:
     """As `require_to_appoint`, of all roles of a project that is deleted: its own administrators go with it."""
-    if is_instance_admin(actor):
-        return
     held = administering_privileges(role_ids=role_ids)
     elsewhere = [(privilege, ref) for privilege, ref in held if ref != (Securable.Type.PROJECT, project_id)]
     _require_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
@@ -50,9 +47,10 @@ def require_to_bind_roles(actor: Actor, project_id: str) -> None:
     Whoever owns a role is in it, so who may only create roles could join what others take for a group. It takes what
     granting `role_creator` takes; instance admins need no grants. Raises `ProjectActionForbidden` (403).
     """
-    if is_instance_admin(actor):
-        return
     stamp, question = rights_changes.stamp(), (Can.GRANT_ROLE_CREATOR, (Securable.Type.PROJECT, project_id))
+    if is_instance_admin(actor):
+        record_overrides(actor, [question])
+        return
     if not allowed_many(actor, [question])[0]:
         action = Can.UPDATE_SOURCE_SYSTEM
         record_denial(actor=actor, action=action, object_type=Securable.Type.PROJECT.value, object_id=project_id)
@@ -70,8 +68,6 @@ def require_to_act_as(actor: Actor, user_id: str) -> None:
     admins may whatever is granted, and they alone may for an account that is one. Raises `GrantActionForbidden`,
     `InstanceAdminRequired` (403).
     """
-    if is_instance_admin(actor):
-        return
     if user_id in settings.ICEKEEPER.instance_admins:
         require_instance_admin(actor)
     _require_to_grant(actor, administering_privileges(user_id=user_id), f"which {user_id} has")
@@ -82,6 +78,9 @@ def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, Ref]], why: 
         return
     stamp = rights_changes.stamp()
     questions = [(grant_action(privilege), ref) for privilege, ref in privileges]
+    if is_instance_admin(actor):
+        record_overrides(actor, questions)
+        return
     for (privilege, ref), answer in zip(privileges, allowed_many(actor, questions), strict=True):
         if not answer:
             action, (on_type, object_id) = grant_action(privilege), ref

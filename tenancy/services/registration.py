@@ -48,7 +48,7 @@ class UserExists(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What is to be known of a user. An empty `email` is none.
+    """What is to be known of a user. An empty `email` is none. `origin` is who says name and mail.
 
     `own_token` is what the server's token that speaks for this very user says. Such a token is of a user who is there:
     it registers nobody.
@@ -58,6 +58,7 @@ class Person:
     name: str
     email: str
     user_type: str
+    origin: User.Origin
     own_token: Identity | None = None
 
 
@@ -76,6 +77,7 @@ def register_principal(
         user.name if name is None else person.name,
         user.email if email is None else person.email,
         user.user_type if user_type is None else person.user_type,
+        User.Origin(user.origin) if name is None and email is None else User.Origin.ADMINISTRATOR,
     )
     if not is_new and (wanted.name, wanted.email, wanted.user_type) != (user.name, user.email, user.user_type):
         write_person(user, wanted, by=CREATED)
@@ -118,6 +120,7 @@ def own_person(
         (known_name or _nameless(user_id)) if name is None else checked_name(name),
         (known_email or "") if email is None else checked_email(email),
         user_type or known_type,
+        User.Origin.TOKEN if name is None and email is None else User.Origin.USER,
         own_token=own if own and own.access_token_id is not None else None,
     )
 
@@ -159,7 +162,7 @@ def _put_once(person: Person, by: User.Provenance, if_there: str) -> tuple[User,
         require_new_user_id(person.user_id)
     if user is None:
         user = User(id=person.user_id, name=person.name, email=person.email, user_type=person.user_type)
-        user.last_updated_with = by
+        user.last_updated_with, user.origin = by, person.origin
         user.set_unusable_password()
         user.save(force_insert=True)
         return user, True
@@ -192,7 +195,7 @@ def write_person(user: User, person: Person, *, by: User.Provenance) -> None:
     if is_renamed and user.pk.startswith(SERVICE_ACCOUNT_PREFIX):
         raise ServiceAccountIsNamed(f"{user.pk} is a service account, whose name and type do not change")
     user.name, user.email, user.user_type = person.name, person.email, person.user_type
-    user.last_updated_with = by
+    user.last_updated_with, user.origin = by, person.origin
     user.save()
 
 

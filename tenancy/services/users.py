@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.clock import now
@@ -12,11 +14,11 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.grant_rows import end_grants_of_user
-from tenancy.authz.port import require
+from tenancy.authz.port import is_allowed, require
 from tenancy.authz.tuple_changes import user_goes
 from tenancy.models import RoleMember, Securable, User
 from tenancy.selectors.server import get_server
-from tenancy.selectors.users import require_for_user, user_not_found
+from tenancy.selectors.users import require_for_user, user_not_found, users
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.registered_users import registered_users
@@ -31,7 +33,7 @@ from tenancy.services.registration import (
     write_person,
 )
 from tenancy.services.rights_that_end import rights_of_user
-from tenancy.user_ids import InvalidUserId, require_new_user_id
+from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_new_user_id
 
 
 class MissingUserName(BadRequest):
@@ -53,22 +55,30 @@ def register_user(
 ) -> tuple[User, bool]:
     """The user `user_id`, by default the caller, and whether they are new. One that was deleted is new again.
 
-    What is not given of the caller comes from the token. Raises `Forbidden` (403) for others without the right to
+    What is not given of the caller comes from the token; so do name and mail of users of an identity provider whatever
+    is given, unless the caller may update users. Raises `Forbidden` (403) for others without the right to
     provision users; `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName` and what
     `tenancy.user_ids.require_new_user_id` raises (400); `UserExists` (409) unless `update_if_exists`;
     `AuthenticationFailed` (401) for oneself with an access token that has ended.
     """
     if user_id is None or user_id == actor.user_id:
-        person = own_person(actor, name=name, email=email, user_type=user_type)
+        person = _oneself(actor, name, email, user_type)
     else:
         person = _somebody_else(actor, user_id, name, email, user_type)
     return put_user(person, by=CREATED, if_there="update" if update_if_exists else "refuse", told_of=actor)
 
 
 def update_user(*, actor: Actor, user_id: str, name: str, email: str | None, user_type: str) -> None:
-    """Replace what is known of a user. Raises `UserNotFound` (404), `EmptyName`, `BadRequest` (400)."""
+    """Replace what is known of a user; of oneself as `register_user`.
+
+    Raises `UserNotFound` (404), `EmptyName`, `BadRequest` (400).
+    """
     require_for_user(actor, Can.UPDATE, user_id)
-    person = Person(user_id, checked_name(name), checked_email(email), user_type)
+    if actor.user_id == user_id:
+        person = _oneself(actor, name, email or "", user_type)
+    else:
+        origin = User.Origin.ADMINISTRATOR
+        person = Person(user_id, checked_name(name), checked_email(email), user_type, origin)
     with write_transaction():
         user = lock_user(user_id)
         if user is None or user.deleted_at is not None:
@@ -112,4 +122,29 @@ def _somebody_else(actor: Actor, user_id: str, name: str | None, email: str | No
         raise MissingUserName("The name of another user must be given")
     if user_type is None:
         raise MissingUserType("The type of another user must be given")
-    return Person(user_id, checked_name(name), checked_email(email), user_type)
+    return Person(user_id, checked_name(name), checked_email(email), user_type, User.Origin.ADMINISTRATOR)
+
+
+def _oneself(actor: Actor, name: str | None, email: str | None, user_type: str | None) -> Person:
+    """What is to be known of the caller, who may say their name and mail if no identity provider knows them.
+
+    Else others could take them for somebody else. What the token does not say stays as it is stored. Who may update
+    users may say their own name, too.
+    """
+    given = own_person(actor, name=name, email=email, user_type=user_type)
+    if actor.identity is None or given.user_id.partition("~")[0] in OWN_PROVIDERS:
+        return given
+    by_token = own_person(actor, user_type=user_type)
+    if (given.name, given.email) == (by_token.name, by_token.email):
+        return by_token
+    if is_allowed(actor, Can.UPDATE_USERS, Securable.Type.SERVER, get_server().server_id):
+        return replace(given, origin=User.Origin.ADMINISTRATOR)
+    stored = users().filter(pk=given.user_id).first()
+    if stored is None or not stored.has_called:
+        return by_token
+    return replace(
+        by_token,
+        name=by_token.name if actor.identity.name else stored.name,
+        email=by_token.email or stored.email,
+        origin=User.Origin.TOKEN if actor.identity.name else User.Origin(stored.origin),
+    )

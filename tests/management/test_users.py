@@ -14,6 +14,7 @@ from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
+from tenancy.identity import Identity
 from tenancy.models import AccessToken, Grant, Project, RoleMember, Securable, Server, User
 from tenancy.services.registration import ServiceAccountIsNamed, register_principal
 from tenancy.services.role_members import Members, add_role_members
@@ -23,6 +24,7 @@ from tenancy.services.users import register_user
 from tests.fingerprint import Fingerprint
 from tests.management.asking import refuse
 from tests.named_callers import CallerClient, NamedCallers
+from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
@@ -66,12 +68,64 @@ def test_people_register_themselves(alice: CallerClient) -> None:
     assert alice.get(address("oidc~alice")).json() == made.json()
     assert alice.post("/user", {}).refused(409, "UserAlreadyExists", "oidc~alice")
     assert alice.post("/user", {"id": "oidc~alice"}).refused(409, "UserAlreadyExists")
-    own = {"id": "oidc~alice", "name": "Al", "email": "al@example.com", "user-type": "application"}
-    again = alice.post("/user", {**own, "update-if-exists": True})
-    assert again.status == 200
-    assert untimed(again.json()) == {**own, "last-updated-with": "create-endpoint"}
     from_token = alice.post("/user", {"update-if-exists": True}).json()
     assert untimed(from_token) == untimed(made.json())
+
+
+CLAIMED = {"name": "Bob Builder", "email": "bob@example.com", "user-type": "human"}
+
+
+def test_nobody_of_an_identity_provider_names_themselves(alice: CallerClient, asked: list[tuple[Can, str]]) -> None:
+    """Else somebody who is looked for by name or mail could be somebody else. Clients that send both keep working."""
+    expected = {"name": "Alice", "email": "alice@example.com", "user-type": "human", "id": "oidc~alice"}
+    calls: list[Callable[[], Answer]] = [
+        lambda: alice.post("/user", CLAIMED),
+        lambda: alice.post("/user", CLAIMED | {"update-if-exists": True}),
+        lambda: alice.post("/user", CLAIMED | {"id": "oidc~alice", "update-if-exists": True}),
+        lambda: alice.put(address("oidc~alice"), CLAIMED),
+        lambda: alice.put(address("oidc~alice"), {"name": "Bob Builder", "user-type": "human"}),
+    ]
+    for call in calls:
+        assert call().status in {200, 201}
+        assert alice.get(address("oidc~alice")).json().items() >= expected.items()
+        assert User.objects.get().origin == "token"
+    assert alice.post("/search/user", {"search": "bob"}).json()["users"] == []
+    more = {"x-icekeeper-extensions": "true"}
+    assert alice.post("/search/user", {"search": "ali"}, **more).json()["users"][0]["origin"] == "token"
+    assert alice.get(address("oidc~alice"), **more).json()["origin"] == "token"
+    assert "origin" not in alice.post("/search/user", {"search": "ali"}).json()["users"][0]
+    for body in ({"name": ""}, {"name": "n" * 256}, {"email": "e" * 400}):
+        assert alice.put(address("oidc~alice"), CLAIMED | body).status == 400
+
+
+def test_what_the_token_does_not_say_stays_as_it_was(callers: NamedCallers, asked: list[tuple[Can, str]]) -> None:
+    callers.add("quiet", Identity("oidc~quiet", "oidc", "human"))
+    quiet = CallerClient("/management/v1", "quiet")
+    assert quiet.post("/user", CLAIMED).status == 201
+    user = User.objects.get()
+    assert (user.name, user.email, user.origin) == ("Nameless App with ID oidc~quiet", "", "token")
+    User.objects.update(name="Quinn", email="q@example.com", origin="administrator")
+    for answer in (quiet.put(address(user.pk), CLAIMED), quiet.post("/user", CLAIMED | {"update-if-exists": True})):
+        assert answer.status == 200
+    user.refresh_from_db()
+    assert (user.name, user.email, user.origin) == ("Quinn", "q@example.com", "administrator")
+
+
+def test_administrators_name_themselves_and_others(alice: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(monkeypatch, Can.UPDATE_USERS, Can.PROVISION_USERS)
+    assert alice.post("/user", {}).status == 201
+    assert alice.put(address("oidc~alice"), CLAIMED).status == 200
+    assert alice.post("/user", CLAIMED | {"id": "oidc~carl"}).status == 201
+    assert set(User.objects.values_list("id", "name", "origin")) == {
+        ("oidc~alice", "Bob Builder", "administrator"),
+        ("oidc~carl", "Bob Builder", "administrator"),
+    }
+
+
+def test_local_users_name_themselves(access_tokens: None) -> None:
+    assert TokenClient(new_token("local~alice")).post("/user", CLAIMED | {"update-if-exists": True}).status == 200
+    user = User.objects.get(pk="local~alice")
+    assert (user.name, user.origin) == ("Bob Builder", "user")
 
 
 def test_nobody_registers_nobody() -> None:
@@ -401,7 +455,7 @@ def test_everybody_may_do_everything_with_themselves(alice: CallerClient, asked:
     me = address("oidc~alice")
     assert alice.post("/user", {"id": "oidc~alice", "update-if-exists": True}).status == 200
     assert alice.get(me).status == 200
-    assert alice.put(me, {"name": "Al", "user-type": "human"}).status == 200
+    assert alice.put(me, {"name": "Alice", "email": "alice@example.com", "user-type": "human"}).status == 200
     assert alice.get(f"{me}/roles").json() == {"roles": []}
     assert alice.get(f"{me}/roles/transitive").json() == {"roles": []}
     assert alice.post("/search/user", {"search": "al"}).json()["users"][0]["id"] == "oidc~alice"

@@ -1,0 +1,92 @@
+"""What an instance admin may do as such alone stands in the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.conf import settings
+
+from storage.models import Warehouse
+from tenancy.audit.collector import collector
+from tenancy.authz.port import authorizer
+from tenancy.authz.refs import Ref
+from tenancy.authz.refusals import AuthorizationBackendError
+from tenancy.models import AuditRecord, Securable, User
+from tenancy.selectors.projects import get_project
+from tests.authz.conftest import good, person
+from tests.authz.trees import give, role
+from tests.named_callers import CallerClient
+
+pytestmark = pytest.mark.django_db
+
+Client = Callable[[str], CallerClient]
+
+
+@pytest.fixture
+def ada(client: Client, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> CallerClient:
+    made = client("ada")
+    admins = settings.ICEKEEPER.model_copy(update={"instance_admins": ["oidc~ada"]})
+    monkeypatch.setattr(settings, "ICEKEEPER", admins)
+    return made
+
+
+def overridden() -> set[tuple[str, str, str]]:
+    """What was recorded since the last time: action, type and id."""
+    collector.write_down(is_last=True)
+    rows = AuditRecord.objects.filter(event="access.overridden")
+    assert {(row.actor, row.outcome, row.privilege_source) for row in rows} <= {
+        ("oidc~ada", "allowed", "instance_admin")
+    }
+    found = {(row.action, row.object_type, row.object_id) for row in rows}
+    rows.delete()
+    return found
+
+
+def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: dict[str, Ref]) -> None:
+    at = "/namespaces/closed/tables/a"
+    location = good(root.get(at)).json()["metadata-location"]
+    assert ada.get(f"{at}/credentials").refused(403, "TableActionForbidden")
+    overridden()
+    good(ada.delete(at))
+    registered = {"name": "mine", "metadata-location": location}
+    assert ada.post("/namespaces/closed/register", registered).status == 200
+    table, namespace = (str(lake[name][1]) for name in ("closed.a", "closed"))
+    assert overridden() == {("drop", "table", table), ("create_table", "namespace", namespace)}
+    assert ada.get("/namespaces/closed/tables/mine/credentials").status == 200
+    assert overridden() == set(), "by ownership"
+
+
+def test_nothing_is_recorded_of_what_is_granted_too(
+    ada: CallerClient, root: CallerClient, lake: dict[str, Ref]
+) -> None:
+    give("modify", lake["closed"], person("ada"))
+    good(ada.delete("/namespaces/closed/tables/a"))
+    good(root.delete("/namespaces/closed/tables/b"))
+    assert overridden() == set()
+
+
+def test_members_of_administrating_roles(
+    ada: CallerClient, manage: Client, lake: dict[str, Ref], warehouse: Warehouse
+) -> None:
+    project = get_project(None)
+    high = role("high")
+    User.objects.create(id="oidc~bob", name="Bob")
+    give("project_admin", (Securable.Type.PROJECT, project.pk), person("bob"), to=high)
+    body = {"members": [{"type": "user", "id": "oidc~bob"}]}
+    assert manage("ada").post(f"/role/{high.pk}/members", body).status == 200
+    assert overridden() == {
+        ("manage_role_assignments", "role", str(high.pk)),
+        ("grant_project_admin", "project", project.pk),
+    }
+
+
+def test_while_the_backend_cannot_be_asked(
+    ada: CallerClient, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> list[bool]:
+        raise AuthorizationBackendError("nobody answers")
+
+    monkeypatch.setattr(type(authorizer()), "decide", away)
+    good(ada.delete("/namespaces/closed/tables/a"))
+    assert ("drop", "table", str(lake["closed.a"][1])) in overridden()
