@@ -85,7 +85,11 @@ is_missing_or_passed(answer, _) if {
 batch_check(user, listed, error_on_not_found) := http.send({
 	"method": "POST",
 	"url": sprintf("%s/management/v1/action/batch-check", [settings.url]),
-	"headers": object.union({"Authorization": sprintf("Bearer %s", [token])}, request_id),
+	"headers": object.union(
+		# Results of checks that failed then have an `error`, by which they differ from denials.
+		{"Authorization": sprintf("Bearer %s", [token]), "x-icekeeper-extensions": "true"},
+		request_id,
+	),
 	"body": {
 		"checks": [check |
 			some i, operation in listed

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv6Address
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from icekeeper.kernel.errors import BadRequest, NoHostHeader
 
@@ -39,6 +40,11 @@ def base_url(meta: Mapping[str, object], settings: AddressSettings) -> str:
         return _forwarded(*(_first(meta.get(name)) for name in _FORWARDED), own_host=_text(meta.get("HTTP_HOST")))
     host, port = _host_and_port(_text(meta.get("HTTP_HOST")), "Host")
     return _join("http", host, port, "")
+
+
+def base_path(meta: Mapping[str, object], settings: AddressSettings) -> str:
+    """The path of `base_url`, such as `/iceberg`; empty when the server is at the root. Raises as that."""
+    return urlsplit(base_url(meta, settings)).path
 
 
 def _forwarded(forwarded_host: str, proto: str, forwarded_port: str, prefix: str, *, own_host: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import include, path
 from django.views.decorators.http import require_safe
@@ -16,6 +17,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from icekeeper.kernel.base_url import base_path
 from icekeeper.kernel.json_text import write_json
 from icekeeper.version import VERSION
 from management.api.openapi_examples import put_examples, read_exchanges
@@ -147,7 +149,7 @@ def serve_openapi(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def redirect_to_swagger_ui(request: HttpRequest, page: str = "") -> HttpResponse:
     """Answer for the addresses of Lakekeeper's console, which this server does not have yet."""
-    return HttpResponseRedirect("/swagger-ui/")
+    return HttpResponseRedirect(f"{base_path(request.META, settings.ICEKEEPER)}/swagger-ui/")
 
 
 class SwaggerView(SpectacularSwaggerView):
@@ -160,7 +162,12 @@ class SwaggerView(SpectacularSwaggerView):
 
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         page: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]
-        documents = [{"name": api.title, "url": f"/api-docs/{name}/v1/openapi.json"} for name, api in APIS.items()]
+        prefix = base_path(request.META, settings.ICEKEEPER)
+        for name in ("swagger_ui_css", "swagger_ui_bundle", "swagger_ui_standalone", "favicon_href"):
+            page.data[name] = f"{prefix}{page.data[name]}"
+        documents = [
+            {"name": api.title, "url": f"{prefix}/api-docs/{name}/v1/openapi.json"} for name, api in APIS.items()
+        ]
         page.data["settings"] = f"""{{
           "urls": {write_json(documents).decode()},
           "urls.primaryName": {write_json(APIS[self.first].title).decode()},

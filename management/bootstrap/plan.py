@@ -15,7 +15,7 @@ from management.bootstrap.declaration import Administrator, Declaration, Declare
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
-from storage.profiles.kinds import read_declared_profile, read_profile
+from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile
 from storage.profiles.place import overlap, place_of
 from storage.services.occupancy import WarehouseOverlap, meets_all_projects, require_free_place
 from storage.services.warehouse_changes import (
@@ -201,17 +201,18 @@ def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None
 def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[str]:
     """Where a warehouse stores is not changed from here: its tables would be left behind."""
     path = f"{path}.storage-profile"
-    there = warehouse.storage_profile
-    if entry.storage_profile["type"] != there["type"]:
-        yield f"{path}.type: the warehouse {warehouse.name!r} is of type {there['type']}, which cannot be changed"
+    stored = warehouse.storage_profile
+    if entry.storage_profile["type"] != stored["type"]:
+        yield f"{path}.type: the warehouse {warehouse.name!r} is of type {stored['type']}, which cannot be changed"
         return
     try:
-        declared = read_declared_profile(entry.storage_profile, warehouse.credential_type).as_json()
+        declared = read_declared_profile(entry.storage_profile, warehouse.credential_type).effective_json()
     except CatalogError as refusal:
         yield f"{path.removesuffix('storage-profile')}{refusal.message}"
         return
+    there = read_stored_profile(stored).effective_json()
     for member in sorted(declared):
-        if entry.storage_profile.get(member) is not None and declared[member] != there.get(member):
+        if entry.storage_profile.get(member) is not None and declared[member] != there[member]:
             yield f"{path}.{member}: the warehouse {warehouse.name!r} has another one, which is not changed from here"
 
 

@@ -40,7 +40,10 @@ class Credential(Document):
         raise TypeError("a credential is not pickled: what it hides would stand there in clear")
 
     def require_permitted(self) -> None:
-        """Raises `SystemIdentityDisabled`, or `InvalidMember`, when this server's settings do not allow it."""
+        """Raises `SystemIdentityDisabled` when this server's settings do not allow it."""
+
+    def require_complete(self) -> None:
+        """Raises `InvalidMember` when a member is missing that this server's settings require."""
 
     def revealed(self) -> dict[str, Any]:
         """The document that `read_credential` makes the same credential of. Only for the secret store."""

@@ -35,10 +35,11 @@ class S3SystemIdentity(Credential):
     external_id: Hidden | None = Field(None, description="Sent when a role is assumed")
 
     def require_permitted(self) -> None:
-        own = settings.ICEKEEPER
-        if not own.enable_aws_system_credentials:
+        if not settings.ICEKEEPER.enable_aws_system_credentials:
             raise SystemIdentityDisabled(self.credential_type, "LAKEKEEPER__ENABLE_AWS_SYSTEM_CREDENTIALS")
-        if own.s3_require_external_id_for_system_credentials and self.external_id is None:
+
+    def require_complete(self) -> None:
+        if settings.ICEKEEPER.s3_require_external_id_for_system_credentials and self.external_id is None:
             raise InvalidMember(
                 "external-id",
                 "required: LAKEKEEPER__S3_REQUIRE_EXTERNAL_ID_FOR_SYSTEM_CREDENTIALS",

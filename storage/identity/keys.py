@@ -21,6 +21,7 @@ def require_usable(credential: Credential) -> None:
     """Raise `CredentialNotIssued` when this server's settings do not allow the credential (any more)."""
     try:
         credential.require_permitted()
+        credential.require_complete()
     except BadRequest as refusal:
         raise CredentialNotIssued(refusal.message) from None
 

@@ -44,12 +44,17 @@ def read_profile(
     if before is not None:
         if before["type"] != profile.type:
             raise IncompatibleProfiles(f"The type of a warehouse's storage, {before['type']}, cannot be changed")
-        profile = profile.following(read_document(TYPES[profile.type], before, "storage-profile"))
+        profile = profile.following(read_stored_profile(before))
     profile = profile.settled(credential)
     normalize(profile.location, base=profile.location)  # the rules for what lies below hold for the base, too
     if before is None:
         require_unmistakable(profile.location)
     return profile
+
+
+def read_stored_profile(document: dict[str, Any]) -> Profile:
+    """The profile of a warehouse, as `as_json` gave it."""
+    return read_document(TYPES[document["type"]], document, "storage-profile")
 
 
 def read_declared_profile(document: dict[str, Any], credential_type: str | None) -> Profile:

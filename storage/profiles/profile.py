@@ -57,6 +57,10 @@ class Profile(Document):
         defaults = [name for name in self.null_unless_given if name not in self.model_fields_set]
         return super().as_json() | {name.replace("_", "-"): None for name in defaults}
 
+    def effective_json(self) -> dict[str, Any]:
+        """With the default of each member that was not given, to compare two profiles by."""
+        return super().as_json()
+
     def completed(self) -> Self:
         """The profile with what follows from its own members. Raises `InvalidMember`."""
         return self
@@ -79,6 +83,7 @@ class Profile(Document):
             raise InvalidMember("storage-credential", f"of another type than storage of type {self.type} takes")
         if not settings.ICEKEEPER.skip_storage_validation:
             credential.require_permitted()
+        credential.require_complete()
         return self
 
     def following(self, before: Self) -> Self:

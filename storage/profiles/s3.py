@@ -104,6 +104,12 @@ class S3Profile(Profile):
     def location(self) -> str:
         return f"s3://{self.bucket}" + (f"/{self.key_prefix}" if self.key_prefix else "")
 
+    def effective_json(self) -> dict[str, Any]:
+        effective = super().effective_json()
+        for member in ("allow-alternative-protocols", "legacy-md5-behavior"):
+            effective[member] = bool(effective[member])
+        return effective
+
     def as_s3(self) -> S3Profile:
         return self
 

@@ -219,6 +219,44 @@ def test_where_a_warehouse_stores_is_refused_and_nothing_is_changed(
     assert everything() == before
 
 
+ADLS = {"type": "adls", "filesystem": "lake", "account-name": "account"}
+SHARED_KEY = {"type": "az", "credential-type": "shared-access-key", "key": "a2V5"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "credential", "declared_members", "another"),
+    [
+        (ADLS, SHARED_KEY, {"host": "dfs.core.windows.net"}, {"host": "dfs.core.chinacloudapi.cn"}),
+        (
+            ADLS,
+            SHARED_KEY,
+            {"authority-host": "https://login.microsoftonline.com"},
+            {"authority-host": "https://login.example.com"},
+        ),
+        (ADLS, SHARED_KEY, {"sas-token-validity-seconds": 3600}, {"sas-token-validity-seconds": 60}),
+        (S3, KEY, {"allow-alternative-protocols": False}, {"allow-alternative-protocols": True}),
+        (S3, KEY, {"legacy-md5-behavior": False}, {"legacy-md5-behavior": True}),
+        (S3 | {"path-style-access": True}, KEY, {"path-style-access": True}, {"path-style-access": False}),
+    ],
+)
+def test_a_default_may_be_declared_of_a_warehouse_that_has_it(
+    full: Any, declared: Any, everything: Any, monkeypatch: pytest.MonkeyPatch,
+    stored: Any, credential: Any, declared_members: Any, another: Any,
+) -> None:  # fmt: skip
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True)
+    warehouse = full["warehouses"][0] | {"storage-profile": stored, "storage-credential": credential}
+    full["warehouses"] = [warehouse]
+    run(declared(full))
+    before = everything()
+    warehouse["storage-profile"] = stored | declared_members
+    assert run(declared(full)) == NOTHING
+    warehouse["storage-profile"] = stored | another
+    [member] = another
+    assert f"storage-profile.{member}: the warehouse 'sales' has another one" in refused(declared(full))
+    assert everything() == before
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -199,6 +199,26 @@ def test_the_addresses_of_the_console_lead_to_swagger_ui(target: str) -> None:
     assert call("GET", answer.headers["Location"]).status == 200
 
 
+@pytest.mark.parametrize("prefix", ["/iceberg", "/a/b/"])
+def test_swagger_ui_is_found_behind_a_prefix(prefix: str) -> None:
+    proxy = {"x-forwarded-host": "lake.example.com", "x-forwarded-prefix": prefix}
+    base = prefix.rstrip("/")
+    for target in ("/", "/ui"):
+        assert call("GET", target, headers=proxy).headers["Location"] == f"{base}/swagger-ui/"
+    page = call("GET", "/swagger-ui/", headers=proxy).body.decode()
+    assert f'"url":"{base}/api-docs/management/v1/openapi.json"' in page
+    files = re.findall(r"""(?:src|href)=["']([^"']+)["']""", page)
+    assert files
+    assert all(each.startswith(f"{base}/") for each in files), files
+
+
+@pytest.mark.parametrize("prefix", ["//evil.example", "/../x", '/"><script>', "evil"])
+@pytest.mark.parametrize("target", ["/ui", "/swagger-ui/"])
+def test_a_prefix_that_is_no_path_is_refused(target: str, prefix: str) -> None:
+    refused = call("GET", target, headers={"x-forwarded-prefix": prefix})
+    assert (refused.status, b"evil" in refused.body, b"script" in refused.body) == (400, False, False)
+
+
 @pytest.mark.parametrize("target", ["/uis", "/ui.html", "/index.html", "/swagger-ui/nope", "/UI"])
 def test_other_pages_are_not_found(target: str) -> None:
     assert call("GET", target).refused(404, "NotFoundException")

@@ -153,6 +153,7 @@ def test_the_token_is_got_once_by_client_credentials_and_the_warehouse_asked_for
         "scope": ["lakekeeper"],
     }
     assert {each.headers["authorization"] for each in fake.asked[1:]} == {"Bearer token-of-opa"}
+    assert {each.headers.get("x-icekeeper-extensions") for each in fake.batches} == {"true"}, "results name errors"
 
 
 @pytest.mark.parametrize(("scope", "sent"), [("catalog management", ["catalog management"]), ("", None)])

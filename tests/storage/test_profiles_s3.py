@@ -200,6 +200,9 @@ def test_the_identity_of_the_server_is_used_where_the_settings_allow_it(monkeypa
     assert refusal(S3 | role, SYSTEM | {"external-id": None}) == "InvalidExternalId"
     allow(monkeypatch, s3_enable_direct_system_credentials=True)
     assert stored(S3, SYSTEM)["assume-role-arn"] is None
+    allow(monkeypatch, skip_storage_validation=True, enable_aws_system_credentials=False)
+    assert stored(S3, SYSTEM)["bucket"] == "my-bucket"
+    assert refusal(S3, SYSTEM | {"external-id": None}) == "InvalidExternalId"
     allow(monkeypatch, s3_require_external_id_for_system_credentials=False)
     assert stored(S3, SYSTEM | {"external-id": None})["bucket"] == "my-bucket"
 
