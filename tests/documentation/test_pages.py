@@ -21,7 +21,7 @@ ALONE: Final = [
     ("getting-started.md", "Call the API with curl"),
     ("getting-started.md", "Create a second warehouse"),
     ("tags.md", "A walk through"),
-    ("users-and-roles.md", "Deleted users"),
+    ("users-and-roles.md", "Create and find users"),
     ("users-and-roles.md", "Roles"),
     ("users-and-roles.md", "Roles from tokens"),
     ("warehouses.md", "Projects"),
