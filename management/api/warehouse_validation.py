@@ -29,7 +29,7 @@ from management.api.warehouses import TAGS
 from storage.models import Warehouse
 from storage.services.warehouse_drafts import validate_new_warehouse
 from storage.services.warehouse_storage import validate_access, validate_storage
-from storage.validation.access import ENFORCEMENT_FINDINGS
+from storage.validation.access import FINDINGS
 from storage.validation.examination import Check, CheckName, Status
 
 OUTCOME = "Always 200 once the request is read: look at `valid` and at the checks."
@@ -170,7 +170,7 @@ def _as_lakekeeper_names(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if signing["status"] == Status.FAILED:
         error = signing["error"] | {"message": f"{CheckName.REMOTE_SIGNING}: {signing['error']['message']}"}
         named[scope["name"]] = signing | {"name": scope["name"], "error": error}
-    elif signing.get("reason") in ENFORCEMENT_FINDINGS.values():
+    elif signing.get("reason") in FINDINGS:
         named[scope["name"]] = scope | {"reason": f"{scope['reason']} {signing['reason']}"}
     return list(named.values())
 

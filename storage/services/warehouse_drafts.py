@@ -18,7 +18,7 @@ from storage.profiles.profile import Profile
 from storage.services.occupancy import require_free_name, require_free_place
 from storage.services.warehouse_rules import checked_delete_profile, checked_format_policy, checked_warehouse_name
 from storage.services.warehouse_storage import read_new_credential
-from storage.validation.access import examine_store
+from storage.validation.access import examine_store, require_enforcement
 from storage.validation.examination import Check, CheckName, Examination, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -66,7 +66,9 @@ class WarehouseDraft:
         examination.check(CheckName.FORMAT_VERSION_POLICY_CONSISTENT, self._read_policy)
 
     def examine_store(self, examination: Examination) -> None:
-        self.warehouse.enforced_signatures = examine_store(examination, self.profile, self.credential)
+        found = examine_store(examination, self.profile, self.credential)
+        require_enforcement(examination, found)
+        self.warehouse.enforced_signatures = found
 
     def require_free_name(self) -> None:
         """Raises `WarehouseExists` (409)."""

@@ -13,7 +13,7 @@ from storage.credentials.credential import Credential
 from storage.credentials.kinds import SERVERS_OWN, read_credential
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
-from storage.profiles.kinds import read_alone, read_profile
+from storage.profiles.kinds import read_alone, read_profile, read_stored_profile
 from storage.profiles.place import place_of
 from storage.profiles.profile import Profile
 from storage.secrets.credentials import stored_credential
@@ -22,7 +22,7 @@ from storage.secrets.stores import secret_store
 from storage.services.occupancy import lock_places, require_free_place
 from storage.services.warehouse_changes import count_change, lock_changeable, look_for, require_not_managed
 from storage.signing.enforcement import Enforcement
-from storage.validation.access import examine_store
+from storage.validation.access import examine_store, require_enforcement, require_recorded
 from storage.validation.examination import Check, CheckName, Examination, Guard, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -56,12 +56,15 @@ class StorageChange:
         examination.check(CheckName.LOCATION_EXCLUSIVE, self._require_place, needs=(CheckName.PROFILE_COMPATIBLE,))
 
     def examine_store(self, examination: Examination) -> None:
+        """A profile that stays as it is passes whatever the store enforces: the signer goes by what is kept."""
         self.enforcement = examine_store(examination, self.profile, self.credential)
+        if self.profile != read_stored_profile(self.seen.storage_profile):
+            require_enforcement(examination, self.enforcement)
 
     def profile_for(self, warehouse: Warehouse) -> Profile:
-        """Of the warehouse as it is under the lock. Raises `Conflict` when another profile was examined."""
+        """Of the warehouse as it is under the lock. Raises `Conflict` when another change came first."""
         profile = self._profile_after(warehouse)
-        if profile != self.profile:
+        if profile != self.profile or warehouse.storage_profile != self.seen.storage_profile:
             raise Conflict("The warehouse was changed meanwhile; try again")
         return profile
 
@@ -160,19 +163,21 @@ def validate_storage(
 
 
 def validate_access(*, actor: Actor, warehouse_id: UUID) -> list[Check]:
-    """Whether the storage of a warehouse still does what it must, as the warehouse is."""
+    """Whether the storage of a warehouse still does what it must, as the warehouse is; nothing is changed."""
     warehouse = look_for(actor=actor, action=Can.UPDATE_STORAGE, warehouse_id=warehouse_id)
     return access_checks(warehouse, examine_store)
 
 
 def access_checks(
-    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], object]
+    warehouse: Warehouse, examine: Callable[[Examination, Profile | None, Credential | None], Enforcement | None]
 ) -> list[Check]:
     """As `validate_access`, for who has the warehouse in hand; `examine` makes the checks that ask the store."""
     report = Report()
     credential = stored_credential(warehouse.secret_id)
     profile = report.check(CheckName.PROFILE_WELL_FORMED, lambda: read_profile(warehouse.storage_profile, credential))
-    examine(report, profile, credential)
+    found = examine(report, profile, credential)
+    require_enforcement(report, found)
+    require_recorded(report, found, warehouse.enforced_signatures)
     return report.checks()
 
 

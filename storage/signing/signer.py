@@ -32,6 +32,16 @@ from storage.vending.vend import vend
 from storage.vending.vended import Vended
 
 MOST_KEPT: Final = 1024
+_CURES: Final = (
+    "Set sts-enabled in the storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the server"
+)
+_NOT_ENFORCED: Final = (
+    f"Only reads are signed with the warehouse's own keys: its store does not enforce signatures. {_CURES}"
+)
+_NEVER_PROBED: Final = (
+    "Only reads are signed with the warehouse's own keys: whether its store enforces signatures is not known. Update "
+    f"the storage credential of the warehouse, which probes the store. If the store does not enforce them: {_CURES}"
+)
 
 
 class Signer:
@@ -126,11 +136,7 @@ class Signer:
                     "the body of a signed request. Set sts-enabled in the storage profile, or delete objects one by one"
                 )
         elif not may_sign_writes(self._enforcement):
-            raise RemoteSigningDisabled(
-                "Only reads are signed with the warehouse's own keys: its store was not found to enforce signatures. "
-                "Set sts-enabled in the storage profile, or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS on the "
-                "server; or update the storage of the warehouse, which probes the store"
-            )
+            raise RemoteSigningDisabled(_NEVER_PROBED if self._enforcement is None else _NOT_ENFORCED)
 
     def _own_keys(self) -> Keys:
         credential = stored_credential(self._storage.secret_id)

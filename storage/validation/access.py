@@ -26,7 +26,12 @@ from storage.io.stores import open_store, open_vended_store
 from storage.profiles.options import vends_credentials
 from storage.profiles.profile import Profile
 from storage.profiles.s3 import S3Profile, StackitProfile
-from storage.signing.enforcement import Enforcement, may_sign_writes, signs_with_warehouse_keys
+from storage.signing.enforcement import (
+    Enforcement,
+    may_sign_bulk_deletes,
+    may_sign_writes,
+    signs_with_warehouse_keys,
+)
 from storage.validation.examination import NOT_ATTEMPTED, OF_THE_STORE, CheckName, Examination
 from storage.validation.s3_signatures import probe_enforcement
 from storage.validation.s3_spellings import delete_beside, reads_beside, writes_beside
@@ -52,6 +57,8 @@ ENFORCEMENT_FINDINGS: Final = {
     Enforcement.REQUESTS: "The store enforces signatures, except for the body of DeleteObjects.",
     Enforcement.REQUESTS_AND_BODIES: "The store enforces signatures.",
 }
+READS_ALONE: Final = "The store does not enforce signatures: only reads are signed with the warehouse's own keys."
+FINDINGS: Final = (*ENFORCEMENT_FINDINGS.values(), READS_ALONE)
 NOT_ENFORCED: Final = (
     "The store does not enforce signatures: with one for a single write, its sender reaches whatever the warehouse's "
     "keys reach. Set sts-enabled in the storage profile, so that clients get temporary keys of a table's folder; or "
@@ -73,10 +80,16 @@ class SignaturesNotEnforced(StoreRefused):
     wire_type = "RemoteSigningNotEnforced"
 
 
+class FindingNotRecorded(StoreRefused):
+    """The store enforces more or less of a signature than the signer goes by."""
+
+    wire_type = "RemoteSigningFindingNotRecorded"
+
+
 def examine_store(
     examination: Examination, profile: Profile | None, credential: Credential | None
 ) -> Enforcement | None:
-    """The checks that ask the store, one after the other: some 40 requests, none where the server is told not to.
+    """The checks that ask the store, one after the other: some 50 requests, none where the server is told not to.
 
     Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
     None when it could not be read. The folder of a local warehouse must be there.
@@ -125,19 +138,46 @@ def _seconds(longest: float) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The checks of `examination` that ask the store; each ends at the deadline, and those after it are skipped."""
+    """The checks of `examination` that ask the store; each ends at the deadline.
+
+    A check that begins after the deadline fails if no other has failed before, and is skipped otherwise.
+    """
 
     examination: Examination
 
     def check(self, name: CheckName, look: Callable[[], T], *, needs: tuple[CheckName, ...] = ()) -> T | None:
         """As `Examination.check`."""
-        if deadline.expired():
+        if deadline.expired() and self.examination.failed():
             self.examination.skip(name, NO_TIME_LEFT)
             return None
         return self.examination.check(name, lambda: finish_in_time(look), needs=needs)
 
     def skip(self, name: CheckName, reason: str) -> None:
         self.examination.skip(name, reason)
+
+
+def require_enforcement(examination: Examination, found: Enforcement | None) -> None:
+    """Fail the check of signatures where `found` keeps writes from being signed."""
+    if found is not None and not may_sign_writes(found):
+        examination.fail(CheckName.REMOTE_SIGNING, SignaturesNotEnforced(NOT_ENFORCED))
+
+
+def require_recorded(examination: Examination, found: Enforcement | None, kept: str | None) -> None:
+    """Fail the check of signatures where the signer would sign more or less by `found` than it does by `kept`."""
+    if found is None:
+        return
+    recorded = None if kept is None else Enforcement(kept)
+    if (may_sign_writes(found), may_sign_bulk_deletes(found)) != (
+        may_sign_writes(recorded),
+        may_sign_bulk_deletes(recorded),
+    ):
+        examination.fail(
+            CheckName.REMOTE_SIGNING,
+            FindingNotRecorded(
+                f"The store enforces of signatures: {found}. Recorded with the warehouse: {kept or 'nothing'}, which "
+                "decides what is signed. Update the storage credential, which records what the store enforces"
+            ),
+        )
 
 
 def _ready(profile: Profile, credential: Credential | None) -> ObjectStore:
@@ -172,14 +212,11 @@ def _examine_signing(
     s3 = cast("S3Profile | StackitProfile", profile).as_s3()
 
     def probe() -> Enforcement:
-        found = _require(trial).probe_signatures(s3, own_keys(s3, credential))
-        if not may_sign_writes(found):
-            raise SignaturesNotEnforced(NOT_ENFORCED)
-        return found
+        return _require(trial).probe_signatures(s3, own_keys(s3, credential))
 
     found = steps.check(CheckName.REMOTE_SIGNING, probe, needs=(CheckName.LAKEKEEPER_READ_WRITE,))
     if found is Enforcement.NONE:
-        steps.skip(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
+        steps.skip(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found] if may_sign_writes(found) else READS_ALONE)
     elif found is not None:
         steps.examination.note(CheckName.REMOTE_SIGNING, ENFORCEMENT_FINDINGS[found])
     return found
@@ -256,22 +293,27 @@ class _Trial:
         """Keys with parent segments and the like lead nowhere, either. Raises as `require_closed_outside`."""
         start = len(f"s3://{profile.bucket}/")
         table, beside = self.table[start:], f"{self.folder}/metadata/not-for-clients"
-        delete_beside(profile, keys, table=table, name="metadata/not-for-clients")
-        if not self._exists(beside):
-            raise ScopeNotEnforced("Downscoped credentials allow deletion in parent location, by keys with '..'.")
-        if reads_beside(profile, keys, table=table, name="metadata/not-for-clients", content=CONTENT):
-            raise ScopeNotEnforced("Downscoped credentials allow read access to parent location, by keys with '..'.")
+        _require_no_way(
+            "deletion in",
+            delete_beside(
+                profile, keys, table=table, name="metadata/not-for-clients", exists=lambda: self._exists(beside)
+            ),
+        )
+        _require_no_way(
+            "read access to",
+            reads_beside(profile, keys, table=table, name="metadata/not-for-clients", content=CONTENT),
+        )
         forbidden = f"{self.folder}/metadata/forbidden-by-dots"
         self.written.append(forbidden)
-        if writes_beside(
+        way = writes_beside(
             profile,
             keys,
             table=table,
             name="metadata/forbidden-by-dots",
             content=CONTENT,
             exists=lambda: self._exists(forbidden),
-        ):
-            raise ScopeNotEnforced("Downscoped credentials allow write access to parent location, by keys with '..'.")
+        )
+        _require_no_way("write access to", way)
         self.written.remove(forbidden)
 
     def probe_signatures(self, profile: S3Profile, keys: Keys) -> Enforcement:
@@ -344,6 +386,12 @@ def _require_refused(whose: str, attempts: dict[str, Callable[[], object]]) -> N
         except StoreAccessDenied:
             continue
         raise ScopeNotEnforced(f"{whose} allow {what}.")
+
+
+def _require_no_way(what: str, way: str | None) -> None:
+    """Raises `ScopeNotEnforced` when keys with `way` in them lead out of the folder."""
+    if way is not None:
+        raise ScopeNotEnforced(f"Downscoped credentials allow {what} parent location, by keys with '{way}'.")
 
 
 def _require(found: T | None) -> T:

@@ -98,6 +98,10 @@ class Examination(ABC):
     def skip(self, name: CheckName, reason: str) -> None:
         self._made[name] = Check(name, Status.SKIPPED, reason=reason)
 
+    def fail(self, name: CheckName, error: CatalogError) -> None:
+        """Fail a check for what it found."""
+        self._made[name] = replace(self._made[name], status=Status.FAILED, reason=None, error=error)
+
     def note(self, name: CheckName, finding: str) -> None:
         """Add what a passed check found."""
         self._made[name] = replace(self._made[name], reason=finding)

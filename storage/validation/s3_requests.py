@@ -23,7 +23,11 @@ from storage.signing.sigv4 import UNSIGNED_PAYLOAD, signature_headers
 from storage.signing.uri import Parameters, written_path, written_query
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
-_TOO_MANY, _FAILED, _NOT_IMPLEMENTED = 429, 500, 501
+_TOO_MANY, _FAILED, _NOT_IMPLEMENTED, _UNAVAILABLE = 429, 500, 501, 503
+
+
+class StoreFailed(StoreUnavailable):
+    """The store, or a proxy before it, answered that it failed at this very request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def sign(
 def send(request: SignedRequest) -> StoreAnswer:
     """The store's answer, also when it refuses. Redirects are not followed.
 
-    Raises `StoreUnavailable` when the store fails or does not answer, `RequestTimeout` when no time is left.
+    Raises `StoreUnavailable` when the store does not answer or has no time (429, 503), `StoreFailed` when it fails,
+    `RequestTimeout` when no time is left.
     """
     limits, left = settings.ICEKEEPER.storage, deadline.remaining()
     seconds = limits.request_timeout if left is None else min(limits.request_timeout, left)
@@ -98,8 +103,10 @@ def send(request: SignedRequest) -> StoreAnswer:
     except (requests.RequestException, ValueError) as error:
         raise StoreUnavailable(f"The object store did not answer: {type(error).__name__}") from None
     status = answer.status_code
-    if status == _TOO_MANY or (status >= _FAILED and status != _NOT_IMPLEMENTED):
+    if status in {_TOO_MANY, _UNAVAILABLE}:
         raise StoreUnavailable(f"The object store failed: status {status}")
+    if status >= _FAILED and status != _NOT_IMPLEMENTED:
+        raise StoreFailed(f"The object store failed: status {status}")
     return StoreAnswer(status, answer.content)
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Final
 from xml.sax.saxutils import escape
 
+from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.profiles.s3 import S3Profile
-from storage.validation.s3_requests import SignedRequest, encoded_key, send, sign
+from storage.validation.s3_requests import SignedRequest, StoreAnswer, StoreFailed, encoded_key, send, sign
 
 _WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "\\..\\", "/.. /")
 """From the folder of a table to the folder around it, as some store may read a key."""
@@ -21,39 +22,62 @@ _PATHS_UP: Final = ("/../", "/%2e%2e/", "//../")
 """The same in the path of a request, percent-encoded."""
 
 
-def delete_beside(profile: S3Profile, keys: Keys, *, table: str, name: str) -> None:
-    """Try to delete the object `name` of the folder around `table`, a key without a slash at its end.
+def delete_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, exists: Callable[[], bool]) -> str | None:
+    """The spelling that deletes the object `name` of the folder around `table`, a key without a slash at its end.
 
-    Whether it is still there is for the caller to see; what the store answers proves nothing. Raises
-    `StoreUnavailable` when the store fails or does not answer.
+    `exists` tells whether the object is still there; what the store answers proves nothing, so a spelling at which it
+    fails (500, 502) does not end the others. Raises `StoreUnavailable` when it does not answer, or has no time.
     """
     for up in _WAYS_UP:  # each by itself: MinIO locks all names of a request, and waits for itself at the second alias
-        send(delete_objects(profile, keys, f"{table}{up}{name}"))
+        _try(up, delete_objects(profile, keys, f"{table}{up}{name}"))
+        if not exists():
+            return up
     for up in _PATHS_UP:
-        send(sign(profile, keys, "DELETE", f"{encoded_key(table)}{up}{encoded_key(name)}"))
+        _try(up, sign(profile, keys, "DELETE", _path(table, up, name)))
+        if not exists():
+            return up
+    return None
 
 
-def reads_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> bool:
-    """Whether the object, which holds `content`, can be read. Raises as `delete_beside`."""
-    paths = [f"{encoded_key(table)}{up}{encoded_key(name)}" for up in _PATHS_UP]
-    return any(content in send(sign(profile, keys, "GET", path)).body for path in paths)
+def reads_beside(profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes) -> str | None:
+    """The spelling that reads the object, which holds `content`. Raises as `delete_beside`."""
+    for up in _PATHS_UP:
+        answer = _try(up, sign(profile, keys, "GET", _path(table, up, name)))
+        if answer is not None and content in answer.body:
+            return up
+    return None
 
 
 def writes_beside(
     profile: S3Profile, keys: Keys, *, table: str, name: str, content: bytes, exists: Callable[[], bool]
-) -> bool:
-    """Whether an object can be written there; `exists` tells whether it is there. Raises as `delete_beside`.
+) -> str | None:
+    """The spelling that writes an object there; `exists` tells whether it is there. Raises as `delete_beside`.
 
     A store that takes the dots for plain characters may write an object of that very key below `table`, which is
     deleted.
     """
     for up in _PATHS_UP:
-        path = f"{encoded_key(table)}{up}{encoded_key(name)}"
-        if send(sign(profile, keys, "PUT", path, body=content)).is_success:
-            if exists():
-                return True
-            send(sign(profile, keys, "DELETE", path))
-    return exists()
+        path = _path(table, up, name)
+        answer = _try(up, sign(profile, keys, "PUT", path, body=content))
+        if exists():
+            return up
+        if answer is None or answer.is_success:
+            _try(up, sign(profile, keys, "DELETE", path))
+    return None
+
+
+def _path(table: str, up: str, name: str) -> str:
+    return f"{encoded_key(table)}{up}{encoded_key(name)}"
+
+
+def _try(up: str, request: SignedRequest) -> StoreAnswer | None:
+    """The answer to a request with `up` in its key, None when the store failed at it."""
+    try:
+        return send(request)
+    except StoreFailed:
+        return None
+    except StoreUnavailable as error:
+        raise StoreUnavailable(f"{error.message}, asked for a key with '{up}'") from None
 
 
 def delete_objects(profile: S3Profile, keys: Keys, *names: str) -> SignedRequest:

@@ -9,8 +9,10 @@ from itertools import count
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from storage.models import Warehouse
+from storage.services import warehouse_storage
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING
 from tests.fingerprint import Fingerprint
@@ -101,12 +103,13 @@ def require_bulk_deletes(warehouse: Warehouse) -> None:
     assert client.send("GET", uri).status_code == 404
 
 
-def require_reads_alone(warehouse: Warehouse) -> None:
+def require_reads_alone(warehouse: Warehouse, advice: str = "sts-enabled") -> None:
     client = client_of(warehouse)
     uri, at, key = addresses(warehouse)
     assert client.sign("GET", uri).status == 200
     for method in ("PUT", "DELETE"):
         assert client.sign(method, uri).refused(403, "RemoteSigningDisabled", "SIGN_WRITES_WITH_WAREHOUSE_KEYS")
+        assert client.sign(method, uri).refused(403, "RemoteSigningDisabled", advice)
     assert client.sign("POST", f"{at}?delete", body=deletion(key)).refused(403, "RemoteSigningDisabled", "sts-enabled")
 
 
@@ -209,12 +212,92 @@ def test_warehouses_that_were_never_probed_are_probed_by_an_update(
     """Created by an earlier version, or with validation switched off."""
     warehouse = created(seaweedfs, place)
     Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=None, version=warehouse.version + 1)
-    require_reads_alone(warehouse)
+    require_reads_alone(warehouse, "Update the storage credential")
     body = {"new-storage-credential": seaweedfs.credential}
     assert api.post(f"/warehouse/{warehouse.pk}/storage-credential", body).status == 200
     warehouse.refresh_from_db()
     assert warehouse.enforced_signatures == Enforcement.REQUESTS
     require_writes(warehouse)
+
+
+def set_kept(warehouse: Warehouse, kept: Enforcement | None) -> None:
+    """What an earlier validation found."""
+    Warehouse.objects.filter(pk=warehouse.pk).update(enforced_signatures=kept, version=F("version") + 1)
+
+
+def test_validation_of_access_fails_where_something_else_is_recorded(
+    seaweedfs: SeaweedFS, place: str, minio: Minio, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ways: the signer goes by what is recorded, which an update of the credential changes."""
+    better, worse = created(seaweedfs, place), created(minio, bucket)
+    authorize_signatures(monkeypatch)
+
+    def require_not_recorded(store: S3Server, warehouse: Warehouse, former: Enforcement | None) -> None:
+        set_kept(warehouse, former)
+        version = Warehouse.objects.get(pk=warehouse.pk).version
+        error = validate_access(warehouse, **EXTENSIONS)[SIGNING]["error"]
+        assert error["type"] == "RemoteSigningFindingNotRecorded"
+        assert "Update the storage credential" in error["message"]
+        assert Warehouse.objects.get(pk=warehouse.pk).version == version, "validation changes nothing"
+        body = {"new-storage-credential": store.credential}
+        assert api.post(f"/warehouse/{warehouse.pk}/storage-credential", body).status == 200
+        warehouse.refresh_from_db()
+
+    for former in (None, Enforcement.NONE, Enforcement.REQUESTS_AND_BODIES):
+        require_not_recorded(seaweedfs, better, former)
+        assert better.enforced_signatures == Enforcement.REQUESTS
+        assert validate_access(better, **EXTENSIONS)[SIGNING]["status"] == "passed"
+        require_writes(better)
+    for former in (Enforcement.REQUESTS, Enforcement.REQUESTS_AND_BODIES):
+        require_not_recorded(minio, worse, former)
+        assert worse.enforced_signatures == Enforcement.NONE
+        error = validate_access(worse, **EXTENSIONS)[SIGNING]["error"]
+        assert error["type"] == "RemoteSigningNotEnforced"
+        require_reads_alone(worse)
+
+
+def test_keys_are_changed_where_the_store_does_not_enforce_signatures(
+    minio: Minio, bucket: str, authorized: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The profile stays the same, and writes stay unsigned; a profile that changes is refused."""
+    with monkeypatch.context() as patched:
+        sign_writes(patched)
+        warehouse = created(minio, bucket)
+    own, at = minio.storage(bucket, "wh", **{"sts-enabled": False}), f"/warehouse/{warehouse.pk}"
+    credential = {"new-storage-credential": minio.credential}
+    for former in (Enforcement.NONE, None, Enforcement.REQUESTS):
+        for route, body in (("storage-credential", credential), ("storage", own)):
+            set_kept(warehouse, former)
+            former_secret = Warehouse.objects.get(pk=warehouse.pk).secret_id
+            answer = api.post(f"{at}/{route}", body)
+            assert answer.status == 200, answer.body
+            warehouse.refresh_from_db()
+            assert warehouse.secret_id != former_secret
+            assert warehouse.enforced_signatures == Enforcement.NONE
+            require_reads_alone(warehouse, "its store does not enforce signatures. Set sts-enabled")
+    assert api.post(f"{at}/storage/validate-credential", credential).json()["valid"] is True
+    assert api.post(f"{at}/storage/validate-access").json()["valid"] is False
+    changed = minio.storage(bucket, "wh", **{"sts-enabled": False, "sts-token-validity-seconds": 900})
+    assert api.post(f"{at}/storage", changed).refused(412, "RemoteSigningNotEnforced")
+
+
+def test_a_profile_that_another_request_changed_is_no_unchanged_one(
+    minio: Minio, bucket: str, authorized: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        sign_writes(patched)
+        warehouse = created(minio, bucket)
+    examine = warehouse_storage.examine_store
+
+    def examine_and_change(*args: Any) -> Enforcement | None:
+        narrowed = warehouse.storage_profile | {"sts-enabled": True}
+        Warehouse.objects.filter(pk=warehouse.pk).update(storage_profile=narrowed)
+        return examine(*args)
+
+    monkeypatch.setattr(warehouse_storage, "examine_store", examine_and_change)
+    own = minio.storage(bucket, "wh", **{"sts-enabled": False})
+    assert api.post(f"/warehouse/{warehouse.pk}/storage", own).refused(409, "ConflictException")
+    assert Warehouse.objects.get(pk=warehouse.pk).storage_profile["sts-enabled"] is True
 
 
 def test_without_validation_nothing_is_known_and_what_was_known_of_the_profile_is_kept(
