@@ -86,5 +86,8 @@ class Authenticator(ABC):
         """Whether it can tell which tokens are its own. One that is not is asked after those that are."""
         return True
 
+    def begin_look(self) -> None:  # noqa: B027 - as for `connect`
+        """Begin another look at the provider, if one may be taken now, without waiting for its outcome."""
+
     def connect(self) -> None:  # noqa: B027 - most have nobody to look at
         """Look at the provider before there is any token. Raises `ProviderUnavailable`."""

@@ -81,6 +81,9 @@ class KeyedAuthenticator(Authenticator):
     def is_ready(self) -> bool:
         return self._published.known is not None
 
+    def begin_look(self) -> None:
+        self._published.begin_look()
+
     def connect(self) -> None:
         self._published.get()
 

@@ -88,12 +88,16 @@ class OidcAuthenticator(KeyedAuthenticator):
     def _require_permitted(self, keys_address: str) -> None:
         """The host that the operator configured is trusted; any other one must be where a store could be, too.
 
-        Raises `UnusableAddress`, also for keys that come over HTTP from a provider over TLS.
+        Raises `UnusableAddress`, also for keys that come over HTTP from a provider over TLS, and for a name that
+        cannot be resolved now: a later look-up, which the connection makes, could lead anywhere.
         """
         keys, configured = parse_endpoint(keys_address), urlsplit(self.address)
         if keys.scheme == "http" and configured.scheme == "https":
             raise UnusableAddress("must be an https address, as the provider's is")
         if urlsplit(keys_address).hostname == configured.hostname:
             return
-        for ip in resolve(keys, self._fetcher.timeout) or []:
+        addresses = resolve(keys, self._fetcher.timeout)
+        if addresses is None:
+            raise UnusableAddress("the name of its host cannot be resolved")
+        for ip in addresses:
             require_harmless_ip(ip, allow_private=settings.ICEKEEPER.storage.allow_private_endpoints)

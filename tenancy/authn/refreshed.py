@@ -96,6 +96,11 @@ class Refreshed(Generic[T]):
         reason = "it was asked a moment ago" if flight is None else "it did not answer in time"
         raise ProviderUnavailable(f"{self.name}: {failure or reason}")
 
+    def begin_look(self) -> None:
+        """Begin a fetch unless one is under way or the last one ended too short ago; its outcome is not waited for."""
+        with self._lock:
+            self._current_flight()
+
     def _current_flight(self) -> _Flight | None:
         """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""
         now = time.monotonic()

@@ -75,7 +75,8 @@ def identify(token: str) -> Identity:
     """Whom `token` speaks for.
 
     Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
-    are asked last, so that they hold up nobody else's tokens. For a token that is surely none of theirs, providers are
+    are asked last, so that they hold up nobody else's tokens. Once a provider has verified the signature and refused the
+    token, the others that have not been reached are not waited for: they are looked at for later tokens. For a token that is surely none of theirs, providers are
     looked at anew: one may have changed its issuer. Raises `AuthenticationFailed` (401) when none does,
     `ProviderUnavailable` (503) when that may only be for want of a provider's keys: none of those that were asked has
     verified its signature.
@@ -90,20 +91,25 @@ def identify(token: str) -> Identity:
         raise _refusal("it holds characters that no token has; was the Authorization header sent twice?")
     unavailable: ProviderUnavailable | None = None
     failures: list[AuthenticationFailed] = []
+    is_signed = False
     for authenticator in _takers(token):
+        if is_signed and not authenticator.is_ready:
+            authenticator.begin_look()
+            continue
         try:
             verified = authenticator.verify(token)
             require_user_id(verified.identity.user_id)
             _require_active(verified.identity)
         except AuthenticationFailed as failure:
             failures.append(failure)
+            is_signed = is_signed or isinstance(failure, SignedTokenRefused)
         except ProviderUnavailable as failure:
             logger.info("a token could not be verified: %s", failure.reason)
             unavailable = failure
         else:
             verified_tokens.put(digest, verified)
             return verified.identity
-    if unavailable is not None and not any(isinstance(each, SignedTokenRefused) for each in failures):
+    if unavailable is not None and not is_signed:
         raise unavailable
     reasons = "; ".join(each.message for each in failures)
     genuine = next((each for each in failures if isinstance(each, GenuineTokenRefused)), None)

@@ -341,6 +341,52 @@ def test_keys_in_a_private_network_are_fetched_as_stores_are(
     assert ask(provider.token()).status == (200 if allows_private else 503)
 
 
+def test_keys_at_a_name_that_cannot_be_resolved_are_not_fetched(
+    eager: None, provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name server fails the look-up of the check and answers that of the connection."""
+    fetched: list[str] = []
+    lookups: list[str] = []
+    get, getaddrinfo = Fetcher.get, socket.getaddrinfo
+    keys_address = provider.address.replace("127.0.0.1", "keys.example") + KEYS
+
+    def look_up(host: str, *more: Any, **named: Any) -> Any:
+        if host != "keys.example":
+            return getaddrinfo(host, *more, **named)
+        lookups.append(host)
+        if len(lookups) == 1:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return getaddrinfo("127.0.0.1", *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(Fetcher, "get", lambda self, asked: fetched.append(asked) or get(self, asked))
+    provider.published[DISCOVERY] = {"jwks_uri": keys_address}
+    assert ask(provider.token()).refused(503, "IdentityProviderUnavailable")
+    assert fetched == [provider.address + DISCOVERY]
+    assert provider.asked[KEYS] == 0
+    assert ask(provider.token()).status == 200  # the next look succeeds
+    assert fetched[-1] == keys_address
+
+
+def test_a_proxy_resolves_the_name_of_the_keys(
+    provider: IdentityProvider, on: On, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    get = Fetcher.get
+    keys_address = "http://keys.invalid/keys"
+
+    def through_proxy(self: Fetcher, asked: str) -> dict[str, Any]:
+        fetched.append(asked)
+        return get(self, provider.address + KEYS if asked == keys_address else asked)
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(Fetcher, "get", through_proxy)
+    provider.published[DISCOVERY] = {"jwks_uri": keys_address}
+    assert ask(provider.token()).status == 200
+    assert fetched == [provider.address + DISCOVERY, keys_address]
+
+
 @pytest.mark.parametrize("issuer", [None, "", 7, ["http://x"]])
 def test_issuers_that_are_none(issuer: Any, provider: IdentityProvider, on: On, ask: Ask) -> None:
     provider.published[DISCOVERY] = {"issuer": issuer}
@@ -499,6 +545,39 @@ def test_a_refused_token_is_not_one_to_send_again_when_another_provider_is_away(
         identify(provider.token(exp=1))
 
 
+def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_is_away(
+    eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_PROVIDERS__X__URI=other_provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__X__ADDITIONAL_ISSUERS=provider.issuer,
+        LAKEKEEPER__OPENID_PROVIDERS__X__REQUIRE_CONNECTED_ON_STARTUP="false",
+        ICEKEEPER__AUTHENTICATION__TIMEOUT="30s",
+    )
+    gate, asked = threading.Event(), threading.Event()
+
+    def slowly(handler: Any) -> None:
+        asked.set()
+        gate.wait(20)
+        del other_provider.misbehave[DISCOVERY]
+        answers(200, _json(other_provider.documents()[DISCOVERY]))(handler)
+
+    other_provider.misbehave[DISCOVERY] = slowly
+    other_provider.private_keys = provider.private_keys
+    token = provider.token(scope="machines")
+    with pytest.raises(AuthenticationFailed):
+        identify(token)
+    assert asked.wait(10), "the other provider is asked for its keys meanwhile"
+    assert not gate.is_set()
+    assert DISCOVERY in other_provider.misbehave, "the refusal did not wait for its answer"
+    gate.set()
+    other = authenticators()[1]
+    other.connect()
+    assert identify(token).user_id == "x~anna"
+
+
 def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:
     switch_on(
         LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
@@ -506,6 +585,7 @@ def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvide
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
         LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
     )
+    connect_providers()
     assert identify(provider.token(scope="people")).user_id == "oidc~anna"
     assert identify(provider.token(scope="machines")).user_id == "machines~anna"
     assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
