@@ -9,6 +9,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors import CatalogError
 from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
+from tenancy.authz.openfga.http_interface import ask_at_start
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import Authorizer, authorizer
@@ -95,7 +96,7 @@ def _require_authorizer(chosen: str) -> None:
 def _require_http_interface() -> None:
     """An OpenFGA that is away, or not set up yet, does not stop the server; one that will never answer does."""
     try:
-        openfga_store().find()
+        ask_at_start(openfga_store().find)
     except OpenFgaSpeaksGrpc as failure:
         raise AuthorizationNotChosen(failure.reason) from None
     except OpenFgaUnavailable as failure:

@@ -9,17 +9,20 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 from django.conf import settings
 
+from management.management.commands import migrate
 from tenancy.authz.openfga import http_interface
-from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaSpeaksGrpc
+from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaSpeaksGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.start import AuthorizationNotChosen, require_chosen_backend
@@ -136,9 +139,16 @@ def no_http_beside_it(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
         server.shutdown()
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_interface, "STARTING_SECONDS", 0.0)
+
+
 class _SomebodyElse(BaseHTTPRequestHandler):
+    status = "UP"
+
     def do_GET(self) -> None:
-        body = json.dumps({"status": "UP"}).encode()
+        body = json.dumps({"status": self.status}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -149,7 +159,11 @@ class _SomebodyElse(BaseHTTPRequestHandler):
 
 
 def test_without_one_the_server_does_not_start_and_says_what_to_do(
-    openfga: OpenFga, choose: Callable[[str], None], no_http_beside_it: int, monkeypatch: pytest.MonkeyPatch
+    openfga: OpenFga,
+    choose: Callable[[str], None],
+    no_http_beside_it: int,
+    impatient: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use_settings(monkeypatch, openid_provider_uri="https://idp.example.com")
     choose(f"http://127.0.0.1:{openfga.grpc_port}")
@@ -164,6 +178,57 @@ def test_without_one_the_server_does_not_start_and_says_what_to_do(
     assert list(Server.objects.values()) == before
     with pytest.raises(OpenFgaSpeaksGrpc):
         install(openfga_store())
+
+
+def _migrate() -> None:
+    migrate.Command()._install_model()
+
+
+@pytest.mark.parametrize("begin", [require_chosen_backend, _migrate])
+def test_http_that_starts_after_grpc_is_waited_for(
+    openfga: OpenFga, choose: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, begin: Callable[[], object]
+) -> None:
+    use_settings(monkeypatch, openid_provider_uri="https://idp.example.com")
+    monkeypatch.setattr(http_interface, "HTTP_PORT", process.free_port())
+    choose(f"http://127.0.0.1:{openfga.grpc_port}")
+    waits: list[float] = []
+    sleep = time.sleep
+
+    def start_http(seconds: float) -> None:
+        waits.append(seconds)
+        sleep(seconds)
+        if len(waits) == 4:  # after the pause of who does not answer has begun
+            monkeypatch.setattr(http_interface, "HTTP_PORT", urlsplit(openfga.url).port)
+
+    monkeypatch.setattr(http_interface, "sleep", start_http)
+    begin()
+    assert len(waits) == 4
+    assert openfga_store()._address == openfga.url
+
+
+def test_the_key_goes_to_the_other_port_only_after_openfga_has_answered_there(
+    openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    class Recording(_SomebodyElse):
+        def do_GET(self) -> None:
+            asked.append((self.path.partition("?")[0], self.headers["Authorization"]))
+            super().do_GET()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recording) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(http_interface, "HTTP_PORT", server.server_port)
+        choose_openfga(monkeypatch, endpoint=f"http://127.0.0.1:{openfga.grpc_port}", api_key="not for everybody")
+        with pytest.raises(OpenFgaSpeaksGrpc):
+            openfga_store().store_id()
+        assert asked == [("/healthz", None)]
+        Recording.status = "SERVING"
+        with pytest.raises(OpenFgaUnavailable) as failure:
+            openfga_store().store_id()
+        assert failure.value.reason == "it sent no list of stores"
+        assert asked[1:] == [("/healthz", None), ("/stores", "Bearer not for everybody")]
+        server.shutdown()
 
 
 def test_one_that_is_away_or_not_set_up_does_not_stop_the_server(

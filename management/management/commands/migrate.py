@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from django.core.management.base import CommandError
@@ -10,6 +11,7 @@ from django.db import connections
 
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.holding import is_openfga
+from tenancy.authz.openfga.http_interface import ask_at_start
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 
@@ -32,7 +34,7 @@ class Command(migrate.Command):
 
     def _install_model(self) -> None:
         try:
-            place, is_new = install(openfga_store())
+            place, is_new = ask_at_start(partial(install, openfga_store()))
         except OpenFgaUnavailable as failure:
             raise CommandError(f"OpenFGA: {failure.reason}") from None
         if is_new:

@@ -6,17 +6,25 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Callable
 from contextlib import closing
-from typing import Final
+from time import sleep
+from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from icekeeper.kernel import deadline
 from icekeeper.kernel.thread_lending import waiting_for_others
+from tenancy.authz.openfga.breaker import PAUSE
 from tenancy.authz.openfga.connection import Connection, Limits
 from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
 
 HTTP_PORT: Final = 8080
 """Where OpenFGA and its chart serve HTTP unless they are told otherwise; gRPC is at 8081."""
+
+STARTING_SECONDS: Final = 10.0
+"""How long a command waits for the HTTP interface of an OpenFGA whose gRPC interface answers already."""
+
+T = TypeVar("T")
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + struct.pack(">HBBBL", 0, 0, 4, 0, 0)
 """Of HTTP/2 (RFC 9113, 3.4): the fixed text and an empty SETTINGS frame, which a server answers with its own."""
@@ -43,7 +51,24 @@ def find_http_interface(endpoint: str, connection: Connection, limits: Limits) -
     return found
 
 
+def ask_at_start(ask: Callable[[], T]) -> T:
+    """The outcome of `ask`, for commands that are started together with OpenFGA, whose gRPC interface opens first.
+
+    `ask` is called again while it raises `OpenFgaSpeaksGrpc`, which is raised after `STARTING_SECONDS`. The pause is
+    that of the circuit breaker, which would refuse to ask earlier.
+    """
+    until = time.monotonic() + STARTING_SECONDS
+    while True:
+        try:
+            return ask()
+        except OpenFgaSpeaksGrpc:
+            if time.monotonic() >= until:
+                raise
+        sleep(PAUSE)
+
+
 def _is_openfga(address: str, connection: Connection) -> bool:
+    """Asked without the credential: nobody has said yet that this port is OpenFGA's."""
     try:
         reply = connection.request("GET", f"{address}/healthz", body=None, headers={})
     except OpenFgaUnavailable:
