@@ -75,11 +75,11 @@ def identify(token: str) -> Identity:
     """Whom `token` speaks for.
 
     Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
-    are asked last, so that they hold up nobody else's tokens. Once a provider has verified the signature and refused the
-    token, the others that have not been reached are not waited for: they are looked at for later tokens. For a token that is surely none of theirs, providers are
-    looked at anew: one may have changed its issuer. Raises `AuthenticationFailed` (401) when none does,
-    `ProviderUnavailable` (503) when that may only be for want of a provider's keys: none of those that were asked has
-    verified its signature.
+    are asked last, so that they hold up nobody else's tokens. Once a provider has verified the signature and refused
+    the token, those that have not been reached are not waited for: they are looked at for later tokens. For a token
+    that is surely none of theirs, providers are looked at anew: one may have changed its issuer. Raises
+    `AuthenticationFailed` (401) when none does, `ProviderUnavailable` (503) when that may only be for want of a
+    provider's keys: none of those that were asked has verified its signature.
     """
     if len(token) > LONGEST_TOKEN:
         raise _refusal(f"it is longer than {LONGEST_TOKEN} characters")
