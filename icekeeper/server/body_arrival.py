@@ -11,13 +11,23 @@ from typing import Final, Protocol
 
 from gunicorn.http.unreader import Unreader
 
+from icekeeper.http.request_body import body_too_large
+from icekeeper.kernel.errors import BadRequest, CatalogError
 from icekeeper.server.client_socket import ClientSocket
 
 MAX_CHUNK_LINE: Final = 32_768
 MAX_TRAILERS: Final = 131_072
 """Bytes; longer ones are left to the parser, which refuses them."""
 
+MAX_FRAMING: Final = 65_536
+"""Bytes that chunk sizes and their line ends may take, beyond an eighth of the payload: each chunk takes time."""
+
+_LARGEST_READ: Final = 1_048_576
+_FRAMING_READ: Final = 8192
+"""Bytes read at once where chunks may begin: each chunk in them takes the event loop some time."""
+
 _FRAMING = re.compile(rb"\n(content-length|transfer-encoding)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]+)(?:[ \t]*;.*)?", re.DOTALL)
 _EXPECTS_CONTINUE = re.compile(rb"\nexpect[ \t]*:[ \t]*100-continue[ \t]*\r\n", re.IGNORECASE)
 _MAX_DIGITS: Final = 18
 
@@ -25,22 +35,23 @@ _MAX_DIGITS: Final = 18
 class ExpectedBody(Protocol):
     """`is_awaited` is false of a body that is not read before the request is judged: it is too large or malformed.
 
-    `read_bytes` are to be read at once. A chunk may have one byte, and each takes the event loop some time.
+    `refusal` is why the rest of the body need not be received.
     """
 
     is_awaited: bool
-    is_too_large: bool
-    read_bytes: int
+    refusal: CatalogError | None
 
     def has_arrived(self, received: bytearray) -> bool: ...
+
+    def read_size(self, received: bytearray) -> int:
+        """How many bytes to read at once, while the body has not arrived."""
 
 
 class SizedBody:
     """A body that ends at `end`, an index of the received bytes. That of a request without a body is empty."""
 
     is_awaited = True
-    is_too_large = False
-    read_bytes = 1_048_576
+    refusal: CatalogError | None = None
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -48,50 +59,58 @@ class SizedBody:
     def has_arrived(self, received: bytearray) -> bool:
         return len(received) >= self._end
 
+    def read_size(self, received: bytearray) -> int:
+        return min(self._end - len(received), _LARGEST_READ)
+
 
 class UnreadBody:
     """A body that nobody reads: the request is refused for its head."""
 
     is_awaited = False
-    is_too_large = False
-    read_bytes = 65_536
+    refusal: CatalogError | None = None
 
     def has_arrived(self, received: bytearray) -> bool:
         return True
 
+    def read_size(self, received: bytearray) -> int:
+        return _FRAMING_READ
+
 
 class ChunkedBody:
-    """A body in chunks, the first of which begins at `start`; `is_too_large` once it exceeds `limit` bytes, or its
-    framing takes several times as much.
-    """
+    """A body in chunks, the first of which begins at `start`; it may have `limit` bytes.
 
-    read_bytes = 65_536
+    Its framing is limited too, so that bodies of tiny chunks do not take all time of the event loop.
+    """
 
     def __init__(self, start: int, limit: int) -> None:
         self._start = self._position = start
         self._limit, self._size = limit, 0
-        self.is_awaited, self.is_too_large = True, False
+        self.is_awaited = True
+        self.refusal: CatalogError | None = None
 
     def has_arrived(self, received: bytearray) -> bool:
-        self.is_too_large = len(received) - self._start > 2 * self._limit + MAX_TRAILERS
-        while not self.is_too_large and self.is_awaited:
+        while self.refusal is None and self.is_awaited:
             line_end = received.find(b"\r\n", self._position)
             if line_end < 0:
                 self.is_awaited = len(received) - self._position <= MAX_CHUNK_LINE
                 return not self.is_awaited
-            try:
-                size = int(received[self._position : line_end].split(b";", 1)[0], 16)
-            except ValueError:
-                size = -1
-            if size < 0:
+            line = _CHUNK_SIZE.fullmatch(received, self._position, line_end)
+            if line is None:
                 self.is_awaited = False
-            elif size == 0:
+                return True
+            size = int(line[1], 16)
+            if size == 0:
                 return self._has_trailers(received, line_end)
-            else:
-                self._size += size
-                self._position = line_end + 2 + size + 2
-                self.is_too_large = self._size > self._limit
+            if line_end - self._start - self._size > MAX_FRAMING + self._size // 8:
+                self.refusal = BadRequest("Malformed request: the chunks of the body are too small")
+            self._size += size
+            self._position = line_end + 2 + size + 2
+            if self._size > self._limit:
+                self.refusal = body_too_large(self._limit)
         return not self.is_awaited
+
+    def read_size(self, received: bytearray) -> int:
+        return min(max(self._position - len(received), _FRAMING_READ), _LARGEST_READ)
 
     def _has_trailers(self, received: bytearray, line_end: int) -> bool:
         """Whether the empty line is there that ends them; the chunk's own line ends at `line_end`."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
+import socket
 from enum import Enum, auto
 from time import monotonic
 from typing import Any
 
-from icekeeper.http.request_body import body_too_large
 from icekeeper.kernel.errors import BadRequest, CatalogError, HeadersTooLarge, UriTooLong
 from icekeeper.server.body_arrival import ExpectedBody, ReceivedBytes, expected_body, expects_continue
 from icekeeper.server.client_socket import ClientSocket
@@ -22,6 +21,12 @@ LARGEST_HEAD = 131_072
 
 LARGEST_LOGGED_HEAD = 8192
 """Bytes of a head that are kept for the log line of a request that cannot be parsed."""
+
+_HEAD_READ = 16_384
+_DISCARD_READ = 65_536
+"""Bytes read at once before the head is complete, and of what is thrown away."""
+
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 _LIVENESS = (b"GET /health/live HTTP/1.", b"HEAD /health/live HTTP/1.")
 
@@ -46,11 +51,13 @@ class Connection:
     """`expires` (monotonic seconds) is when the event loop looks at it again, or gives up waiting.
 
     `arrived` is when the head was complete, `began` when the transfer of the request or the response began. `has_all`:
-    the whole request has been received; where the next one begins is certain only then.
+    the whole request has been received; where the next one begins is certain only then. `network` is the client's
+    address; of an IPv6 address its /64, which is what one client has.
     """
 
     __slots__ = (
         "_continued",
+        "_has_skipped_line",
         "_window_began",
         "_window_bytes",
         "_window_undelivered",
@@ -64,15 +71,17 @@ class Connection:
         "head_size",
         "is_reusable",
         "linger_left",
+        "network",
         "phase",
         "received",
         "server",
         "socket",
     )
 
-    def __init__(self, socket: ClientSocket, address: Any, server: Any, expires: float) -> None:
-        self.socket, self.address, self.server = socket, address, server
-        self.descriptor = socket.fileno()
+    def __init__(self, client: ClientSocket, address: Any, server: Any, expires: float) -> None:
+        self.socket, self.address, self.server = client, address, server
+        self.network = client_network(address[0])
+        self.descriptor = client.fileno()
         self.expires = expires
         self.phase = Phase.RECEIVE
         self.linger_left = 0
@@ -88,7 +97,7 @@ class Connection:
         self.head_size = 0
         self.has_all = False
         self.body: ExpectedBody | None = None
-        self._continued = False
+        self._continued = self._has_skipped_line = False
 
     @property
     def is_idle(self) -> bool:
@@ -105,19 +114,23 @@ class Connection:
         """Memory that is held for a client that sends or reads slowly, and for a request in the queue."""
         return len(self.received) + self.socket.unsent_bytes
 
-    @property
-    def network(self) -> str:
-        """The client's address; of an IPv6 address its /64, which is what one client has."""
-        return client_network(self.address[0])
-
     # --- receiving -----------------------------------------------------------------------------------------------
 
+    @property
+    def read_size(self) -> int:
+        """How many bytes to read at once."""
+        if self.phase is Phase.LINGER:
+            return _DISCARD_READ
+        return _HEAD_READ if self.body is None else self.body.read_size(self.received)
+
     def add(self, data: bytes) -> None:
+        """`received` is empty after this when only an empty line has come."""
         self.received += data
         self._window_bytes += len(data)
         # RFC 9112 §2.2: an empty line before a request is to be ignored. One, as gunicorn does.
-        if not self.head_size and self.received.startswith(b"\r\n") and not self.received.startswith(b"\r\n\r\n"):
+        if not self._has_skipped_line and self.received.startswith(b"\r\n") and self.received[2:4] != b"\r\n":
             del self.received[:2]
+            self._has_skipped_line = True
 
     def has_request(self, body_limit: int) -> bool:
         """Whether there is nothing more to wait for: all has arrived, or the parser can refuse it as it is."""
@@ -143,10 +156,10 @@ class Connection:
         """Whether `GET /health/live` without a body is all that has arrived."""
         return len(self.received) == self.head_size and self.received.startswith(_LIVENESS)
 
-    def refusal(self, body_limit: int) -> CatalogError | None:
+    def refusal(self) -> CatalogError | None:
         """Why the rest of an incomplete request need not be waited for: it is no HTTP, or too long already."""
         if self.body is not None:
-            return body_too_large(body_limit) if self.body.is_too_large else None
+            return self.body.refusal
         if self.received[0] not in _FIRST_BYTES:
             return BadRequest("Malformed request: not HTTP/1.1 (TLS must end in front of this port)")
         if len(self.received) > LARGEST_LINE and b"\r\n" not in self.received:
@@ -196,7 +209,7 @@ class Connection:
 def client_network(address: str) -> str:
     if ":" not in address:
         return address
-    parsed = ipaddress.IPv6Address(address.split("%", 1)[0])
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((parsed, 64), strict=False))
+    packed = socket.inet_pton(socket.AF_INET6, address.split("%", 1)[0])
+    if packed.startswith(_IPV4_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[len(_IPV4_MAPPED) :])
+    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"

@@ -10,13 +10,14 @@ by it, even when every thread is busy. Parser, WSGI environ and response rules a
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import socket
 import threading
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
 
@@ -40,6 +41,8 @@ from icekeeper.server.crew import Crew
 from icekeeper.server.poller import Poller
 from icekeeper.server.refusals import as_refusal, refusal_bytes
 
+logger = logging.getLogger("icekeeper.server")
+
 STOP_LINGER = 1.0
 """Seconds that a stopping worker keeps idle connections, for a request that a client may be sending just now."""
 
@@ -61,8 +64,8 @@ SLOW_SECONDS = 2.0
 SMALL_BYTES = 65_536
 """A connection that holds no more than this is not closed for its memory: their sum is bounded by their number."""
 
-READ_BYTES = 65_536
-"""Bytes read at once, as long as it is not known that more will come."""
+CHECK_BYTES = 65_536
+"""Received bytes after which the memory of all connections is looked at again: that takes a while."""
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _Ticket = list[Connection]
@@ -99,6 +102,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.limits = self.app.limits
         self.read_timeout: float = self.limits.read_timeout
         self.connections: dict[int, Connection] = {}
+        self.by_network: Counter[str] = Counter()
+        self.unchecked_bytes = 0
         self.handover = threading.Lock()
         self.crew: Crew[_Ticket] = Crew(self.cfg.threads, self._run_ticket, self.app.end_thread)
         self.waiting: deque[tuple[float, _Ticket]] = deque()
@@ -147,10 +152,11 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         for descriptor in self.poller.wait(longest_wait):
             connection = self.connections.get(descriptor)
             if connection is not None:
-                if connection.phase is Phase.SEND:
-                    self._send(connection)
-                else:
-                    self._read(connection)
+                with self._closing_on_error(connection):
+                    if connection.phase is Phase.SEND:
+                        self._send(connection)
+                    else:
+                        self._read(connection)
             elif descriptor in self.listeners:
                 self._offer(descriptor)
             elif descriptor == self.PIPE[0]:
@@ -162,6 +168,15 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self.poller.arm(descriptor)
             self.offered.clear()
         self._refuse_overdue()
+
+    @contextmanager
+    def _closing_on_error(self, connection: Connection) -> Iterator[None]:
+        """An unexpected error at one connection ends this connection, not the worker with all others."""
+        try:
+            yield
+        except Exception:
+            self.log.exception("the event loop failed at the connection of %s", connection.address[0])
+            self._close(connection)
 
     def _offer(self, listener: int) -> None:
         """Take a new connection, unless a worker that has fewer can; when that one does not, take it after all."""
@@ -189,20 +204,21 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         # A connection that has not sent anything may be one that a load balancer opened in advance: it is idle.
         connection = Connection(sock, address, listener.getsockname(), now + self.cfg.keepalive)
         refusal = self._refusal_of_connection(connection)
-        self.connections[connection.descriptor] = connection
+        with self.handover:
+            self.connections[connection.descriptor] = connection
+            self.by_network[connection.network] += 1
         self._show_load()
         self.poller.add(connection.descriptor)
         if refusal is not None:
             connection.arrived = now
-            self._refuse(connection, refusal)
+            with self._closing_on_error(connection):
+                self._refuse(connection, refusal)
 
     def _refusal_of_connection(self, connection: Connection) -> CatalogError | None:
         """Why a new connection is not served; makes room for it where there is none."""
         most = self.limits.connections_per_address
-        if most is not None:
-            network = connection.network
-            if sum(other.network == network for other in list(self.connections.values())) >= most:
-                return Busy("Too many connections from this address (ICEKEEPER__SERVER__CONNECTIONS_PER_ADDRESS)")
+        if most is not None and self.by_network[connection.network] >= most:
+            return Busy("Too many connections from this address (ICEKEEPER__SERVER__CONNECTIONS_PER_ADDRESS)")
         if len(self.connections) >= self.cfg.worker_connections and not self._make_room():
             return Busy("The server has too many connections; try again")
         return None
@@ -210,7 +226,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _read(self, connection: Connection) -> None:
         """Take in what has arrived; the event loop owns the connection."""
         try:
-            data = connection.socket.recv_now(READ_BYTES if connection.body is None else connection.body.read_bytes)
+            data = connection.socket.recv_now(connection.read_size)
         except BlockingIOError:
             self.poller.arm(connection.descriptor)
             return
@@ -224,26 +240,41 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             else:
                 self._close(connection)
         elif data:
-            if not connection.received:
-                now = monotonic()
-                connection.begin_transfer(now)
-                connection.expires = now + self.read_timeout
-            connection.add(data)
-            self._proceed(connection)
+            self._add(connection, data)
         elif connection.body is not None:
             self._queue(connection)  # the client stopped in the middle of a body: it is told so, as it may still listen
         else:
             self._close(connection)
 
+    def _add(self, connection: Connection, data: bytes) -> None:
+        """Take in what a client has sent; an empty line leaves an idle connection idle, for no longer than it was."""
+        was_idle = not connection.received
+        if was_idle:
+            connection.begin_transfer(monotonic())
+        connection.add(data)
+        if not connection.received:
+            self.poller.arm(connection.descriptor)
+            return
+        if was_idle:
+            connection.expires = connection.began + self.read_timeout
+        self.unchecked_bytes += len(data)
+        if self.unchecked_bytes >= CHECK_BYTES:
+            self._limit_memory()
+        if connection.phase is Phase.RECEIVE:  # else it was ended for its memory
+            self._proceed(connection)
+
     def _proceed(self, connection: Connection) -> None:
-        """Queue a complete request, wait for the rest of an incomplete one, refuse one that is too long."""
+        """Queue a complete request, wait for the rest of an incomplete one, refuse one that is too long.
+
+        Of the thread that has answered the last request as well, when a part of the next one came with that.
+        """
         was_head = connection.body is None
         if connection.has_request(self.limits.body_size):
             if connection.is_liveness_probe():
                 self._run_ticket([connection])
             else:
                 self._queue(connection)
-        elif (refusal := connection.refusal(self.limits.body_size)) is not None:
+        elif (refusal := connection.refusal()) is not None:
             connection.arrived = connection.arrived or monotonic()
             self._refuse(connection, refusal)
         else:
@@ -251,9 +282,9 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 self._expect_body(connection, connection.arrived)
             if connection.wants_continue() and not self._send_continue(connection):
                 return
-            self.poller.arm(connection.descriptor)
-            if connection.held_bytes > SMALL_BYTES:
-                self._limit_memory()
+            with self.handover:
+                connection.phase = Phase.RECEIVE
+                self.poller.arm(connection.descriptor)
 
     def _queue(self, connection: Connection) -> None:
         """Let the next thread run the request of this connection."""
@@ -304,7 +335,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
                 except IndexError:
                     pass  # a thread was faster, and answers
                 else:
-                    self._refuse(connection, Busy("The server is overloaded; nothing was done, try again"))
+                    with self._closing_on_error(connection):
+                        self._refuse(connection, Busy("The server is overloaded; nothing was done, try again"))
             waiting.popleft()
 
     def _refuse(self, connection: Connection, refusal: CatalogError) -> None:
@@ -320,18 +352,22 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _sweep(self, now: float) -> None:
         """Close what the event loop has waited for long enough; a request that has begun is answered 408."""
         for connection in list(self.connections.values()):
-            phase = self._phase_if_expired(connection, now)
-            if phase is Phase.LINGER or (phase is Phase.RECEIVE and not connection.received):
-                self._close(connection)
-            elif phase is Phase.RECEIVE:
-                self._check_receiving(connection, now)
-            elif phase is Phase.SEND:
-                if connection.is_slower_than(self.limits.min_transfer_rate, now):
-                    self._abort(connection)
-                else:
-                    connection.begin_window(now)
-                    connection.expires = now + self.read_timeout
+            with self._closing_on_error(connection):
+                self._check_expiry(connection, now)
         self._limit_slow_connections(now)
+
+    def _check_expiry(self, connection: Connection, now: float) -> None:
+        phase = self._phase_if_expired(connection, now)
+        if phase is Phase.LINGER or (phase is Phase.RECEIVE and not connection.received):
+            self._close(connection)
+        elif phase is Phase.RECEIVE:
+            self._check_receiving(connection, now)
+        elif phase is Phase.SEND:
+            if connection.is_slower_than(self.limits.min_transfer_rate, now):
+                self._abort(connection)
+            else:
+                connection.begin_window(now)
+                connection.expires = now + self.read_timeout
 
     def _check_receiving(self, connection: Connection, now: float) -> None:
         """Give the client another period for the body, if it was fast enough in the last one."""
@@ -391,6 +427,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     def _limit_memory(self) -> None:
         """End the slowest transfers while connections hold more memory than they may in sum."""
         now = monotonic()
+        self.unchecked_bytes = 0
         while sum(each.held_bytes for each in list(self.connections.values())) > self.limits.transfer_buffer:
             large = [each for each in self._in_transfer() if each.held_bytes > SMALL_BYTES]
             if not self._end_slowest(large, now):
@@ -407,13 +444,18 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         """For the sake of other clients; the event loop owns the connection."""
         if connection.phase is Phase.SEND:
             self._abort(connection)
-        else:
-            connection.arrived = connection.began
+            return
+        connection.arrived = connection.began
+        with self._closing_on_error(connection):
             self._refuse(connection, Busy("The server has too many slow clients; nothing was done, try again"))
 
     def _abort(self, connection: Connection) -> None:
         """Disconnect a client that does not take its response."""
-        self.log.debug("a client takes its response too slowly: %s", connection.address)
+        logger.info(
+            "disconnected a client that took its response too slowly: %s, %d bytes left",
+            connection.address[0],
+            connection.socket.unsent_bytes,
+        )
         connection.socket.discard_unsent()
         self._close(connection)
 
@@ -518,19 +560,17 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     # --- changes of phase ----------------------------------------------------------------------------------------
 
     def _give_back(self, connection: Connection) -> None:
-        """To the event loop, to wait for the next request; or to the queue, when that has come with the last one."""
+        """To the event loop, to wait for the next request; where some of that has come with the last one, go on."""
         now = monotonic()
+        connection.begin_transfer(now)
+        connection.add(b"")
         if connection.received:
-            connection.begin_transfer(now)
-            connection.add(b"")
-            if connection.has_request(self.limits.body_size):
-                self._queue(connection)
-                return
+            connection.expires = now + self.read_timeout
+            self._proceed(connection)
+            return
         with self.handover:
-            connection.expires = now + (self.read_timeout if connection.received else self.cfg.keepalive)
+            connection.expires = now + (self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_LINGER))
             connection.phase = Phase.RECEIVE
-            if not self.alive and not connection.received:
-                connection.expires = min(connection.expires, now + STOP_LINGER)
             self.poller.arm(connection.descriptor)
 
     def _hand_over(self, connection: Connection) -> None:
@@ -565,9 +605,15 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self.poller.arm(connection.descriptor)
 
     def _close(self, connection: Connection) -> None:
-        connection.phase = Phase.CLOSED
-        # First out of the table: once it is closed, the next accepted connection may have the same descriptor.
-        self.connections.pop(connection.descriptor, None)
+        with self.handover:
+            if connection.phase is Phase.CLOSED:
+                return
+            connection.phase = Phase.CLOSED
+            # First out of the table: once it is closed, the next accepted connection may have the same descriptor.
+            self.connections.pop(connection.descriptor, None)
+            self.by_network[connection.network] -= 1
+            if not self.by_network[connection.network]:
+                del self.by_network[connection.network]
         self._show_load()
         connection.socket.close()
 

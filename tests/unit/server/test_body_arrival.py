@@ -13,6 +13,7 @@ from gunicorn.http.message import Request
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icekeeper.kernel.errors import BadRequest, BodyTooLarge
 from icekeeper.server.body_arrival import MAX_CHUNK_LINE, ExpectedBody, ReceivedBytes, expected_body, expects_continue
 from icekeeper.server.client_socket import ClientSocket
 
@@ -122,7 +123,20 @@ def test_a_body_that_is_refused_is_not_awaited(fields: bytes) -> None:
     assert not body.is_awaited
 
 
-@pytest.mark.parametrize("chunk", [b"zz\r\n", b"-5\r\n", b"\r\n", b"1" * (MAX_CHUNK_LINE + 1)])
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        b"zz\r\n",
+        b"-5\r\n",
+        b"\r\n",
+        b"1_0\r\n",
+        b"+1\r\n",
+        b" 1\r\n",
+        b"1 \r\n",
+        b"0x1\r\n",
+        b"1" * (MAX_CHUNK_LINE + 1),
+    ],
+)
 def test_a_malformed_chunk_is_not_awaited(chunk: bytes) -> None:
     body = _expected(CHUNKED)
     assert body.has_arrived(bytearray(CHUNKED + chunk))
@@ -136,14 +150,44 @@ def test_a_malformed_chunk_is_not_awaited(chunk: bytes) -> None:
 def test_a_chunked_body_over_the_limit(wire: bytes) -> None:
     body = _expected(CHUNKED)
     assert not body.has_arrived(bytearray(CHUNKED + wire))
-    assert body.is_too_large
+    assert isinstance(body.refusal, BodyTooLarge)
 
 
-def test_framing_may_not_take_many_times_the_limit() -> None:
+def test_framing_may_take_little_more_than_an_eighth_of_the_payload() -> None:
+    tiny, large = b"1\r\nx\r\n", b"%x\r\n%b\r\n" % (400_000, b"x" * 400_000)
+    for beginning, fits in ((b"", 13_000), (large, 23_000)):
+        body = expected_body(bytearray(CHUNKED), len(CHUNKED), 1_000_000)
+        received = bytearray(CHUNKED + beginning + tiny * fits)
+        assert not body.has_arrived(received)
+        assert body.refusal is None
+        received += tiny * 1000
+        assert not body.has_arrived(received)
+        assert isinstance(body.refusal, BadRequest)
+
+
+def test_chunk_extensions_are_framing() -> None:
     body = _expected(CHUNKED)
     line = b"1;" + b"e" * 30_000 + b"\r\nx\r\n"
-    assert not body.has_arrived(bytearray(CHUNKED + line * 10))
-    assert body.is_too_large
+    assert not body.has_arrived(bytearray(CHUNKED + line * 4))
+    assert isinstance(body.refusal, BadRequest)
+
+
+@pytest.mark.parametrize(
+    ("head", "rest", "size"),
+    [
+        (HEAD + b"Content-Length: 900\r\n\r\n", b"x" * 100, 800),
+        (CHUNKED, b"", 8192),
+        (CHUNKED, b"1\r\nx\r\n" * 50, 8192),
+        (CHUNKED, b"fff0\r\n" + b"x" * 100, 0xFFF0 - 100 + 2),
+    ],
+)
+def test_what_is_read_at_once_holds_few_chunks_and_nothing_of_the_next_request(
+    head: bytes, rest: bytes, size: int
+) -> None:
+    body = expected_body(bytearray(head), len(head), 100_000)
+    received = bytearray(head + rest)
+    assert not body.has_arrived(received)
+    assert body.read_size(received) == size
 
 
 def test_expectations() -> None:
