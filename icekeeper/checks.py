@@ -76,9 +76,11 @@ TWO_PLACES: Final = checks.Warning(
     id="icekeeper.W013",
 )
 WIDE_SIGNATURES: Final = checks.Warning(
-    "ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is on: where a store does not enforce signatures, as "
-    "MinIO, who may write one table reaches all that the warehouse's keys reach.",
-    hint="Set sts-enabled in the storage profiles of warehouses whose store has STS, and unset it.",
+    "Writes are signed for warehouses without STS, as ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is on or "
+    "nobody is authorized: where a store does not enforce signatures, as MinIO, who may write one table reaches every "
+    "bucket that the warehouse's keys reach.",
+    hint="Set sts-enabled in the storage profiles of warehouses whose store has STS, give keys no access beyond the "
+    "warehouse, unset the variable, and set LAKEKEEPER__AUTHZ_BACKEND.",
     id="icekeeper.W014",
 )
 
@@ -122,7 +124,10 @@ def check_deployment(app_configs: Sequence[AppConfig] | None = None, **_: Any) -
             DEEPER_THAN_OPENFGA,
         ),
         (conf.kv2.url is not None and conf.secret_backend != "kv2", TWO_PLACES),  # noqa: S105 - the name of one
-        (conf.storage.sign_writes_with_warehouse_keys, WIDE_SIGNATURES),
+        (
+            conf.storage.sign_writes_with_warehouse_keys or conf.effective_authz_backend == "allowall",
+            WIDE_SIGNATURES,
+        ),
         (conf.base_uri is None, NO_BASE_URI),
         (conf.base_uri is None and conf.use_x_forwarded_headers, FORGED_ADDRESS),
         (not is_postgres, EMBEDDED_DATABASE),

@@ -53,5 +53,8 @@ def may_sign_bulk_deletes(enforcement: Enforcement | None) -> bool:
 
 
 def is_authorization_off() -> bool:
-    """Whether everybody may do everything, so that a signature opens nothing that was closed."""
+    """Whether everybody may do everything in the catalog.
+
+    A signature may still open more, where the store does not enforce it: every bucket of the warehouse's own keys.
+    """
     return bool(settings.ICEKEEPER.effective_authz_backend == AllowAll.name)

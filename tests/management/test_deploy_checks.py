@@ -26,6 +26,7 @@ SAFE = {
     "LAKEKEEPER__PG_ENCRYPTION_KEY": "another-0123456789-0123456789-0123456789",
     POSTGRES: "postgresql://u:canary@db.example.com/d?sslmode=verify-full",
     "LAKEKEEPER__BASE_URI": "https://catalog.example.com",
+    BACKEND: "builtin",
     "ICEKEEPER__SECRET_KEY": "canary-0123456789-0123456789-0123456789",
 }
 
@@ -46,7 +47,7 @@ def test_a_production_has_nothing_to_complain_of(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(monkeypatch, {}) == ["icekeeper.W002", "icekeeper.W006", "icekeeper.W003"]
+    assert found(monkeypatch, {}) == ["icekeeper.W014", "icekeeper.W002", "icekeeper.W006", "icekeeper.W003"]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ def test_a_laptop_is_told_what_production_needs(monkeypatch: pytest.MonkeyPatch)
         (VAULT | {"LAKEKEEPER__KV2__URL": "http://127.0.0.1:8200"}, []),
         (VAULT | {"LAKEKEEPER__SECRET_BACKEND": "postgres"}, ["icekeeper.W013"]),
         ({"ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS": "true"}, ["icekeeper.W014"]),
+        ({BACKEND: "allowall"}, ["icekeeper.W014"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "http://openfga.example.com:8080"}, ["icekeeper.W016"]),
         ({"LAKEKEEPER__OPENFGA__ENDPOINT": "https://openfga.example.com:8080"}, []),
         (OPENFGA | {"LAKEKEEPER__ROLE__MAX_NESTING_DEPTH": "10"}, []),
