@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -98,23 +99,31 @@ def look_at_members(crowd: dict[str, Any]) -> None:
         members = list(RoleMember.objects.filter(role=role).order_by("pk").values_list("pk", flat=True))
         for after in (FIRST, members[len(members) // 2]):
             for kind in (None, "user"):
-                place = [role, after, role, now(), SIZE + 1]
-                assert rows_read(role_members._MEMBERS_OF[kind], place) <= most
+                assert rows_read(role_members._MEMBERS_OF[kind], _page_of_members(role, after)) <= most
     role = crowd["many"][0].pk
-    roles_alone = rows_read(role_members._MEMBERS_OF["role"], [role, FIRST, role, now(), SIZE + 1])
+    roles_alone = rows_read(role_members._MEMBERS_OF["role"], _page_of_members(role, FIRST))
     assert roles_alone == SIZE + 1, "the users who came before them are not looked at"
+
+
+def _page_of_members(role_id: UUID, after: UUID) -> list[Any]:
+    """The parameters of a page of members: those who joined, then owners."""
+    at, limit = now(), SIZE + 1
+    return [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
 
 
 def look_at_roles_that_somebody_is_in(crowd: dict[str, Any]) -> None:
     many, user = crowd["many"], crowd["users"][0].pk
+    project, at, limit = many[0].project_id, now(), SIZE + 1
     held = list(RoleMember.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
     inner = list(RoleMember.objects.filter(member_role=many[1]).order_by("pk").values_list("pk", flat=True))
     for after in (FIRST, inner[5_000]):
-        place = [many[1].pk, after, many[1].pk, now(), SIZE + 1]
-        assert rows_read(role_members._ROLES_OF_ROLE, place) == SIZE + 1
+        joined = [many[1].pk, after, many[1].pk, at, limit]
+        owned = [many[1].pk, after, project, *[at] * 3, limit]
+        assert rows_read(role_members._ROLES_OF_ROLE, [*joined, *owned, limit]) == limit
     for after in (FIRST, held[5_000]):
-        place = [user, after, user, many[0].project_id, now(), SIZE + 1]
-        assert rows_read(role_members._ROLES_OF_USER, place) == SIZE + 1
+        joined = [user, after, user, project, at, limit]
+        owned = [user, after, project, *[at] * 3, limit]
+        assert rows_read(role_members._ROLES_OF_USER, [*joined, *owned, limit]) == limit
 
 
 def test_ten_thousand_are_listed_to_the_end(crowd: dict[str, Any]) -> None:

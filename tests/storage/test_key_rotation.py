@@ -204,7 +204,7 @@ def test_without_a_key_nothing_can_be_done(monkeypatch: pytest.MonkeyPatch) -> N
         ("canary-1", ["canary-1"]),
         ("canary-1, canary-2", ["canary-1", "canary-2"]),
         ('["canary,1", "canary-2"]', ["canary,1", "canary-2"]),
-        ("", []),
+        ("[]", []),
     ],
 )
 def test_old_keys_are_a_list(text: str, keys: list[str]) -> None:
