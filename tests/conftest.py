@@ -61,10 +61,8 @@ pytest_plugins = [
     "tests.token_fixtures",
 ]
 
-# No test fails because the machine is busy.
-UNTIMED = hypothesis.settings(deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("short", UNTIMED)
-hypothesis.settings.register_profile("long", UNTIMED, max_examples=2_000)
+hypothesis.settings.register_profile("short", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("long", deadline=None, print_blob=True, max_examples=2_000)
 hypothesis.settings.load_profile("long" if IS_LONG else "short")
 
 
