@@ -18,8 +18,9 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
-from tenancy.services.registered_users import registered_users
 from tests.fingerprint import Fingerprint, take_fingerprint
+from tests.prepared import Key, Made, Prepared, forget_tables
+from tests.run_environment import RunEnvironment
 from tests.wsgi_client import Answer, ApiClient
 
 SCHEMA = {
@@ -84,9 +85,9 @@ def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, 
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_remembered() -> None:
-    """What the process knows of users was true for the database of another test."""
-    registered_users.clear()
+def nothing_is_remembered() -> None:
+    """What the process knows of rows was true for the database of another test."""
+    forget_tables()
 
 
 @pytest.fixture(autouse=True)
@@ -95,28 +96,39 @@ def nothing_waits_for_the_audit_trail() -> None:
     collector.clear()
 
 
-@pytest.fixture
-def storage_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for local warehouses of this test."""
-    root = tmp_path.resolve() / "warehouses"
-    root.mkdir()
-    monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": root}))
-    return root
+@pytest.fixture(scope="session")
+def made_before() -> dict[Key, Made]:
+    """What the fixtures `bootstrapped`, `warehouse` and others made in this run."""
+    return {}
 
 
 @pytest.fixture
-def bootstrapped(db: None) -> None:
-    bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+def prepared(run_environment: RunEnvironment, made_before: dict[Key, Made]) -> Prepared:
+    return Prepared(run_environment.home.resolve() / "warehouses", made_before)
 
 
 @pytest.fixture
-def warehouse(bootstrapped: None, storage_root: Path) -> Warehouse:
-    return create_warehouse(
-        actor=INTERNAL,
-        project=get_project(None),
-        name="wh",
-        storage_profile={"type": "local", "path": str(storage_root / "wh")},
-    )
+def storage_root(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for local warehouses, empty."""
+    prepared.empty_root()
+    chosen = settings.ICEKEEPER.model_copy(update={"local_storage_root": prepared.root})
+    monkeypatch.setattr(settings, "ICEKEEPER", chosen)
+    return prepared.root
+
+
+@pytest.fixture
+def bootstrapped(db: None, prepared: Prepared) -> None:
+    prepared.once("bootstrapped", lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True))
+
+
+@pytest.fixture
+def warehouse(bootstrapped: None, storage_root: Path, prepared: Prepared) -> Warehouse:
+    def make() -> None:
+        profile = {"type": "local", "path": str(storage_root / "wh")}
+        create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
+
+    prepared.once("warehouse", make)
+    return Warehouse.objects.get(name="wh")
 
 
 @pytest.fixture

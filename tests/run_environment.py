@@ -32,7 +32,12 @@ class RunEnvironment:
         return self.home / "storage"
 
     def enter(self) -> None:
-        """Start what is needed and point the product's variables at it."""
+        """Start what is needed and point the product's variables at it.
+
+        Processes are killed in tests, but the machine keeps its power: neither the database nor this process waits for
+        the disk. Tests of `os.fsync` put one of their own there.
+        """
+        os.fsync = lambda descriptor: None
         for name in [name for name in os.environ if name.upper().startswith(PRODUCT_PREFIXES)]:
             del os.environ[name]
         self.storage_root.mkdir()
@@ -46,7 +51,7 @@ class RunEnvironment:
         # Most tests are not about rights, whoever their callers are; those that are choose who decides.
         os.environ["LAKEKEEPER__AUTHZ_BACKEND"] = "allowall"
         if self.database == "postgres":
-            self.postgres = Postgres().start()
+            self.postgres = Postgres(fsync=False).start()
             os.environ["LAKEKEEPER__PG_DATABASE_URL_WRITE"] = self.postgres.url
 
     def own_database(self, name: str) -> str | None:

@@ -27,6 +27,7 @@ from tests.authz.view_owners import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
+from tests.prepared import Prepared
 from tests.wsgi_client import Answer
 
 
@@ -65,16 +66,27 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
 
 
 @pytest.fixture
-def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer) -> CallerClient:
+def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer, prepared: Prepared) -> CallerClient:
     """Who may do everything in the default project, and so makes what the others are judged by."""
     made = client("root")
-    give("project_admin", (Securable.Type.PROJECT, get_project(None).pk), person("root"))
+    project = (Securable.Type.PROJECT, get_project(None).pk)
+    prepared.once("root", lambda: give("project_admin", project, person("root")))
     return made
 
 
 @pytest.fixture
-def lake(root: CallerClient) -> dict[str, Ref]:
+def lake(root: CallerClient, prepared: Prepared) -> dict[str, Ref]:
     """The namespaces `open`, `closed` and `closed.deep`, each with tables `a` and `b`, a view and a generic table."""
+    prepared.once("lake", lambda: fill(root))
+    found: dict[str, Ref] = {
+        ".".join(each.levels): (Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
+    }
+    for row in Tabular.objects.select_related("namespace"):
+        found[".".join((*row.namespace.levels, row.name))] = (Securable.Type(row.kind), row.pk)
+    return found
+
+
+def fill(root: CallerClient) -> None:
     for levels in (["open"], ["closed"], ["closed", "deep"]):
         good(root.post("/namespaces", {"namespace": levels}))
         at = f"/namespaces/{'%1F'.join(levels)}"
@@ -83,12 +95,6 @@ def lake(root: CallerClient) -> dict[str, Ref]:
         good(root.post(f"{at}/views", {"name": "v", **VIEW}))
         generic = CallerClient(root.base.replace("/catalog", "/lakekeeper"), "root")
         good(generic.post(f"{at}/generic-tables", {"name": "g", "format": "lance"}))
-    found: dict[str, Ref] = {
-        ".".join(each.levels): (Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
-    }
-    for row in Tabular.objects.select_related("namespace"):
-        found[".".join((*row.namespace.levels, row.name))] = (Securable.Type(row.kind), row.pk)
-    return found
 
 
 @pytest.fixture

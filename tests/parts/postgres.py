@@ -83,16 +83,17 @@ def _programs_in(folder: Path) -> Programs | None:
 
 
 class Postgres:
-    """One server with its own data folder on 127.0.0.1, with fsync on as in production.
+    """One server with its own data folder on 127.0.0.1; `fsync` as in production, or off where no power is lost.
 
     `url` names a superuser and the empty database `icekeeper`; `create_database` gives further ones. A context manager.
     """
 
-    def __init__(self, programs: Programs | None = None) -> None:
+    def __init__(self, programs: Programs | None = None, *, fsync: bool = True) -> None:
         found = programs or find_programs()
         if found is None:
             raise PartError("PostgreSQL is missing: run `make parts`")
         self.programs = found
+        self.fsync = fsync
         self.password = secrets.token_hex(16)
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -187,7 +188,7 @@ class Postgres:
         log = self.log_path
         self.port = process.free_port()
         options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._folder,
-                   "max_connections": 200, "fsync": "on", "timezone": "UTC"}  # fmt: skip
+                   "max_connections": 200, "fsync": "on" if self.fsync else "off", "timezone": "UTC"}  # fmt: skip
         command: list[str | Path] = [binaries / "postgres", "-D", self._folder / "data"]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]

@@ -48,6 +48,8 @@ STRICTER = [
     "key-id: must not be empty",
     "key-metadata: expected a string",
     "main must be a branch",
+    r"summary\.operation: must be one of",
+    r"sequence-number: -?\d+ is out of order",
 ]
 """Refusals that Java does not share: each protects a later commit or another reader."""
 

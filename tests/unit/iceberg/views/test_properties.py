@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -180,6 +181,11 @@ def test_pyiceberg_reads_the_same(metadata: ViewMetadata) -> None:
     assert [schema.schema_id for schema in view.schemas] == [schema["schema-id"] for schema in metadata["schemas"]]
 
 
+def in_canonical_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """The one type that the strategies do not spell as Java writes it, so spelled."""
+    return dict(json.loads(json.dumps(schema).replace("decimal(38,10)", "decimal(38, 10)")))
+
+
 @bounded
 @given(given_a.view_requests())
 def test_create_keeps_what_was_sent(request: dict[str, Any]) -> None:
@@ -188,7 +194,7 @@ def test_create_keeps_what_was_sent(request: dict[str, Any]) -> None:
     assert request == sent
     assert_sound(metadata)
     assert metadata["versions"] == [{**sent["view_version"], "version-id": 1, "schema-id": 0}]
-    assert metadata["schemas"] == [{**sent["schema"], "schema-id": 0}]
+    assert metadata["schemas"] == [{**in_canonical_types(sent["schema"]), "schema-id": 0}]
     assert metadata["version-log"] == [{"timestamp-ms": sent["view_version"]["timestamp-ms"], "version-id": 1}]
     assert metadata["properties"] == sent["properties"]
 
