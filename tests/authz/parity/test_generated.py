@@ -113,7 +113,7 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_every_privilege_on_every_type(pair: Pair, tree: dict[str, Ref], way: Callable[[int, Ref, str], Actor]) -> None:
-    """By themselves on every type; by other ways on every third one, as what a type gives does not depend on the way."""
+    """By themselves on every type; by other ways on every third, as what a type gives does not depend on the way."""
     number = WAYS.index(way)
     for name in ONE_OF_A_TYPE if number == 0 or IS_LONG else ONE_OF_A_TYPE[number % 3 :: 3]:
         with transaction.atomic():  # object after object: with all their roles at once OpenFGA would take minutes
