@@ -9,7 +9,9 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -21,7 +23,7 @@ from storage.vending.vend import _cache_of
 from tenancy.authn.assumed_roles import known_roles
 from tenancy.services.registered_users import registered_users
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Table:
 @dataclass(frozen=True)
 class Made:
     tables: list[Table]
-    files: dict[Path, bytes]
+    files: dict[Path, bytes | None]
+    """With their content; folders with None, and before what is in them."""
 
 
 Key = tuple[str, ...]
@@ -74,14 +77,16 @@ class Prepared:
 
         It may refer to what came from here before, in this test, and to what every test has under the same ids.
         """
-        self._there = (*self._there, name, settings.ICEKEEPER.model_dump_json())
+        self._there = (*self._there, name, settings.ICEKEEPER.model_dump_json(exclude=_of_authentication()))
         if (made := self._made.get(self._there)) is not None:
             with transaction.atomic():  # at whose end rows have what they refer to
                 for table in made.tables:
                     table.put()
             for path, content in made.files.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+                if content is None:
+                    path.mkdir()
+                else:
+                    path.write_bytes(content)
         else:
             rows_before, files_before = self._rows(), self._files()
             make()
@@ -100,21 +105,33 @@ class Prepared:
     def _difference(self, before: dict[str, set[Row]]) -> Iterator[Table]:
         for name, known in before.items():
             rows = [row for row in self._rows_of(name) if row not in known]
-            with connection.cursor() as cursor:
-                key = connection.introspection.get_primary_key_columns(cursor, name)
-                columns = [each.name for each in connection.introspection.get_table_description(cursor, name)]
             if rows:
-                assert key, f"{name} has no primary key"
-                yield Table(name, columns, key, rows)
+                yield Table(name, *_columns_and_key(name), rows)
 
     def _files(self) -> set[Path]:
-        return {path for path in self.root.rglob("*") if path.is_file()}
+        return set(self.root.rglob("*"))
 
-    def _files_beyond(self, before: set[Path]) -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in self._files() - before}
+    def _files_beyond(self, before: set[Path]) -> dict[Path, bytes | None]:
+        return {path: path.read_bytes() if path.is_file() else None for path in sorted(self._files() - before)}
 
 
-def _as_written(value: object) -> object:
+@cache
+def _of_authentication() -> set[str]:
+    """Settings that say who calls, such as the port of a test's own provider, and change nothing of what is made."""
+    kinds = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
+    return {name for name in type(settings.ICEKEEPER).model_fields if name.startswith(kinds)}
+
+
+@cache
+def _columns_and_key(table: str) -> tuple[list[str], list[str]]:
+    with connection.cursor() as cursor:
+        key = connection.introspection.get_primary_key_columns(cursor, table)
+        assert key, f"{table} has no primary key"
+        cursor.execute(f'SELECT * FROM "{table}" LIMIT 0')  # noqa: S608 - a name of our own
+        return [name for name, *_ in cursor.description], key
+
+
+def _as_written(value: Any) -> Any:
     match value:
         case memoryview():
             return bytes(value)
@@ -131,5 +148,5 @@ def forget_tables() -> None:
     contention._turns.clear()
     stores._open.clear()
     _cache_of.cache_clear()
-    for cache in ("_documents", "_last_seen", "_judged", "_parsed"):
-        getattr(metadata_cache, cache).clear()
+    for name in ("_documents", "_last_seen", "_judged", "_parsed"):
+        getattr(metadata_cache, name).clear()

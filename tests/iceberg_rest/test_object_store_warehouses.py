@@ -82,15 +82,15 @@ def test_namespaces_have_their_places_in_the_store(stored: Warehouse, catalog: A
     assert [row.path for row in Namespace.objects.all()] == ["chosen"]
 
 
-def test_namespaces_stay_in_the_warehouse(stored: Warehouse, catalog: ApiClient, tmp_path: Path) -> None:
-    before = take_fingerprint(tmp_path)
+def test_namespaces_stay_in_the_warehouse(stored: Warehouse, catalog: ApiClient, storage_root: Path) -> None:
+    before = take_fingerprint(storage_root)
     for location in (
         stored.location, f"{stored.location}/", f"{stored.location}2/a", f"{stored.location}/../a", "file:///tmp/a",
         f"{stored.location}/a//b", f"{stored.location}/a?b", "s3://other/wh/a", f"{stored.location}/{'x' * 2000}",
         stored.location.replace("s3:", "s3a:").replace("abfss:", "wasbs:").replace("gs:", "gcs:") + "/a", "", "\x01",
     ):  # fmt: skip
         assert make(catalog, "ns", location).refused(400, "InvalidLocation"), location
-    assert take_fingerprint(tmp_path) == before
+    assert take_fingerprint(storage_root) == before
 
 
 def test_other_spellings_of_the_scheme_need_leave(bootstrapped: None) -> None:
