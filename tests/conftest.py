@@ -28,6 +28,17 @@ RUNS = ("sqlite", "postgres", "once", "engines")
 """Those of `make test`: each database, and what PostgreSQL proves for both, in a run of its own. Then that of
 `make test-engines`."""
 
+ONE_DATABASE = {
+    "authn": "sqlite",
+    "iceberg_rest/test_hostile_metadata.py": "sqlite",
+    "iceberg_rest/test_signing_at_stores.py": "sqlite",
+    "management/test_every_route.py": "sqlite",
+    "security": "postgres",
+    "storage/test_object_store_clouds.py": "sqlite",
+    "storage/vending": "sqlite",
+}
+"""Folders and files whose subject is not the database, and the run that has them."""
+
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
 # pytest-django would read the settings before any conftest if the ini file named them; so they are named here, after
@@ -126,9 +137,9 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 def _runs_of(item: pytest.Item) -> set[str]:
     """The runs of `make test` and `make test-engines` that have this test.
 
-    What asks for a database has both. What asks for none runs once. What needs a part of another maker runs once too,
-    on the database of production if it needs one: what is proved there is what we do with that part, and the same code
-    does it on the other database with local files.
+    What asks for a database has both, unless its subject is another. What asks for none runs once. What needs a part of
+    another maker runs once too, on the database of production if it needs one: what is proved there is what we do with
+    that part, and the same code does it on the other database with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
     if _is_below(item, "engines"):
@@ -138,7 +149,9 @@ def _runs_of(item: pytest.Item) -> set[str]:
     needs_database = item.get_closest_marker("django_db") or DATABASE_FIXTURES & set(getattr(item, "fixturenames", ()))
     if parts & STARTED_ONCE or (parts and needs_database):
         return {"once"}
-    return {"sqlite", "postgres"} if needs_database else {"sqlite"}
+    if not needs_database:
+        return {"sqlite"}
+    return {run for path, run in ONE_DATABASE.items() if _is_below(item, path)} or {"sqlite", "postgres"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
