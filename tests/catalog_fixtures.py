@@ -19,7 +19,7 @@ from tenancy.audit.collector import collector
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.fingerprint import Fingerprint, take_fingerprint
-from tests.prepared import Key, Made, Prepared, forget_tables
+from tests.prepared import Key, Prepared, Recorded, clear_process_caches
 from tests.run_environment import RunEnvironment
 from tests.wsgi_client import Answer, ApiClient
 
@@ -85,9 +85,9 @@ def finishing_updates(staged: dict[str, Any], **changed: Any) -> list[dict[str, 
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered() -> None:
-    """What the process knows of rows was true for the database of another test."""
-    forget_tables()
+def process_caches_are_empty() -> None:
+    """Caches of rows belong to the database of another test."""
+    clear_process_caches()
 
 
 @pytest.fixture(autouse=True)
@@ -97,20 +97,20 @@ def nothing_waits_for_the_audit_trail() -> None:
 
 
 @pytest.fixture(scope="session")
-def made_before() -> dict[Key, Made]:
-    """What the fixtures `bootstrapped`, `warehouse` and others made in this run."""
+def recorded_fixtures() -> dict[Key, Recorded]:
+    """What `bootstrapped`, `warehouse` and others created in this run."""
     return {}
 
 
 @pytest.fixture
-def prepared(run_environment: RunEnvironment, made_before: dict[Key, Made]) -> Prepared:
-    return Prepared(run_environment.home.resolve() / "warehouses", made_before)
+def prepared(run_environment: RunEnvironment, recorded_fixtures: dict[Key, Recorded]) -> Prepared:
+    return Prepared(run_environment.home.resolve() / "warehouses", recorded_fixtures)
 
 
 @pytest.fixture
 def storage_root(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for local warehouses, empty."""
-    prepared.empty_root()
+    prepared.empty_storage()
     chosen = settings.ICEKEEPER.model_copy(update={"local_storage_root": prepared.root})
     monkeypatch.setattr(settings, "ICEKEEPER", chosen)
     return prepared.root
@@ -118,7 +118,7 @@ def storage_root(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bootstrapped(db: None, prepared: Prepared) -> None:
-    prepared.once("bootstrapped", lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True))
+    prepared.make_or_copy("bootstrapped", lambda: bootstrap(actor=INTERNAL, accept_terms_of_use=True))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def warehouse(bootstrapped: None, storage_root: Path, prepared: Prepared) -> War
         profile = {"type": "local", "path": str(storage_root / "wh")}
         create_warehouse(actor=INTERNAL, project=get_project(None), name="wh", storage_profile=profile)
 
-    prepared.once("warehouse", make)
+    prepared.make_or_copy("warehouse", make)
     return Warehouse.objects.get(name="wh")
 
 

@@ -1,6 +1,6 @@
-"""What fixtures that many tests begin with add: rows and files, made once in a run and put there again by copying.
+"""Rows and files of fixtures that many tests use: created once in a run, copied for every later test.
 
-A copy has the ids of the first making, so `forget_tables` empties what this process remembers of rows by their ids.
+A copy has the ids of the original, so `clear_process_caches` removes what this process remembers by these ids.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that a fixture added to a table or changed there, with all columns; `key` are the columns of its key."""
+    """Rows that a fixture inserted or updated in a table, with all columns; `key` names those of the primary key."""
 
     name: str
     columns: list[str]
     key: list[str]
     rows: list[Row]
 
-    def put(self) -> None:
+    def insert(self) -> None:
         names, key = (", ".join(f'"{name}"' for name in some) for some in (self.columns, self.key))
         rest = [name for name in self.columns if name not in self.key]
         change = ", ".join(f'"{name}" = excluded."{name}"' for name in rest)
@@ -49,40 +49,43 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Made:
+class Recorded:
     tables: list[Table]
     files: dict[Path, bytes | None]
-    """With their content; folders with None, and before what is in them."""
+    """Contents by path; None for a folder, which comes before the files in it."""
 
 
 Key = tuple[str, ...]
-"""What was made, one on the other: each by its name and the settings that it was made under."""
+"""Names and settings of the fixtures that were applied, in order: the state that a record belongs to."""
 
 
 class Prepared:
-    """What one test has of it. `root` is the folder of the local warehouses: the same in every test of a run, as files
-    name each other."""
+    """The copied fixtures of one test.
 
-    def __init__(self, root: Path, made: dict[Key, Made]) -> None:
+    `root` is the folder of local warehouses, the same in all tests of a run: rows and files contain its path.
+    """
+
+    def __init__(self, root: Path, recorded: dict[Key, Recorded]) -> None:
         self.root = root
-        self._made = made
-        self._there: Key = ()
+        self._recorded = recorded
+        self._applied: Key = ()
 
-    def empty_root(self) -> None:
+    def empty_storage(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
 
-    def once(self, name: str, make: Callable[[], object]) -> None:
-        """`make()`, or a copy of all that it added when it was made before on the same ground.
+    def make_or_copy(self, name: str, make: Callable[[], object]) -> None:
+        """Call `make`, or copy what it wrote when it was called in the same state before.
 
-        It may refer to what came from here before, in this test, and to what every test has under the same ids.
+        Its rows may refer to rows of earlier calls in this test and to rows that every test has under the same ids. It
+        must not delete rows.
         """
-        self._there = (*self._there, name, settings.ICEKEEPER.model_dump_json(exclude=_of_authentication()))
-        if (made := self._made.get(self._there)) is not None:
-            with transaction.atomic():  # at whose end rows have what they refer to
-                for table in made.tables:
-                    table.put()
-            for path, content in made.files.items():
+        self._applied = (*self._applied, name, settings.ICEKEEPER.model_dump_json(exclude=_of_authentication()))
+        if (known := self._recorded.get(self._applied)) is not None:
+            with transaction.atomic():  # foreign keys are checked at its end
+                for table in known.tables:
+                    table.insert()
+            for path, content in known.files.items():
                 if content is None:
                     path.mkdir()
                 else:
@@ -90,8 +93,10 @@ class Prepared:
         else:
             rows_before, files_before = self._rows(), self._files()
             make()
-            self._made[self._there] = Made(list(self._difference(rows_before)), self._files_beyond(files_before))
-        forget_tables()
+            self._recorded[self._applied] = Recorded(
+                list(self._difference(rows_before)), self._files_beyond(files_before)
+            )
+        clear_process_caches()
 
     def _rows(self) -> dict[str, set[Row]]:
         return {name: set(self._rows_of(name)) for name in sorted(connection.introspection.table_names())}
@@ -104,7 +109,9 @@ class Prepared:
 
     def _difference(self, before: dict[str, set[Row]]) -> Iterator[Table]:
         for name, known in before.items():
-            rows = [row for row in self._rows_of(name) if row not in known]
+            now = self._rows_of(name)
+            rows = [row for row in now if row not in known]
+            assert len(now) >= len(known), f"rows of {name} were deleted"
             if rows:
                 yield Table(name, *_columns_and_key(name), rows)
 
@@ -117,7 +124,7 @@ class Prepared:
 
 @cache
 def _of_authentication() -> set[str]:
-    """Settings that say who calls, such as the port of a test's own provider, and change nothing of what is made."""
+    """Settings of authentication: they differ between tests (ports of providers) and do not change what is created."""
     kinds = ("openid_", "kubernetes", "enable_kubernetes", "authentication")
     return {name for name in type(settings.ICEKEEPER).model_fields if name.startswith(kinds)}
 
@@ -141,8 +148,8 @@ def _as_written(value: Any) -> Any:
             return value
 
 
-def forget_tables() -> None:
-    """What this process remembers of rows was true for the database of another test, or before a copy was put there."""
+def clear_process_caches() -> None:
+    """Empty the caches of rows: they belong to the database of another test, or to the time before a copy."""
     registered_users.clear()
     known_roles.clear()
     contention._turns.clear()

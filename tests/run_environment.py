@@ -34,10 +34,10 @@ class RunEnvironment:
     def enter(self) -> None:
         """Start what is needed and point the product's variables at it.
 
-        Processes are killed in tests, but the machine keeps its power: neither the database nor this process waits for
-        the disk. Tests of `os.fsync` put one of their own there.
+        Tests kill processes, but the machine does not crash: neither PostgreSQL nor this process syncs files to disk.
+        Tests about `os.fsync` replace it themselves.
         """
-        os.fsync = lambda descriptor: None
+        os.fsync = lambda fd: None
         for name in [name for name in os.environ if name.upper().startswith(PRODUCT_PREFIXES)]:
             del os.environ[name]
         self.storage_root.mkdir()

@@ -70,14 +70,14 @@ def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer, prep
     """Who may do everything in the default project, and so makes what the others are judged by."""
     made = client("root")
     project = (Securable.Type.PROJECT, get_project(None).pk)
-    prepared.once("root", lambda: give("project_admin", project, person("root")))
+    prepared.make_or_copy("root", lambda: give("project_admin", project, person("root")))
     return made
 
 
 @pytest.fixture
 def lake(root: CallerClient, prepared: Prepared) -> dict[str, Ref]:
     """The namespaces `open`, `closed` and `closed.deep`, each with tables `a` and `b`, a view and a generic table."""
-    prepared.once("lake", lambda: fill(root))
+    prepared.make_or_copy("lake", lambda: create_lake(root))
     found: dict[str, Ref] = {
         ".".join(each.levels): (Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
     }
@@ -86,7 +86,7 @@ def lake(root: CallerClient, prepared: Prepared) -> dict[str, Ref]:
     return found
 
 
-def fill(root: CallerClient) -> None:
+def create_lake(root: CallerClient) -> None:
     for levels in (["open"], ["closed"], ["closed", "deep"]):
         good(root.post("/namespaces", {"namespace": levels}))
         at = f"/namespaces/{'%1F'.join(levels)}"

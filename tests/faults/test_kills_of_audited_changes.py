@@ -45,7 +45,7 @@ def test_a_change_and_its_record(bootstrapped: None) -> None:
         assert AuditRecord.objects.filter(event="project.created", object_id=f"p{line}").count() == is_there
         return is_there
 
-    kill_at_line_after_line(act, check, 4)
+    kill_at_line_after_line(act, check, 2)
 
 
 def test_sealing(bootstrapped: None) -> None:
@@ -71,4 +71,4 @@ def test_sealing(bootstrapped: None) -> None:
         assert verify_chain().unsealed == 0
         return is_new
 
-    kill_at_line_after_line(act, check, 4)
+    kill_at_line_after_line(act, check, 2)

@@ -16,7 +16,7 @@ from tests.fuzz.targets import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
 
-MOST = 100_000 if IS_LONG else 40
+MOST = 100_000 if IS_LONG else 80
 """Cases of one operation; of more, every second, third, ... is sent, so that all places are still met."""
 
 MOST_UNSERVED = 10

@@ -55,7 +55,7 @@ def cases(operation: APIOperation) -> st.SearchStrategy[Case]:
     ],
 )
 def test_whatever_is_sent_is_answered_as_promised(operation: APIOperation, world: World, judge: Judge) -> None:
-    @examples(8, 300)
+    @examples(12, 300)
     @given(case=cases(operation), aim=AIMS)
     def exchange(case: Case, aim: int) -> None:
         with world.undone():

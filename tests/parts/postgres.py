@@ -83,7 +83,7 @@ def _programs_in(folder: Path) -> Programs | None:
 
 
 class Postgres:
-    """One server with its own data folder on 127.0.0.1; `fsync` as in production, or off where no power is lost.
+    """One server with its own data folder on 127.0.0.1; `fsync` is on as in production unless it is switched off.
 
     `url` names a superuser and the empty database `icekeeper`; `create_database` gives further ones. A context manager.
     """

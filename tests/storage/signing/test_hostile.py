@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hypothesis import given, settings, target
@@ -74,7 +75,8 @@ def test_what_passes_lies_in_the_table(method: str, host: str, path: str, query:
     assert parts.username is None
     bucket, _, key = unquote(parts.path, errors="strict").removeprefix("/").partition("/")
     assert bucket == "my-bucket"
-    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    fields = re.sub(r"\buploads(?=&|$)", "uploads=", parts.query)  # the one that S3 takes without a value
+    asked = dict(parse_qsl(fields, keep_blank_values=True, strict_parsing=bool(fields)))
     if key:
         require_inside(key)
         assert unquote(other.path or "") == f"/my-bucket/{key}"

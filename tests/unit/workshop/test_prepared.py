@@ -1,0 +1,69 @@
+"""A copy of a fixture is what the fixture itself creates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+
+from tenancy.actor import INTERNAL
+from tenancy.models import User
+from tenancy.services.bootstrap import bootstrap
+from tests.fingerprint import take_fingerprint
+from tests.prepared import Key, Prepared, Recorded
+
+pytestmark = pytest.mark.django_db
+
+
+def apply(root: Path, recorded: dict[Key, Recorded]) -> list[str]:
+    """Rows that are inserted and updated, a folder, files; the names of the fixtures whose functions were called."""
+    called = []
+
+    def first() -> None:
+        called.append("first")
+        bootstrap(actor=INTERNAL, accept_terms_of_use=True)
+        User.objects.create(id="oidc~ann", name="Ann")
+
+    def second() -> None:
+        called.append("second")
+        User.objects.filter(pk="oidc~ann").update(name="Anna")
+        (root / "wh" / "empty").mkdir(parents=True)
+        (root / "wh" / "file").write_bytes(b"\x00content")
+
+    prepared = Prepared(root, recorded)
+    prepared.empty_storage()
+    prepared.make_or_copy("first", first)
+    prepared.make_or_copy("second", second)
+    return called
+
+
+def test_a_copy_equals_the_original(tmp_path: Path) -> None:
+    recorded: dict[Key, Recorded] = {}
+    found = []
+    for called in (["first", "second"], []):
+        with transaction.atomic():
+            assert apply(tmp_path / "root", recorded) == called
+            assert (tmp_path / "root" / "wh" / "empty").is_dir()
+            assert User.objects.get(pk="oidc~ann").name == "Anna"
+            found.append(take_fingerprint(tmp_path / "root"))
+            transaction.set_rollback(True)
+    assert found[0] == found[1]
+    assert found[0].files.keys() == {"wh/file"}
+
+
+def test_what_was_recorded_in_one_state_is_not_copied_in_another(tmp_path: Path) -> None:
+    recorded: dict[Key, Recorded] = {}
+    with transaction.atomic():
+        apply(tmp_path / "root", recorded)
+        transaction.set_rollback(True)
+    called = []
+    Prepared(tmp_path / "root", recorded).make_or_copy("second", lambda: called.append("second"))
+    assert called == ["second"]
+
+
+def test_deleted_rows_cannot_be_recorded(bootstrapped: None, tmp_path: Path) -> None:
+    prepared = Prepared(tmp_path, {})
+    User.objects.create(id="oidc~ann", name="Ann")
+    with pytest.raises(AssertionError, match="tenancy_user were deleted"):
+        prepared.make_or_copy("gone", lambda: User.objects.filter(pk="oidc~ann").delete())
