@@ -15,10 +15,7 @@ _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | 
 
 
 class JsonFormatter(logging.Formatter):
-    """`timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, `request_id`, what `extra` holds, `exception`.
-
-    `request_uuid` stands beside a `request_id` that is no UUID in canonical form.
-    """
+    """`timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, the request's id, what `extra` holds, `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -29,9 +26,7 @@ class JsonFormatter(logging.Formatter):
         }
         request_id = current_request_id()
         if request_id is not None:
-            line["request_id"] = request_id.text
-            if (uuid := str(request_id.uuid)) != request_id.text:
-                line["request_uuid"] = uuid
+            line |= request_id.log_fields()
         line.update({name: value for name, value in record.__dict__.items() if name not in _STANDARD})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -21,6 +21,13 @@ class RequestId:
     text: str
     uuid: UUID
 
+    def log_fields(self) -> dict[str, str]:
+        """`request_id`, and `request_uuid` where the text is no UUID in canonical form."""
+        fields = {"request_id": self.text}
+        if (uuid := str(self.uuid)) != self.text:
+            fields["request_uuid"] = uuid
+        return fields
+
 
 _current: ContextVar[RequestId | None] = ContextVar("request_id", default=None)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from time import monotonic
+from typing import Final
 
 from gunicorn.http import errors as http_errors
 from gunicorn.util import http_date
@@ -19,8 +21,10 @@ from icekeeper.kernel.errors import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.request_id import choose_request_id
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
+_REQUEST_ID: Final = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)
 
 
 def as_refusal(error: Exception) -> CatalogError:
@@ -43,12 +47,12 @@ def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
 
     `head` is what came of the request, `arrived` when (monotonic seconds).
     """
-    request_id, error_id = str(new_id()), str(new_id())
+    request_id, error_id = choose_request_id(_request_id_header(head)), str(new_id())
     body = write_json(refusal.envelope(error_id=error_id))
     method, path = _first_line(head)
     write_line(
         {
-            "request_id": request_id,
+            **request_id.log_fields(),
             "method": method,
             "route": None,
             "path": path,
@@ -68,7 +72,7 @@ def refusal_bytes(refusal: CatalogError, head: bytes, arrived: float) -> bytes:
         "Connection: close",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
-        f"X-Request-Id: {request_id}",
+        f"X-Request-Id: {request_id.text}",
         "Cache-Control: no-store",
     ]
     if refusal.retry_after is not None:
@@ -83,3 +87,10 @@ def _first_line(head: bytes) -> tuple[str | None, str | None]:
         return None, None
     method, target = words[0][:20].decode("latin-1"), words[1].split(b"?", 1)[0].decode("latin-1")
     return method, without_tokens(target)[:LONGEST_PATH]
+
+
+def _request_id_header(head: bytes) -> str | None:
+    """The value of `X-Request-ID`, if its whole line is there."""
+    fields, end, _ = head.partition(b"\r\n\r\n")
+    found = _REQUEST_ID.search(fields + end[:2])
+    return found[1].decode("latin-1") if found else None

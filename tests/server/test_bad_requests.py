@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -62,6 +63,28 @@ def test_malformed(server: BareServer, client: RawClient, request_bytes: bytes) 
     client.send(request_bytes)
     _refused(client, 400)
     assert len([line for line in server.lines() if line["path"] == "/catalog/v1/fail"]) == failures
+
+
+def test_the_request_id_of_the_client_is_in_answer_and_log(server: BareServer, client: RawClient) -> None:
+    client.send(
+        b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nx-request-ID:  job 7/a \r\nContent-Length: 5, 5\r\n\r\nhello"
+    )
+    assert _refused(client, 400).headers["X-Request-Id"] == "job 7/a"
+    [line] = [line for line in server.lines() if line["request_id"] == "job 7/a"]
+    assert (line["status"], UUID(line["request_uuid"]).version) == (400, 7)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"X-Request-ID: \xc3\xa9\r\n\r\n",
+        b"X-Request-ID: a\x00b\r\n\r\n",
+        b"A: b\r\n\r\n\r\nX-Request-ID: in-the-body\r\n",
+    ],
+)
+def test_a_request_id_that_cannot_be_kept_is_replaced(client: RawClient, rest: bytes) -> None:
+    client.send(b"GET /catalog/v1/echo HTTP/1.1\r\nHost: x\r\nHost: y\r\n" + rest)
+    assert UUID(_refused(client, 400).headers["X-Request-Id"]).version == 7
 
 
 def test_unknown_transfer_coding(client: RawClient) -> None:

@@ -231,10 +231,11 @@ def test_what_is_pipelined_is_refused_as_at_the_beginning(patient: BareServer, r
 
 def test_a_body_that_is_sent_too_slowly_is_408(impatient: BareServer) -> None:
     with impatient.client() as client:
-        client.send(POST + b"Content-Length: 900000\r\n\r\n")
+        client.send(POST + b"X-Request-ID: slow\r\nContent-Length: 900000\r\n\r\n")
         client.trickle(b"x" * 1000, pause=0.01)
         answer = client.answer()
         assert (answer.status, answer.error_type, answer.closes) == (408, "RequestTimeoutException", True)
+        assert answer.headers["X-Request-Id"] == "slow"
 
 
 def test_a_client_that_reads_too_slowly_is_disconnected(impatient: BareServer) -> None:
