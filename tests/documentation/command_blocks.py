@@ -1,4 +1,4 @@
-"""The command blocks of the documentation: where they are, and the runs of a page's commands in one shell."""
+"""The blocks of commands and Python programs in the documentation: where they are, and runs of them in one shell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from tests.page_transcripts import Command, Transcripts, alike, commands_of
 from tests.parts import process
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-KINDS: Final = frozenset({"sh", "bash", "shell", "console"})
+KINDS: Final = frozenset({"sh", "bash", "shell", "console", "python"})
 NOT_OF_A_CHECKOUT: Final = frozenset({".git", ".icekeeper", "build", "data"})
 
 
@@ -24,13 +24,17 @@ UPDATES: Final = os.environ.get("UPDATE_WALKTHROUGH") == "1"
 
 @dataclass(frozen=True)
 class CommandBlock:
-    """`page` is the file's name; `line` is that of its fence."""
+    """`page` is the file's name; `line` is that of its fence.
+
+    `output` is what a Python program prints: the content of the next block below the heading, if that has no kind.
+    """
 
     page: str
     heading: str
     line: int
     kind: str
     content: str
+    output: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line} ({self.heading}): {self.content.splitlines()[0][:80]}"
@@ -46,6 +50,14 @@ def pages() -> list[Path]:
 
 def command_blocks(page: Path) -> Iterator[CommandBlock]:
     """Those of a page, in their order."""
+    blocks = list(_all_blocks(page))
+    for block, following in zip(blocks, [*blocks[1:], None], strict=False):
+        if block.kind in KINDS:
+            prints = block.kind == "python" and following and not following.kind and following.heading == block.heading
+            yield replace(block, output=tuple(following.content.splitlines())) if prints and following else block
+
+
+def _all_blocks(page: Path) -> Iterator[CommandBlock]:
     heading, kind, start = "", None, 0
     content: list[str] = []
     for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -54,8 +66,7 @@ def command_blocks(page: Path) -> Iterator[CommandBlock]:
         elif kind is None and line.startswith("```"):
             kind, start, content = line.removeprefix("```"), number, []
         elif kind is not None and line == "```":
-            if kind in KINDS:
-                yield CommandBlock(page.name, heading, start, kind, "".join(f"{each}\n" for each in content))
+            yield CommandBlock(page.name, heading, start, kind, "".join(f"{each}\n" for each in content))
             kind = None
         else:
             content.append(line)
@@ -141,6 +152,8 @@ def _commands(block: CommandBlock) -> list[Command]:
     """In a block without prompts, comments after commands are what these answer."""
     if block.kind == "console":
         return commands_of(block.content)
+    if block.kind == "python":
+        return [Command(f".venv/bin/python - <<'END'\n{block.content}END", list(block.output))]
     found = [Command("", [])]
     for line in block.content.splitlines():
         if line.startswith("# ") and found[-1].text:
@@ -168,7 +181,7 @@ def _is_alike(said: Sequence[str], on_page: Sequence[str]) -> bool:
 def page_shell(home: Path, *, instead: Mapping[str, str] | None = None) -> Iterator[PageShell]:
     """A shell in which the pages' addresses and paths are those of this run; `instead` are further replacements."""
     for entry in ROOT.iterdir():
-        if entry.name not in NOT_OF_A_CHECKOUT:
+        if entry.name not in NOT_OF_A_CHECKOUT and not (home / entry.name).exists():
             (home / entry.name).symlink_to(entry)
     port, metrics = process.free_port(), process.free_port()
     replacements = IN_BACKGROUND | {

@@ -10,24 +10,24 @@ import pytest
 
 from tests.documentation.command_blocks import ROOT, CommandBlock, command_blocks, page_shell, pages
 from tests.documentation.test_pages import ALONE, KEYCLOAK, TEAM, TOKENS
-from tests.page_transcripts import commands_of
 
 RUN_ELSEWHERE: Final = {
     ("authorization.md", "From a new server to two teams"): "tests/spark/test_two_teams.py",
+    ("trino-opa.md", "Set it up"): "tests/engines/test_trino.py",
 }
 """Sections that another test runs as they are on the page."""
 
 OTHER_MACHINES = "the servers that it names are not there"
 SETTINGS = "settings alone: "
-STORE = "the object store that it names is not there: "
-IDS = "its ids and names are those of an example: "
+STORE = "it takes a warehouse in an object store of yours; the same is done in "
+IDS = "it continues an example of names and ids that no page creates; the same is done in "
 
 NOT_RUN: Final = {
-    ("README.md", "$ catalog=http"): "its commands are those of getting-started.md, which are run",
     ("README.md", "db.example.com"): OTHER_MACHINES,
     ("access-review.md", '/access-review"'): IDS + "tests/authz/test_access_reviews.py",
     ("access-review.md", "$api/access-review?"): IDS + "tests/authz/test_access_reviews.py",
     ("access-review.md", "reached-objects"): IDS + "tests/authz/test_access_reviews_as_csv.py",
+    ("audit.md", "hashlib"): "it reads an export of yours: tests/management/test_audit_chain.py",
     ("audit.md", "verify_audit"): "it breaks one row of the example's trail: tests/management/test_audit_chain.py",
     ("authentication.md", "LAKEKEEPER__OPENID_PROVIDER_URI="): SETTINGS + "tests/keycloak/test_identities.py",
     ("authentication.md", "LAKEKEEPER__OPENID_PROVIDERS__"): SETTINGS + "tests/unit/kernel/test_env.py",
@@ -37,12 +37,16 @@ NOT_RUN: Final = {
     ("authorization.md", "explain local~ada write_data"): IDS + "tests/authz/test_explain_command.py",
     ("authorization.md", "/permissions/explain"): IDS + "tests/authz/test_permission_explain.py",
     ("engines.md", "SAIL_CATALOG__LIST"): "settings of Sail with the keys of a store: tests/engines/test_sail.py",
+    ("engines.md", "CREATE OR REPLACE TABLE"): "it fetches Spark's jars: tests/spark/test_spark_sql.py",
+    ("engines.md", "remote-signing"): "tried by hand, as the table of engines says",
+    ("engines.md", "SparkConnectServer"): STORE + "tests/engines/test_sail.py",
     ("engines.md", "go install"): "it fetches and builds iceberg-go",
     ("engines.md", "flink run"): "it takes a Flink cluster with Fluss",
     ("engines.md", "/protection"): IDS + "tests/management/test_warehouses.py",
     ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
     ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",
     ("keycloak.md", "bin/kc.sh start-dev"): "tests/parts/keycloak.py starts Keycloak with the same realm",
+    ("keycloak.md", "load_catalog"): "the same calls in one test each: tests/keycloak/test_pyiceberg.py",
     ("migration.md", "0 new, 0 replaced, 3 unchanged"): OTHER_MACHINES
     + ": tests/management/test_register_tables_from_catalog.py",
     ("migration.md", "3 new, 0 replaced, 0 unchanged"): OTHER_MACHINES + ": tests/management/test_register_tables.py",
@@ -64,26 +68,24 @@ NOT_RUN: Final = {
         "--file catalog.yaml",
     ): "the file above it names a store: tests/management/test_bootstrap_file.py",
     ("operations.md", "deleted-tabulars/undrop"): IDS + "tests/authz/test_hiding.py",
-    ("operations.md", '"destination"'): IDS + "tests/iceberg_rest/test_chosen_locations.py",
+    ("operations.md", '"destination"'): IDS + "tests/management/test_namespace_moves.py",
     ("operations.md", "search-tabular"): IDS + "tests/management/test_search_tabulars.py",
     ("operations.md", "$W/statistics"): IDS + "tests/management/test_warehouse_statistics.py",
     ("operations.md", "staged_places"): IDS + "tests/management/test_staged_places_command.py",
     ("operations.md", "rotate_encryption_key"): "it needs a key before: tests/storage/test_key_rotation.py",
     ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",
-    ("storage.md", "check_storage minio"): STORE + "tests/storage/test_storage_page.py",
+    ("storage.md", "check_storage minio"): STORE + "tests/management/test_commands.py",
     ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_storage_access.py",
     ("storage.md", "check_storage azurite"): STORE + "tests/management/test_commands.py",
     ("storage.md", "check_storage gcs"): STORE + "tests/management/test_commands.py",
     ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
     ("storage.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
     ("storage.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",
-    ("trino-opa.md", "create_token"): OTHER_MACHINES + ": tests/opa/test_against_catalog.py",
-    ("trino-opa.md", "opa run"): OTHER_MACHINES + ": tests/opa/test_against_catalog.py",
-    ("trino-opa.md", "$ grant warehouse/$warehouse select"): IDS + "tests/opa/test_against_catalog.py",
+    ("tokens.md", "load_catalog"): "the same calls in one test each: tests/keycloak/test_pyiceberg.py",
     ("view-security.md", "list_view_owners"): IDS + "tests/authz/test_view_security_owners.py",
     ("view-security.md", "TRUSTED_ENGINES"): SETTINGS + "tests/unit/kernel/test_trusted_engine_settings.py",
-    ("warehouses.md", '"warehouse-name": "lake"'): STORE + "tests/storage/test_storage_page.py",
+    ("warehouses.md", '"warehouse-name": "lake"'): STORE + "tests/iceberg_rest/test_object_store_warehouses.py",
     ("warehouses.md", "/protection"): IDS + "tests/management/test_warehouses.py",
     ("warehouses.md", "other-bucket"): STORE + "tests/management/test_warehouse_storage.py",
     ("warehouses.md", '"readable"'): IDS + "tests/iceberg_rest/test_layouts.py",
@@ -123,13 +125,6 @@ def test_tests_that_run_sections_name_them() -> None:
         source = (ROOT / test).read_text()
         assert page in source
         assert heading in source
-
-
-def test_the_tour_of_the_readme_is_part_of_getting_started() -> None:
-    [tour] = [block for block in _blocks() if block.page == "README.md" and block.kind == "console"]
-    run = [block for block in _blocks() if (block.page, block.heading) in ALONE and block.kind == "console"]
-    known = {command.text for block in run for command in commands_of(block.content)}
-    assert [command.text for command in commands_of(tour.content) if command.text not in known] == []
 
 
 PAGE = """# Title

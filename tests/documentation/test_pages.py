@@ -18,7 +18,9 @@ pytestmark = pytest.mark.part("shell")
 
 ALONE: Final = [
     ("getting-started.md", "Keep a catalog running"),
+    ("README.md", "A short tour"),
     ("getting-started.md", "Call the API with curl"),
+    ("engines.md", "PyIceberg"),
     ("getting-started.md", "Create a second warehouse"),
     ("tags.md", "A walk through"),
     ("users-and-roles.md", "Create and find users"),
@@ -63,13 +65,6 @@ COMMANDS_ONLY: Final = {
 }
 
 PREPARATION: Final = {
-    ("tokens.md", "A team without an identity provider"): [
-        "export ICEKEEPER__DATA_DIR=$PWD/.icekeeper ICEKEEPER__ACCESS_TOKENS=true",
-        ".venv/bin/python manage.py migrate --verbosity 0",
-        ".venv/bin/python manage.py bootstrap --admin local~admin",
-        "TOKEN=$(.venv/bin/python manage.py create_token --user local~admin)",
-        ".venv/bin/python manage.py serve &",
-    ],
     ("tokens.md", "How long a token lives"): [
         """ID=$(curl -s -H "Authorization: Bearer $TOKEN" $api/token | jq -r '.tokens[0].id')""",
     ],
@@ -97,17 +92,23 @@ def _run(shell: PageShell, sections: Sequence[tuple[str, str]]) -> None:
         shell.run(blocks, with_responses=section not in COMMANDS_ONLY)
 
 
-def test_the_pages_for_a_server_without_authentication(tmp_path: Path) -> None:
-    with page_shell(tmp_path, instead={"/srv/warehouses": f"{tmp_path}/.icekeeper/storage"}) as shell:
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all pages: a reader goes on to the next one with what the last one left behind."""
+    return tmp_path_factory.mktemp("checkout")
+
+
+def test_the_pages_for_a_server_without_authentication(checkout: Path) -> None:
+    with page_shell(checkout, instead={"/srv/warehouses": f"{checkout}/.icekeeper/storage"}) as shell:
         _run(shell, ALONE)
 
 
 @pytest.mark.parametrize("sections", [TEAM, TOKENS], ids=["team", "tokens"])
-def test_the_pages_for_a_server_with_access_tokens(tmp_path: Path, sections: Sequence[tuple[str, str]]) -> None:
-    with page_shell(tmp_path) as shell:
+def test_the_pages_for_a_server_with_access_tokens(checkout: Path, sections: Sequence[tuple[str, str]]) -> None:
+    with page_shell(checkout) as shell:
         _run(shell, sections)
 
 
-def test_the_pages_for_a_server_beside_keycloak(tmp_path: Path, keycloak: Keycloak) -> None:
-    with page_shell(tmp_path, instead={"http://127.0.0.1:8080": keycloak.base_url}) as shell:
+def test_the_pages_for_a_server_beside_keycloak(checkout: Path, keycloak: Keycloak) -> None:
+    with page_shell(checkout, instead={"http://127.0.0.1:8080": keycloak.base_url}) as shell:
         _run(shell, KEYCLOAK)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
+from tests.engines.engines_page import blocks_of_kind, engine_section
 from tests.engines.losing_answers import LosingAnswers
 from tests.parts import flink
 from tests.parts.recorder import Recorder
@@ -21,18 +22,13 @@ ROWS = 2_000
 
 
 def catalog_statement(server: CatalogServer, uri: str) -> str:
-    """As in docs/engines.md."""
-    return f"""
-        CREATE CATALOG icekeeper WITH (
-            'type' = 'iceberg',
-            'catalog-type' = 'rest',
-            'uri' = '{uri}',
-            'warehouse' = '{server.warehouse}',
-            'io-impl' = 'org.apache.iceberg.aws.s3.S3FileIO',
-            'header.X-Iceberg-Access-Delegation' = 'vended-credentials'
-        );
-        USE CATALOG icekeeper;
-    """
+    """Return the first statements of docs/engines.md, with this server's address and warehouse."""
+    [on_page] = blocks_of_kind(engine_section("Flink"), "sql")
+    ours = {"'uri' = 'http://127.0.0.1:8181/catalog'": f"'uri' = '{uri}'", "'lake'": f"'{server.warehouse}'"}
+    for of_page, of_this_run in ours.items():
+        assert on_page.count(of_page) == 1
+        on_page = on_page.replace(of_page, of_this_run)
+    return on_page
 
 
 def shown(said: str) -> list[tuple[str, str]]:

@@ -10,33 +10,27 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from tests.engines.engines_page import engine_section, properties_of
 from tests.parts.kafka_connect import KafkaConnect
 from tests.parts.server import CatalogServer
 
 pytestmark = pytest.mark.part("kafka_connect")
 
+WORKER, CONNECTOR = properties_of(engine_section("Kafka Connect"))
 MESSAGES = 3_000
 SECONDS = 240
 
 
 def sink(server: CatalogServer, namespace: str) -> dict[str, str]:
-    """As in docs/engines.md; it commits every two seconds here."""
-    return {
-        "name": "lake",
-        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    """Return the connector's settings of docs/engines.md, with this server's names and a commit every two seconds."""
+    ours = {
         "tasks.max": "1",
-        "topics": "orders",
         "iceberg.tables": f"{namespace}.orders",
-        "iceberg.tables.auto-create-enabled": "true",
-        "iceberg.tables.evolve-schema-enabled": "true",
-        "iceberg.catalog.type": "rest",
         "iceberg.catalog.uri": server.uri,
         "iceberg.catalog.warehouse": server.warehouse,
-        "iceberg.catalog.header.X-Iceberg-Access-Delegation": "vended-credentials",
-        "iceberg.catalog.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
         "iceberg.control.commit.interval-ms": "2000",
-        "iceberg.kafka.auto.offset.reset": "earliest",
     }
+    return CONNECTOR | ours
 
 
 def ids_in(reader: Catalog, table: tuple[str, str]) -> list[int]:
@@ -57,7 +51,7 @@ def wait_for(reader: Catalog, table: tuple[str, str], connect: KafkaConnect, num
 
 def test_each_message_becomes_one_row(lake: CatalogServer, reader: Catalog, namespace: str, tmp_path: Path) -> None:
     table = (namespace, "orders")
-    with KafkaConnect(tmp_path / "kafka", sink(lake, namespace)) as connect:
+    with KafkaConnect(tmp_path / "kafka", WORKER, sink(lake, namespace)) as connect:
         connect.produce("orders", [json.dumps({"id": number, "city": "Rome"}) for number in range(MESSAGES - 1000)])
         wait_for(reader, table, connect, MESSAGES - 1000)
         connect.produce(

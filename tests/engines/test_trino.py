@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.engines.engines_page import engine_section, properties_of
 from tests.page_transcripts import Transcripts, blocks_of, commands_of, section_of
 from tests.parts import opa, process
 from tests.parts.minio import Minio
@@ -24,8 +24,6 @@ from tests.run_environment import RunEnvironment
 pytestmark = [pytest.mark.part("trino"), pytest.mark.part("opa"), pytest.mark.part("shell")]
 
 POLICY_PAGE = (ROOT / "docs" / "trino-opa.md").read_text()
-ENGINES_PAGE = (ROOT / "docs" / "engines.md").read_text()
-PROPERTIES = re.compile(r"^```properties\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 USERS = ("ann", "alice", "bob", "dora")
 SECONDS = 60
 
@@ -60,14 +58,6 @@ class House:
         listed = self.catalog(f"namespaces/{namespace}/tables?returnUuids=true")
         names = [each["name"] for each in listed["identifiers"]]
         return f"warehouse/{self.server.warehouse_id}/table/{listed['table-uuids'][names.index(name)]}"
-
-
-def properties_of(section: str) -> dict[str, str]:
-    """Of its first block."""
-    block = PROPERTIES.search(section)
-    assert block is not None
-    lines = [line for line in block[1].splitlines() if line and not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +133,7 @@ def is_up(port: int) -> bool:
 
 
 def control(port: int) -> dict[str, str]:
-    on_page = properties_of(section_of(POLICY_PAGE, "## Set it up"))
+    on_page = properties_of(section_of(POLICY_PAGE, "## Set it up"))[0]
     return {name: value.replace("127.0.0.1:8282", f"127.0.0.1:{port}") for name, value in on_page.items()}
 
 
@@ -156,7 +146,7 @@ def catalog_properties(server: CatalogServer, minio: Minio, token: str) -> dict[
         "s3.endpoint": minio.endpoint,
         "s3.region": REGION,
     }
-    on_page = properties_of(section_of(ENGINES_PAGE, "## Trino and Starburst"))
+    on_page = properties_of(engine_section("Trino and Starburst"))[0]
     assert ours.keys() <= on_page.keys()
     return on_page | ours
 

@@ -23,14 +23,16 @@ SECONDS_TO_RUN = 120
 
 
 class KafkaConnect:
-    """One broker and one standalone worker with the connector `properties`, below `home`. A context manager.
+    """One broker and one standalone worker with its connector, below `home`. A context manager.
+
+    `worker` and `connector` are their settings.
 
     Topics are created when they are first named.
     """
 
-    def __init__(self, home: Path, properties: Mapping[str, str]) -> None:
+    def __init__(self, home: Path, worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
         self.home = home
-        self._properties = properties
+        self._worker, self._connector = worker, connector
         self._port, self._controller_port, self._rest_port = (process.free_port() for _ in range(3))
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -65,7 +67,7 @@ class KafkaConnect:
 
     def state(self) -> str:
         """`RUNNING`, or what the worker says of the connector and its tasks."""
-        name = self._properties["name"]
+        name = self._connector["name"]
         answer = requests.get(f"http://127.0.0.1:{self._rest_port}/connectors/{name}/status", timeout=10)
         if not answer.ok:
             return f"{answer.status_code}: {answer.text}"
@@ -107,15 +109,13 @@ class KafkaConnect:
             {
                 "bootstrap.servers": self.bootstrap,
                 "listeners": f"http://127.0.0.1:{self._rest_port}",
-                "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-                "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-                "value.converter.schemas.enable": "false",
+                **self._worker,
                 "offset.storage.file.filename": str(self.home / "offsets"),
                 "offset.flush.interval.ms": "1000",  # without messages the sink is called so often
                 "plugin.discovery": "only_scan",
             },
         )
-        connector = self._write("connector.properties", self._properties)
+        connector = self._write("connector.properties", self._connector)
         words = _java("-Xmx512m", "org.apache.kafka.connect.cli.ConnectStandalone", worker, connector)
         started = process.start(words, log=self.log_path, env=_environment(), cwd=self.home)
         self._processes.append(started)
