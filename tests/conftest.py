@@ -25,19 +25,10 @@ STARTED_ONCE = {"spark", "keycloak"}
 """Parts that take so long to start that one run has all their tests, also those that ask for no database."""
 
 RUNS = ("sqlite", "postgres", "once", "engines")
-"""Those of `make test`: each database, and what PostgreSQL proves for both, in a run of its own. Then that of
-`make test-engines`."""
+"""Those of `make test`: each database, and the tests with parts of other makers. Then that of `make test-engines`."""
 
-ONE_DATABASE = {
-    "authn": "sqlite",
-    "iceberg_rest/test_hostile_metadata.py": "sqlite",
-    "iceberg_rest/test_signing_at_stores.py": "sqlite",
-    "management/test_every_route.py": "sqlite",
-    "security": "postgres",
-    "storage/test_object_store_clouds.py": "sqlite",
-    "storage/vending": "sqlite",
-}
-"""Folders and files whose subject is not the database, and the run that has them."""
+BOTH_DATABASES = ("faults", "model", "workers")
+"""Folders whose tests are all about the database."""
 
 IS_LONG = os.environ.get("ICEKEEPER_TEST_LONG") == "1"
 
@@ -87,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "part(name): needs this real part of tests/parts/registry.py")
+    config.addinivalue_line("markers", "both_databases: runs on SQLite as well as on PostgreSQL")
     config.addinivalue_line("markers", "long: a long random or fault run, only with ICEKEEPER_TEST_LONG=1")
     loopback.refuse_other_networks()
 
@@ -137,9 +129,10 @@ def _needs_keycloak(item: pytest.Item) -> bool:
 def _runs_of(item: pytest.Item) -> set[str]:
     """The runs of `make test` and `make test-engines` that have this test.
 
-    What asks for a database has both, unless its subject is another. What asks for none runs once. What needs a part of
-    another maker runs once too, on the database of production if it needs one: what is proved there is what we do with
-    that part, and the same code does it on the other database with local files.
+    A test that uses a database runs on PostgreSQL, and on SQLite too if the databases can differ in what it is about:
+    locks, order, paging, plans, counts, migrations, names, workers, faults, and each service and selector once. Those
+    have the mark `both_databases`. A test without a database runs once. A test with a part of another maker runs once
+    too, on PostgreSQL: it proves what we do with that part, and the same code does it on SQLite with local files.
     """
     parts = {mark.args[0] for mark in item.iter_markers("part")}
     if _is_below(item, "engines"):
@@ -151,7 +144,8 @@ def _runs_of(item: pytest.Item) -> set[str]:
         return {"once"}
     if not needs_database:
         return {"sqlite"}
-    return {run for path, run in ONE_DATABASE.items() if _is_below(item, path)} or {"sqlite", "postgres"}
+    is_marked = item.get_closest_marker("both_databases") or any(_is_below(item, folder) for folder in BOTH_DATABASES)
+    return {"sqlite", "postgres"} if is_marked else {"postgres"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

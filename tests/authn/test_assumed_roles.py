@@ -26,7 +26,7 @@ from tests.identity_provider import IdentityProvider
 from tests.management.asking import Refusing
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 UNKNOWN = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
 

@@ -28,7 +28,7 @@ from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 from tests.wsgi_client import Answer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 
 Manage = Callable[[str], CallerClient]
 ANN, BOB = "principalUser=oidc~ann", "principalUser=oidc~bob"

@@ -24,6 +24,8 @@ from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer
 
+pytestmark = pytest.mark.both_databases
+
 Manage = Callable[[str], CallerClient]
 
 

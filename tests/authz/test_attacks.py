@@ -36,7 +36,7 @@ from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 ALICE, BOB = person("alice"), person("bob")

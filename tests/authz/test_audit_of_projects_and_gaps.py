@@ -24,7 +24,7 @@ from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1/audit")
 

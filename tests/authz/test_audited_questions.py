@@ -20,7 +20,7 @@ from tests.authz.places import path_of
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 T = Securable.Type
 ADA = {"user": "oidc~ada"}

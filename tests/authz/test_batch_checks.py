@@ -23,7 +23,7 @@ from tests.management.asking import NOBODY
 from tests.named_callers import CallerClient, NamedCallers
 from tests.statement_counts import counting, require_as_recorded
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 
 
 @pytest.fixture

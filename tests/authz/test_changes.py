@@ -22,7 +22,7 @@ from tests.authz.conftest import person
 from tests.authz.trees import give
 from tests.statement_counts import counting
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 BOB = person("bob")
 

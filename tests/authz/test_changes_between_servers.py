@@ -23,6 +23,8 @@ from tests.identity_provider import IdentityProvider, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 
+pytestmark = pytest.mark.both_databases
+
 WORKERS = 2
 CLIENTS = 24
 """Connections to each server: so many that every process has some."""

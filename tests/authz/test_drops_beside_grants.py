@@ -27,7 +27,11 @@ from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
 from tests.authz.trees import give
 from tests.tree_invariants import check_trees
 
-pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.timeout(120),
+    pytest.mark.both_databases,
+]
 
 CHANGES = {
     "revoke": Difference(deletes=[GrantSpec("select", Grantee(user_id="oidc~bob"))]),

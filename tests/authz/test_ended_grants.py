@@ -33,7 +33,7 @@ from tests.authz.trees import T, give, role
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 ROOT = "oidc~root"
 OPEN, DEEP = "/namespaces/open", "/namespaces/closed%1Fdeep"

@@ -22,7 +22,7 @@ from tests.authz.parity.pairs import grant, member, somebody
 from tests.authz.permissions import NOBODY, Everything, Things, make_role, other_project
 from tests.management.asking import use_settings
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 T = Securable.Type
 

@@ -25,7 +25,11 @@ from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
 from tests.authz.trees import role
 from tests.named_callers import CallerClient
 
-pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.timeout(120),
+    pytest.mark.both_databases,
+]
 
 ON = ["closed.deep", "closed.deep.a", "closed.deep.b"]
 PRIVILEGES = ["describe", "modify", "select"]

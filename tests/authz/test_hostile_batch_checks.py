@@ -19,7 +19,7 @@ from tests.fingerprint import Fingerprint
 from tests.management.asking import NOBODY, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]
 
 OK: dict[str, Any] = {"action": {"action": "get_metadata"}, "warehouse-id": NOBODY}
 BAD_ITEMS: list[Any] = [

@@ -28,7 +28,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 

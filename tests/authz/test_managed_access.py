@@ -13,7 +13,7 @@ from tests.authz.permissions import FORBIDDEN, MISSING, NOBODY, SHOWS, Everythin
 from tests.log_lines import log_lines
 from tests.named_callers import CallerClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 T = Securable.Type
 BOTH = [T.WAREHOUSE, T.NAMESPACE]

@@ -18,7 +18,7 @@ from tests.authz.conftest import good, person
 from tests.authz.trees import give, role
 from tests.named_callers import CallerClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Client = Callable[[str], CallerClient]
 

@@ -30,7 +30,7 @@ from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.openfga_fixtures import deliver_as_recorded
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 BOB, CAROL = person("bob"), person("carol")
 GONE = NotFound("there is no such thing")

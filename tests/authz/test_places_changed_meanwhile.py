@@ -29,6 +29,8 @@ from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer
 
+pytestmark = pytest.mark.both_databases
+
 Client = Callable[[str], CallerClient]
 Everything = Callable[[], Fingerprint]
 ALICE, BOB = person("alice"), person("bob")

@@ -30,7 +30,7 @@ from tenancy.selectors.projects import get_project
 from tests.authz.trees import make_tree, role
 from tests.iceberg_rest.test_listing_plans import rows_read
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin"), pytest.mark.both_databases]
 
 MANY, LIMIT = 3_000, 11
 WHO = Asker("oidc~busy", None, "", ())

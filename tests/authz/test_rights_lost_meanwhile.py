@@ -39,6 +39,8 @@ from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer
 
+pytestmark = pytest.mark.both_databases
+
 ALICE = person("alice")
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
 Act = Callable[[CallerClient, dict[str, Ref]], Answer]

@@ -27,7 +27,7 @@ from tests.authz.permissions import Everything, Things, to_user
 from tests.management.asking import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 T = Securable.Type
 MORE = {"x-icekeeper-extensions": "true"}

@@ -25,7 +25,7 @@ from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
 from tests.wsgi_client import Answer
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 A = "/namespaces/closed/tables/a"
 MISSING = "Table does not exist: closed.a"

@@ -17,7 +17,7 @@ from tests.management.asking import refuse, use_settings
 from tests.signing_fixtures import BASE, add_tabular, ask, by_id, by_place
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Told = Callable[[], list[tuple[str, str, str, str, int]]]
 

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import Namespace
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.mark.parametrize(

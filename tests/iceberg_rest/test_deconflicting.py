@@ -10,7 +10,7 @@ import pytest
 from tests.catalog_fixtures import snapshot
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 T = "/namespaces/ns/tables/t"

@@ -25,7 +25,7 @@ from tenancy.models import Securable
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]

@@ -34,7 +34,7 @@ from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]

@@ -16,7 +16,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Everything = Callable[[], Fingerprint]

@@ -23,7 +23,7 @@ from tenancy.actor import INTERNAL
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]

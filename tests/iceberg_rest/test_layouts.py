@@ -14,7 +14,7 @@ from tasks.queue.models import Task
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Files = Callable[[], list[str]]
 SetLayout = Callable[[dict[str, Any] | None], Answer]

@@ -16,7 +16,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 FIRST = UUID(int=0)
 LIMIT = 11

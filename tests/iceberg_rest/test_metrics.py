@@ -27,7 +27,7 @@ from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 from tests.management.asking import refuse, told
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 TARGET = "/namespaces/ns/tables/t/metrics"

@@ -12,7 +12,7 @@ from tenancy.models import Securable
 from tests.catalog_fixtures import chosen
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_a_namespace_is_made_loaded_listed_and_dropped(catalog: ApiClient, warehouse: Warehouse) -> None:

@@ -27,7 +27,7 @@ from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 TARGET = "/catalog/v1/oauth/tokens"
 FORM = "application/x-www-form-urlencoded"

@@ -14,7 +14,7 @@ from tests.catalog_fixtures import SCAN_REPORT, SCHEMA, snapshot
 from tests.statement_counts import counting, recorded, require_as_recorded
 from tests.wsgi_client import Answer, ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 Operations = dict[str, Callable[[], Answer]]

@@ -22,7 +22,7 @@ from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Files = Callable[[], list[str]]
 MODELS = (Namespace, Tabular, TabularMetadata, Snapshot, LocationClaim, Task, Securable, Outcome)

@@ -19,7 +19,7 @@ from tests.management.asking import keep_secrets, use_settings
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]

@@ -36,7 +36,7 @@ from tests.signing_fixtures import (
 from tests.statement_counts import counting, require_as_recorded
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 OF_T = f"{BASE}/wh/t/a"
 MISSING = "NoSuchTableLocationException"

@@ -25,7 +25,7 @@ from tests.iceberg_rest.lakes import VIEW
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Everything = Callable[[], Fingerprint]
 TAKEN = (409, "LocationAlreadyTaken")

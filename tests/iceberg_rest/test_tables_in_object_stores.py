@@ -32,7 +32,7 @@ from tests.statement_counts import counting
 from tests.storage.clouds import azure, gcs
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 NOTHING_LENT = {"sts-enabled": False, "sas-enabled": False}

@@ -15,7 +15,7 @@ from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 Files = Callable[[], list[str]]

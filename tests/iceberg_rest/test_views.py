@@ -11,7 +11,7 @@ from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 MakeView = Callable[..., dict[str, Any]]

@@ -29,7 +29,7 @@ from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 BOB = Actor(user_id="oidc~bob")
 REQUEST_ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"

@@ -34,7 +34,7 @@ from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
 from tests.management.asking import use_settings
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 DAY = 86_400
 BOB = Actor(user_id="oidc~bob")

@@ -31,7 +31,7 @@ from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]
 REQUEST_ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"

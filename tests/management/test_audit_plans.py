@@ -19,7 +19,7 @@ from tenancy.selectors import audit_records
 from tenancy.selectors.audit_records import AuditFilters
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MANY, FEW = 4_000, 3
 T0 = datetime(2026, 1, 31, tzinfo=UTC)

@@ -38,7 +38,7 @@ from tests.statement_counts import counting
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 

@@ -15,7 +15,7 @@ from tenancy.services.blocking import block_user
 from tests.management.asking import refuse
 from tests.token_fixtures import TokenClient, new_token
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def run(*arguments: str) -> str:

@@ -29,7 +29,7 @@ from tenancy.services.bootstrap import reopen_bootstrap
 from tests.fingerprint import Fingerprint
 from tests.management.asking import KEY, S3, keep_secrets, use_settings
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 DEFAULT = "00000000-0000-0000-0000-000000000000"
 NOTHING = "Everything is as declared: nothing to do.\n"

@@ -30,7 +30,7 @@ from tests.management.asking import keep_secrets
 from tests.parts.minio import Minio
 from tests.parts.process import free_port
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

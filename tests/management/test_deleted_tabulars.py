@@ -25,7 +25,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import NOBODY, choose, told
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 

@@ -36,7 +36,7 @@ from tenancy.models import Project, Securable
 from tests.management.asking import NOBODY, told
 from tests.wsgi_client import Answer, ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 DEFAULT_PROJECT = "00000000-0000-0000-0000-000000000000"

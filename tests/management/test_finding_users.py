@@ -13,7 +13,7 @@ from tests.management.test_users import address, provision
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 

@@ -30,7 +30,7 @@ from tenancy.models import AccessToken, User
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Make = Callable[..., str]
 

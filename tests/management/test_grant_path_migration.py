@@ -19,7 +19,7 @@ from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
 from tests.authz.trees import make_tree, role
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 FORMER = "0010_undelivered_tuples"
 INDEXES = {"grant_of_user", "grant_of_role"}

@@ -24,6 +24,8 @@ from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.wsgi_client import ApiClient
 
+pytestmark = pytest.mark.both_databases
+
 START_CHECKS = (require_terms_accepted, require_chosen_backend, require_readable_secrets)
 """Those of `SERVER_PRECONDITIONS` that decide by the settings and the database alone."""
 

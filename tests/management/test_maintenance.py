@@ -42,7 +42,7 @@ from tests.token_fixtures import TokenClient
 from tests.workers.waiting import until
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300), pytest.mark.both_databases]
 
 CHANGES = ("post", "put", "patch", "delete")
 

@@ -11,7 +11,7 @@ from storage.models import Warehouse
 from tenancy.models import Project, Securable
 from tests.wsgi_client import ApiClient, call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 PROJECT = "00000000-0000-0000-0000-000000000000"

@@ -14,6 +14,8 @@ from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.timeout(300)
 def test_nodes_that_start_at_once_do_not_disturb_each_other(run_environment: RunEnvironment, tmp_path: Path) -> None:

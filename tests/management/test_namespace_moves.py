@@ -23,7 +23,7 @@ from tests.management.asking import NOBODY, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 NAMES = ("a", "a%1FB", "a%1FB%1Fc", "a%1Fd", "ab", "z")
 

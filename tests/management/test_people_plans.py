@@ -18,7 +18,7 @@ from tenancy.models import Project, Role, RoleMember, User
 from tenancy.selectors import role_members
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 MANY, FEW, SIZE = 10_000, 50, 10

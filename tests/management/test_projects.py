@@ -23,7 +23,7 @@ from tests.fingerprint import take_fingerprint
 from tests.management.asking import S3, at_once, call_as, refuse, use_settings
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 DEFAULT = "00000000-0000-0000-0000-000000000000"

@@ -25,7 +25,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 MakeTable = Callable[..., dict[str, Any]]
 

@@ -20,7 +20,7 @@ from tests.fingerprint import Fingerprint
 from tests.management.asking import forbid, refuse, told
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 PROJECT = "00000000-0000-0000-0000-000000000000"

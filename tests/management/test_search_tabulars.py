@@ -26,7 +26,7 @@ from tenancy.selectors.projects import get_project
 from tests.management.asking import NOBODY, choose, told
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 NAMES = ("orders", "Orders_2024", "order lines", "customers", "größe", "テーブル", "x", "a.b/c", "O-R-D-E-R")
 LETTERS = "äжな"

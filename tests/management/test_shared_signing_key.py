@@ -27,6 +27,8 @@ from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.workers.waiting import until
 
+pytestmark = pytest.mark.both_databases
+
 ENCRYPTION_KEY = "canary-of-the-encryption-key-0123456789"
 CANARY = SecretStr(ENCRYPTION_KEY)
 

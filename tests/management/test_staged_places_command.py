@@ -31,7 +31,7 @@ from tests.management.asking import keep_secrets, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Everything = Callable[[], Fingerprint]
 TAKEN = (409, "LocationAlreadyTaken")

@@ -22,7 +22,7 @@ from tests.fingerprint import Fingerprint
 from tests.management.asking import at_once, call_as, refuse
 from tests.wsgi_client import ApiClient
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 api = ApiClient("/management/v1")

@@ -16,7 +16,7 @@ from tests.management.asking import refuse
 from tests.tag_fixtures import ALL, define, management
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 PROJECT = "00000000-0000-0000-0000-000000000000"
 Told = Callable[[Callable[[], Any]], list[dict[str, Any]]]

@@ -15,7 +15,7 @@ from tenancy.authn.verification import identify
 from tenancy.models import AccessToken, ServiceAccount, User
 from tests.token_fixtures import TokenClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def run(*arguments: str) -> tuple[str, str]:

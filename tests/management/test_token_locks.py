@@ -22,7 +22,11 @@ from tenancy.services.access_tokens import create_token, revoke_tokens_of, rotat
 from tenancy.services.service_accounts import create_service_account
 from tests.token_fixtures import new_token
 
-pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.timeout(120),
+    pytest.mark.both_databases,
+]
 
 PATIENCE = 30
 

@@ -19,7 +19,7 @@ from tenancy.maintenance import switch
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.management.asking import NOBODY, choose, forbid, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 OTHER = "0198e0f4-3f6e-7c31-8c7d-000000000001"
 MISSING = {

@@ -27,7 +27,7 @@ from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 

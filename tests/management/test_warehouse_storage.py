@@ -30,7 +30,7 @@ from tests.storage.test_profiles_gcs import GCS
 from tests.storage.test_profiles_s3 import GROUP, STACKIT
 from tests.wsgi_client import Answer, ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 in_threads = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 api = ApiClient("/management/v1")

@@ -35,7 +35,7 @@ from tests.run_environment import RunEnvironment
 from tests.storage.test_key_rotation import command
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 api = ApiClient("/management/v1")
 NEW_KEY = KEY | {"secret-access-key": "canary-new"}
 ENCRYPTION_KEY = "a long random text"

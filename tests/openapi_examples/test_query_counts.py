@@ -14,7 +14,7 @@ from tests.openapi_examples.story import Story
 from tests.statement_counts import Counts, counting, recorded, require_as_recorded
 from tests.wsgi_client import Answer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class CountedStory(Story):

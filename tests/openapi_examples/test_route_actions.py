@@ -28,6 +28,8 @@ from tests.openapi_examples.story import Story
 from tests.routes import ROUTES
 from tests.wsgi_client import Answer
 
+pytestmark = pytest.mark.both_databases
+
 RECORD = Path(__file__).parents[1] / "route_actions.json"
 
 OWN_TOKENS = "of oneself; those of others need rights"

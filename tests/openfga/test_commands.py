@@ -35,7 +35,7 @@ from tests.authz.trees import make_tree, role
 from tests.openfga_fixtures import all_tuples, choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 ALICE = person("alice")
 

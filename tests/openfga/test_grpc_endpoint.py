@@ -36,7 +36,7 @@ from tests.parts.process import PartError
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 HOST = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}.1"
 """A loopback address of this run's own: the ports of the chart are free there."""

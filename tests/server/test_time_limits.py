@@ -12,6 +12,8 @@ from tests.run_environment import RunEnvironment
 from tests.server.bare_server import BareServer
 from tests.server.raw_client import RawClient
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture(scope="module")
 def hurried(run_environment: RunEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareServer]:

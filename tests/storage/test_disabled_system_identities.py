@@ -19,7 +19,7 @@ from tests.management.asking import keep_secrets, use_settings
 from tests.management.test_server_identity_places import KINDS
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 api = ApiClient("/management/v1")
 DISABLED = dict.fromkeys((f"enable_{cloud}_system_credentials" for cloud in ("aws", "azure", "gcp")), False)

@@ -39,6 +39,8 @@ from tests.storage.test_profiles_gcs import ACCOUNT, GCS
 from tests.storage.test_profiles_s3 import STACKIT
 from tests.wsgi_client import ApiClient
 
+pytestmark = pytest.mark.both_databases
+
 api = ApiClient("/management/v1")
 
 REFUSED = [

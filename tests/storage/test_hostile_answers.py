@@ -18,7 +18,7 @@ from tests.parts.recorder import Recorder, Reply
 from tests.storage.clouds import Cloud
 from tests.storage.opening import opened, use_storage_settings
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 ROLE = "arn:aws:iam::123456789012:role/catalog"
 MIB = 1024 * 1024

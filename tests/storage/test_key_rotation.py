@@ -31,7 +31,7 @@ from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 api = ApiClient("/management/v1")
 OLD, NEW, OTHER = "canary-old-text", "canary-new-text", "canary-other-text"
 

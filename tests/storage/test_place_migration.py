@@ -13,7 +13,7 @@ from storage.models import Warehouse
 from tests.management.asking import S3
 from tests.wsgi_client import ApiClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 api = ApiClient("/management/v1")
 migration: Any = import_module("storage.migrations.0003_warehouse_place")
 

@@ -15,7 +15,7 @@ from storage.secrets.database import DatabaseSecrets
 from storage.secrets.port import SecretStore, SecretStoreNotConfigured, SecretUnreadable
 from storage.secrets.stores import secret_store
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 DOCUMENT = {"type": "s3", "credential-type": "access-key", "access-key-id": "canary-1", "secret-access-key": "canary-ü"}
 

@@ -31,7 +31,7 @@ from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.storage.opening import use_storage_settings
 
-pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def tried(profile: dict[str, Any], credential: dict[str, Any]) -> dict[CheckName, Check]:

@@ -12,7 +12,7 @@ from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
 from tenancy.authn.refreshed import Refreshed
 
-pytestmark = pytest.mark.django_db  # who waits gives the database's connection back
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class Clock:

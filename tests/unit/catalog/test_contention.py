@@ -16,7 +16,7 @@ from icekeeper.kernel import deadline, node_leases
 from icekeeper.kernel.client_connection import set_client_connection
 from icekeeper.kernel.errors import CommitContended, CommitFailed
 
-pytestmark = pytest.mark.django_db  # a writer that waits looks whether it has a connection to give back
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_tries_end_with_the_time_that_the_request_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from icekeeper.kernel.errors import RequestTimeout
 from icekeeper.kernel.statement_deadline import before_statement, restore_statement_limits
 from tests.unit.steps import count_steps
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 
 @pytest.fixture(autouse=True)

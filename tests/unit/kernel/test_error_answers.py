@@ -14,6 +14,8 @@ from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.error_answers import answer_error
 from icekeeper.kernel.write_transaction import write_transaction
 
+pytestmark = pytest.mark.both_databases
+
 LOST = [OperationalError("gone"), InterfaceError("closed"), PoolTimeout("none is free")]
 
 

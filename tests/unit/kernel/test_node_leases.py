@@ -13,6 +13,8 @@ import pytest
 from icekeeper.kernel import node_leases
 from icekeeper.kernel.node_leases import LeaseBoard
 
+pytestmark = pytest.mark.both_databases
+
 SLOT = 7
 FORK = multiprocessing.get_context("fork")
 

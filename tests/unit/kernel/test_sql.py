@@ -17,7 +17,7 @@ from icekeeper.kernel.sql import execute, fetch_all, fetch_one
 from icekeeper.kernel.statement_deadline import restore_statement_limits
 from tenancy.models import Project
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 COUNT = "SELECT count(*) FROM tenancy_project WHERE name = %s"
 on_postgres = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from icekeeper.kernel.deadline import deadline
 from icekeeper.kernel.thread_lending import waiting_for_others
 from tenancy.models import Project
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 
 
 def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:

@@ -11,7 +11,7 @@ from django.db import connections
 
 from icekeeper.kernel.waiting import BRIEFLY, MOST_BRIEFLY, MOST_PATIENT, WaitingRoom
 
-pytestmark = pytest.mark.django_db  # who waits gives the database's connection back
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 MANY = MOST_BRIEFLY + MOST_PATIENT + 10
 

@@ -13,7 +13,7 @@ from tenancy.services.bootstrap import bootstrap
 from tests.fingerprint import take_fingerprint
 from tests.prepared import Key, Prepared, Recorded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def apply(root: Path, recorded: dict[Key, Recorded]) -> list[str]:
