@@ -65,6 +65,22 @@ SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca"
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
 
+WRITE_DATABASE = frozenset({"pg_database_url_write", "pg_host_w"})
+"""Settings that select PostgreSQL. Without either the embedded SQLite is used."""
+
+OF_POSTGRES = (
+    "pg_database_url_read",
+    "pg_host_r",
+    "pg_port",
+    "pg_user",
+    "pg_password",
+    "pg_database",
+    "pg_schema",
+    "pg_ssl_mode",
+    "pg_ssl_root_cert",
+)
+"""Settings that mean a PostgreSQL, and have no effect on SQLite. Pool sizes and encryption keys are not among them."""
+
 
 class Settings(BaseModel):
     """Every setting that something reads; field names follow the variable names."""
@@ -326,16 +342,17 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.pagination_size_default > self.pagination_size_max:
-            raise ValueError("PAGINATION_SIZE_DEFAULT must not be larger than PAGINATION_SIZE_MAX")
-        if self.pg_database_url_read and not self.pg_database_url_write:
-            raise ValueError("PG_DATABASE_URL_READ needs PG_DATABASE_URL_WRITE beside it")
-        if self.pg_host_r and not self.pg_host_w:
-            raise ValueError("PG_HOST_R needs PG_HOST_W beside it")
-        if self.pg_host_w and not self.pg_database:
-            raise ValueError("PG_HOST_W needs PG_DATABASE beside it")
+            raise ValueError(
+                "LAKEKEEPER__PAGINATION_SIZE_DEFAULT must not be larger than LAKEKEEPER__PAGINATION_SIZE_MAX"
+            )
+        self._check_database()
         for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
             if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
-                raise ValueError(f"OPENID_{name.upper()} needs OPENID_PROVIDER_URI beside it")
+                variable = f"LAKEKEEPER__OPENID_{name.upper()}"
+                raise ValueError(
+                    f"{variable} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, "
+                    f"or unset {variable}"
+                )
         if self.pg_encryption_old_keys and self.pg_encryption_key is None:
             raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
@@ -351,6 +368,24 @@ class Settings(BaseModel):
         kubernetes = [KUBERNETES] if self.enable_kubernetes_authentication else []
         check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
         return self
+
+    def _check_database(self) -> None:
+        """Raise ValueError for settings of PostgreSQL that do not say where to write: SQLite would take their place."""
+        if self.pg_database_url_write is None and self.pg_host_w is None:
+            given = [variable_name((name,)) for name in OF_POSTGRES if name in self.model_fields_set]
+            if given:
+                names = " and ".join(given)
+                raise ValueError(
+                    f"{names} {'is' if len(given) == 1 else 'are'} set without LAKEKEEPER__PG_DATABASE_URL_WRITE or "
+                    "LAKEKEEPER__PG_HOST_W: set one of these two to use PostgreSQL, or unset "
+                    f"{names} to use the embedded SQLite"
+                )
+        if self.pg_database_url_read and not self.pg_database_url_write:
+            raise ValueError("LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE beside it")
+        if self.pg_host_r and not self.pg_host_w:
+            raise ValueError("LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W beside it")
+        if self.pg_host_w and not self.pg_database:
+            raise ValueError("LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE beside it")
 
     @property
     def has_authentication(self) -> bool:
@@ -494,6 +529,7 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """The settings in `environ` and the names of variables with our prefixes that nothing reads.
 
     An empty variable of Lakekeeper's counts as unset: its deployment files hand variables through that nobody has set.
+    One that names the database to write to is refused when no other variable names that.
     An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
     identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
     Quotes around a value are removed. A group of settings may be given as one compound value; a variable of a setting
@@ -503,11 +539,13 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     values: dict[str, Any] = {}
     unread: list[str] = []
     problems: list[str] = []
+    empty: list[_Assignment] = []
     for assignment in _assignments(environ, problems):
         path = assignment.path
         if assignment.has_right_prefix:
             _add_entry(values, entry_of(path, Settings))
         if assignment.value == "":
+            empty.append(assignment)
             if assignment.has_right_prefix and assignment.prefix == OWN and depth_of(path, Settings) == len(path):
                 cure = "unset it, or give it a value, such as [] for an empty list"
                 problems.append(f"{variable_name(path)} is empty: {cure}")
@@ -518,12 +556,27 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             problems.append(assignment.problem)
         else:
             unread.append(assignment.variable)
+    problems += _empty_databases(empty, values)
     if problems:
         raise SettingsError(problems)
     try:
         return Settings.model_validate(values), list(dict.fromkeys(unread))
     except ValidationError as error:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
+
+
+def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) -> list[str]:
+    """The problem of each variable that names the database to write to and is empty, where no other one names it.
+
+    A deployment that sets it to nothing meant a PostgreSQL, and would lose its data with the embedded SQLite.
+    """
+    if WRITE_DATABASE & values.keys():
+        return []
+    return [
+        f"{each.variable} is empty: set it to use PostgreSQL, or unset it to use the embedded SQLite"
+        for each in empty
+        if each.has_right_prefix and len(each.path) == 1 and each.path[0] in WRITE_DATABASE
+    ]
 
 
 def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:

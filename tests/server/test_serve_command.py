@@ -116,6 +116,8 @@ def test_start_and_stop(bare: BareServer) -> None:
             assert abs(service["lastCheck"] / 1000 - time.time()) < 60
         warnings = [line for line in bare.lines("icekeeper.server") if line["level"] == "WARNING"]
         assert any("authentication is OFF" in line["message"] for line in warnings)
+        messages = [line["message"] for line in bare.lines("icekeeper.server")]
+        assert f"database: embedded SQLite {bare.home}/icekeeper.sqlite3" in messages
         assert [line["variables"] for line in warnings if "variables" in line] == [["LAKEKEEPER__NOT_A_SETTING"]]
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0

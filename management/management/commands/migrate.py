@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
+from icekeeper.server.database_checks import describe_database
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.holding import is_openfga
 from tenancy.authz.openfga.http_interface import ask_at_start
@@ -27,6 +28,8 @@ class Command(migrate.Command):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["verbosity"] >= 1:
+            self.stdout.write(f"Database: {describe_database(options['database'])}")
         with alone(options["database"]):
             super().handle(*args, **options)
         if is_openfga() and _is_whole(options):

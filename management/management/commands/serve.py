@@ -11,7 +11,7 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.server.companion import Companion
-from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
 from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder, unwritable_storage
@@ -54,6 +54,7 @@ class Command(BaseCommand):
                 import_string(name)()
         except (UnusableDatabase, UnwritableFolder, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
+        logger.info("database: %s", describe_database(), extra={"databases": _describe_databases()})
         if settings.UNREAD_VARIABLES:
             logger.warning(
                 "variables that nothing reads: %s", ", ".join(settings.UNREAD_VARIABLES),
@@ -101,6 +102,10 @@ class Command(BaseCommand):
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _describe_databases() -> dict[str, str]:
+    return {alias: describe_database(alias) for alias in settings.DATABASES}
 
 
 def _work(parent: int) -> None:

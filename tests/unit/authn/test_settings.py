@@ -168,7 +168,10 @@ def test_values_that_are_not_taken(variable: str, text: str) -> None:
     "variable", ["AUDIENCE", "ADDITIONAL_ISSUERS", "SCOPE", "ROLES_CLAIM", "DISPLAY_NAME_TEMPLATE"]
 )
 def test_what_belongs_to_a_primary_provider_that_is_not_there(variable: str) -> None:
-    assert f"OPENID_{variable} needs OPENID_PROVIDER_URI" in refusal(**{f"LAKEKEEPER__OPENID_{variable}": "{x}"})
+    name = f"LAKEKEEPER__OPENID_{variable}"
+    assert refusal(**{name: "{x}"}) == (
+        f"{name} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, or unset {name}"
+    )
 
 
 def test_a_provider_without_an_address() -> None:

@@ -9,6 +9,7 @@ from icekeeper.described_settings import describe_settings
 from icekeeper.env import Settings, SettingsError, read_settings
 
 SECRET = "q8Zr1vTf0mWc5YxKp7NbJd2LgHs4AeUi"
+WRITE_DATABASE = ("LAKEKEEPER__PG_DATABASE_URL_WRITE", "LAKEKEEPER__PG_HOST_W")
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -199,7 +200,8 @@ def test_events_that_are_off_ask_for_nothing(text: str) -> None:
 )
 def test_enumerated_settings_are_taken_in_any_spelling(variable: str, texts: list[str], value: str) -> None:
     name = variable.partition("__")[2].lower()
-    assert {getattr(read_settings({variable: text})[0], name) for text in texts} == {value}
+    database = {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@w/d"}
+    assert {getattr(read_settings({**database, variable: text})[0], name) for text in texts} == {value}
 
 
 @pytest.mark.parametrize(
@@ -389,6 +391,7 @@ def test_an_empty_variable_counts_as_unset(text: str) -> None:
     described = [each.variable for each in describe_settings() if "<ID>" not in each.variable]
     names = [name for name in described if name.startswith("LAKEKEEPER__")]
     names += ["LAKEKEEPER__OPENID_X", "LAKEKEEPER__NO_SUCH", "LAKEKEEPER__KV2", "LAKEKEEPER__OPENID_PROVIDERS"]
+    names = [name for name in names if name not in WRITE_DATABASE]
     settings, unread = read_settings(dict.fromkeys(names, text))
     assert (settings, unread) == (Settings(), [])
     assert settings.model_fields_set == set()
@@ -511,9 +514,15 @@ def test_reads_go_where_they_are_told() -> None:
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d"}, "needs PG_DATABASE_URL_WRITE"),
-        ({"LAKEKEEPER__PG_HOST_R": "r"}, "needs PG_HOST_W"),
-        ({"LAKEKEEPER__PG_HOST_W": "w"}, "needs PG_DATABASE"),
+        (
+            {"LAKEKEEPER__PG_HOST_W": "w", "LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d"},
+            "LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE",
+        ),
+        (
+            {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@r/d", "LAKEKEEPER__PG_HOST_R": "r"},
+            "LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W",
+        ),
+        ({"LAKEKEEPER__PG_HOST_W": "w"}, "LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE"),
         ({"LAKEKEEPER__PAGINATION_SIZE_DEFAULT": "5000"}, "must not be larger"),
         ({"LAKEKEEPER__PG_DATABASE_URL_WRITE": "not a url"}, "LAKEKEEPER__PG_DATABASE_URL_WRITE got a secret value"),
     ],
@@ -521,6 +530,53 @@ def test_reads_go_where_they_are_told() -> None:
 def test_settings_that_do_not_go_together(variables: dict[str, str], text: str) -> None:
     with pytest.raises(SettingsError, match=text):
         read_settings(variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PG_DATABASE_URL_READ", "postgresql://u:canary@r/d"), ("PG_HOST_R", "r"), ("PG_PORT", "5432"),
+        ("PG_USER", "u"), ("PG_PASSWORD", "canary"), ("PG_DATABASE", "d"), ("PG_SCHEMA", "s"),
+        ("PG_SSL_MODE", "require"), ("PG_SSL_ROOT_CERT", "/ca.pem"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["LAKEKEEPER__", "ICEBERG_REST__"])
+def test_sqlite_does_not_replace_a_postgresql_that_lacks_its_host(prefix: str, name: str, text: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({prefix + name: text})
+    variable = f"LAKEKEEPER__{name}"
+    assert str(refused.value) == (
+        f"{variable} is set without LAKEKEEPER__PG_DATABASE_URL_WRITE or LAKEKEEPER__PG_HOST_W: set one of these two "
+        f"to use PostgreSQL, or unset {variable} to use the embedded SQLite"
+    )
+
+
+@pytest.mark.parametrize("variable", [*WRITE_DATABASE, "ICEBERG_REST__PG_HOST_W", "lakekeeper__pg_host_w"])
+@pytest.mark.parametrize("text", ["", '""'])
+@pytest.mark.parametrize("others", [{}, {"LAKEKEEPER__PG_USER": "u", "LAKEKEEPER__PG_DATABASE": "d"}])
+def test_an_empty_database_to_write_to_is_refused(variable: str, text: str, others: dict[str, str]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({**others, variable: text})
+    cure = "set it to use PostgreSQL, or unset it to use the embedded SQLite"
+    assert refused.value.problems == [f"{variable} is empty: {cure}"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PG_DATABASE_URL_WRITE": "", "PG_HOST_W": "w", "PG_DATABASE": "d", "PG_USER": "u"},
+        {"PG_DATABASE_URL_WRITE": "postgresql://u@w/d", "PG_HOST_W": "", "PG_HOST_R": "", "PG_PASSWORD": ""},
+    ],
+)
+def test_a_database_may_be_named_in_one_of_two_ways(variables: dict[str, str]) -> None:
+    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
+    assert databases(settings)["default"]["HOST"] == "w"
+
+
+def test_sqlite_may_have_an_encryption_key_and_sizes_of_pools() -> None:
+    variables = {"PG_ENCRYPTION_KEY": "k", "PG_READ_POOL_CONNECTIONS": "3", "PG_ACQUIRE_TIMEOUT": "1s", "PG_USER": ""}
+    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
+    assert set(databases(settings)) == {"default"}
 
 
 def test_without_postgresql_the_database_is_a_file_in_the_data_folder() -> None:
