@@ -400,6 +400,19 @@ class Settings(BaseModel):
         return "builtin" if self.has_authentication else "allowall"
 
     @property
+    def missing_audiences(self) -> list[str]:
+        """The variable of each audience that is not set, so that tokens of its provider are accepted for any."""
+        missing = []
+        for provider_id, provider in self.identity_providers.items():
+            if not provider.audience:
+                is_primary = provider_id == PRIMARY
+                path = ("openid_audience",) if is_primary else ("openid_providers", provider_id, "audience")
+                missing.append(variable_name(path))
+        if self.enable_kubernetes_authentication and not self.kubernetes_authentication_audience:
+            missing.append(variable_name(("kubernetes_authentication_audience",)))
+        return missing
+
+    @property
     def identity_providers(self) -> dict[str, ProviderSettings]:
         """By their ids, in the order in which they are asked: that of `OPENID_PROVIDER_URI` first."""
         others = dict(sorted(self.openid_providers.items()))

@@ -82,6 +82,11 @@ class Command(BaseCommand):
         except ProvidersUnreachable as refusal:
             raise CommandError(f"nobody could be let in: {refusal}") from refusal
         logger.info("authentication is on: %s", ", ".join(each.name for each in authenticators()))
+        if missing := settings.ICEKEEPER.missing_audiences:
+            logger.warning(
+                "tokens that a provider issued for any other application are accepted: set %s", ", ".join(missing),
+                extra={"variables": missing},
+            )  # fmt: skip
 
     def _announce(self, metrics_port: int | None) -> None:
         conf = settings.ICEKEEPER

@@ -213,3 +213,21 @@ def test_every_provider_setting_is_described() -> None:
         assert f"LAKEKEEPER__OPENID_PROVIDERS__<ID>__{name}" in described
     assert "ICEKEEPER__OPENID_CLAIMS__<ID>__NAME" in described
     assert "LAKEKEEPER__OPENID_PROVIDERS" not in described
+
+
+def test_audiences_that_are_missing() -> None:
+    others = "LAKEKEEPER__OPENID_PROVIDERS__"
+    given = {
+        "LAKEKEEPER__OPENID_PROVIDER_URI": URI,
+        "LAKEKEEPER__OPENID_AUDIENCE": "",
+        f"{others}A__URI": URI,
+        f"{others}A__AUDIENCE": "icekeeper",
+        f"{others}B__URI": URI,
+        "LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "true",
+    }
+    assert read_settings(given)[0].missing_audiences == [
+        "LAKEKEEPER__OPENID_AUDIENCE",
+        f"{others}B__AUDIENCE",
+        "LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE",
+    ]
+    assert read_settings({"ICEKEEPER__ACCESS_TOKENS": "true"})[0].missing_audiences == []
