@@ -106,7 +106,7 @@ def test_start_and_stop(bare: BareServer) -> None:
         for place in ("/catalog", "/management", "/swagger-ui", "/health"):
             assert f"{base}{place}\n" in said + "\n"
         with RawClient(bare.port) as client:  # no waiting: what was printed holds
-            health = client.get("/health")
+            health = client.get("/health", "x-icekeeper-extensions: true")
             assert health.status == 200
             assert health.json["health"] == "ok"
             assert health.json["maintenance_mode"] == "off"
