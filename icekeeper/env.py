@@ -51,6 +51,7 @@ from icekeeper.setting_values import (
     BoundedDuration,
     DatabaseUrl,
     Duration,
+    OriginList,
     ShortDuration,
     SigningKey,
     SigningKeyList,
@@ -103,7 +104,7 @@ class Settings(BaseModel):
         default=True,
         description="Serve /swagger-ui (/ and /ui lead there) and the OpenAPI documents under /api-docs",
     )
-    allow_origin: StringList = Field(
+    allow_origin: OriginList = Field(
         [], description="Origins that browsers may call from (CORS), a comma list; * for any"
     )
     max_request_body_size: Annotated[int, Field(ge=1024)] = Field(
@@ -479,8 +480,8 @@ Those that it knows are honoured and never come here: what is left of `OPENID_*`
 EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
 """Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
 
-OFF = frozenset({"false", "off", "0", "[]", "{}"})
-"""Values of such variables that ask for nothing."""
+OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
+"""Values of such guards, and of `LOG_CLOUDEVENTS`, that ask for nothing. The other variables of events hold text."""
 
 
 class SettingsError(Exception):
@@ -521,7 +522,8 @@ class _Assignment:
     def problem(self) -> str | None:
         """Why a value that sets nothing here stops the start, if it does."""
         name = "__".join(self.path).upper()
-        if isinstance(self.value, str) and self.value.strip().lower() in OFF:
+        is_text = EVENTS.match(name) is not None and name != "LOG_CLOUDEVENTS"
+        if isinstance(self.value, str) and self.value.strip().lower() in OFF and not is_text:
             return None
         if is_group(self.path, Settings):
             return f"{self.variable} {'has a member that ' if self.is_member else ''}takes {{key=value,...}}"
@@ -545,8 +547,8 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     One that names the database to write to is refused when no other variable names that.
     An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
     identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
-    Quotes around a value are removed. A group of settings may be given as one compound value; a variable of a setting
-    of its own counts before that.
+    Quotes around a value are removed, and blanks around one that is not secret. A group of settings may be given as one
+    compound value; a variable of a setting of its own counts before that.
     Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
     """
     values: dict[str, Any] = {}
@@ -563,7 +565,14 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
                 cure = "unset it, or give it a value, such as [] for an empty list"
                 problems.append(f"{variable_name(path)} is empty: {cure}")
             continue
-        if assignment.has_right_prefix and place(values, path, assignment.value, Settings):
+        value = assignment.value
+        is_setting = assignment.has_right_prefix and depth_of(path, Settings) == len(path)
+        if is_setting and isinstance(value, str) and not _is_secret(path):
+            value = value.strip()
+            if not value:
+                problems.append(f"{variable_name(path)} got {assignment.value!r}; it takes: text that is not blank")
+                continue
+        if assignment.has_right_prefix and place(values, path, value, Settings):
             continue
         if assignment.problem is not None:
             problems.append(assignment.problem)
@@ -576,6 +585,11 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
         return Settings.model_validate(values), list(dict.fromkeys(unread))
     except ValidationError as error:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    """Whether the setting at `path` holds secrets."""
+    return "SecretStr" in str(_field(path).annotation)
 
 
 def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) -> list[str]:
@@ -656,7 +670,7 @@ def _problem(item: Any) -> str:
 def _got(path: tuple[str, ...], value: object) -> str:
     """The value of the field at `path` as a message may show it."""
     annotation = str(_field(path).annotation)
-    if "SecretStr" in annotation:
+    if _is_secret(path):
         return "a secret value"
     if isinstance(value, dict | list):
         return "a compound value" if isinstance(value, dict) else "a list"

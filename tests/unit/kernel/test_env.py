@@ -55,7 +55,7 @@ def test_retention_is_written_in_days_and_stays_within_a_calendar() -> None:
     ],
 )  # fmt: skip
 def test_lists(text: str) -> None:
-    assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == ["a", "b"]
+    assert read_settings({"LAKEKEEPER__RESERVED_NAMESPACES": text})[0].reserved_namespaces == ["a", "b"]
 
 
 def test_nested_values_the_old_prefix_and_any_case() -> None:
@@ -164,6 +164,10 @@ def test_guards_that_are_off_guard_nothing() -> None:
         ("KAFKA_TOPIC", "events"),
         ("LOG_CLOUDEVENTS", "true"),
         ("LOG_CLOUDEVENTS", '"true"'),
+        ("NATS_ADDRESS", "off"),
+        ("NATS_PASSWORD", "0"),
+        ("KAFKA_TOPIC", "false"),
+        ("KAFKA_CONFIG", "{}"),
         ("NATS", "{address=nats://nats:4222,password=canary}"),
         ("KAFKA", '{topic=events,config={"sasl.password"=canary}}'),
     ],
@@ -177,11 +181,71 @@ def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, tex
     ]
 
 
-@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "{}"])
+@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "off", "0", "no", "n", "F", " No "])
 def test_events_that_are_off_ask_for_nothing(text: str) -> None:
-    names = ("LOG_CLOUDEVENTS", "NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
-    variables = {f"LAKEKEEPER__{name}": text for name in names}
-    assert read_settings(variables)[0] == Settings()
+    assert read_settings({"LAKEKEEPER__LOG_CLOUDEVENTS": text})[0] == Settings()
+
+
+@pytest.mark.parametrize("text", ["", '""'])
+def test_empty_variables_of_events_ask_for_nothing(text: str) -> None:
+    names = ("NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
+    assert read_settings({f"LAKEKEEPER__{name}": text for name in names})[0] == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("LAKEKEEPER__BIND_IP", " 127.0.0.1", "127.0.0.1"),
+        ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", " true ", True),
+        ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", '" true\t"', True),
+        ("LAKEKEEPER__LISTEN_PORT", " 8182\n", 8182),
+        ("LAKEKEEPER__DEFAULT_PROJECT_ID", " p ", "p"),
+        ("ICEKEEPER__DATA_DIR", " /srv/ice ", Path("/srv/ice")),
+    ],
+)
+def test_blanks_around_a_value_are_removed(name: str, text: str, value: object) -> None:
+    assert getattr(read_settings({name: text})[0], name.partition("__")[2].lower()) == value
+
+
+@pytest.mark.parametrize("name", ["PG_HOST_W", "BIND_IP", "OPENID_PROVIDER_URI", "OPENID_AUDIENCE", "ALLOW_ORIGIN"])
+def test_a_blank_value_is_refused(name: str) -> None:
+    """It would not count as unset, as nothing does."""
+    with pytest.raises(SettingsError, match=f"LAKEKEEPER__{name} got ' '; it takes: text that is not blank"):
+        read_settings({f"LAKEKEEPER__{name}": " "})
+
+
+def test_blanks_around_a_secret_belong_to_it() -> None:
+    settings, _ = read_settings({"LAKEKEEPER__PG_ENCRYPTION_KEY": " a ", "LAKEKEEPER__KV2": '{password=" b "}'})
+    assert settings.pg_encryption_key is not None
+    assert settings.kv2.password is not None
+    assert settings.pg_encryption_key.get_secret_value() == " a "
+    assert settings.kv2.password.get_secret_value() == " b "
+
+
+@pytest.mark.parametrize(
+    ("text", "origins"),
+    [
+        ("*", ["*"]), ("null", ["null"]), ("https://a.example.com", ["https://a.example.com"]),
+        ("https://a.example.com/,http://localhost:3000", ["https://a.example.com", "http://localhost:3000"]),
+        ("HTTPS://A.example.com:443", ["https://a.example.com"]), ("http://[::1]:80/", ["http://[::1]"]),
+        ("chrome-extension://abcdef", ["chrome-extension://abcdef"]), ("https://a:80", ["https://a:80"]),
+    ],
+)  # fmt: skip
+def test_origins_are_taken_as_browsers_send_them(text: str, origins: list[str]) -> None:
+    assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == origins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a", "a.example.com", "https://", "https://a.example.com//", "https://a.example.com/app", "https://*.example.com",
+        "https://u@a.example.com", "https://a.example.com?x", "https://a.example.com:x", "https://b\u00fccher.example",
+        "*,a",
+    ],
+)  # fmt: skip
+def test_origins_that_no_browser_sends_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"LAKEKEEPER__ALLOW_ORIGIN got .*; it takes: "):
+        read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})
 
 
 @pytest.mark.parametrize(
@@ -202,6 +266,18 @@ def test_enumerated_settings_are_taken_in_any_spelling(variable: str, texts: lis
     name = variable.partition("__")[2].lower()
     database = {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@w/d"}
     assert {getattr(read_settings({**database, variable: text})[0], name) for text in texts} == {value}
+
+
+@pytest.mark.parametrize("text", ["rs256,eddsa,ED25519", "[RS256, EdDSA, Ed25519]", "Rs-256,ed-dsa,Ed25519"])
+def test_algorithms_are_taken_in_any_case(text: str) -> None:
+    algorithms = read_settings({"ICEKEEPER__AUTHENTICATION__ALGORITHMS": text})[0].authentication.algorithms
+    assert algorithms == ["RS256", "EdDSA", "Ed25519"]
+
+
+@pytest.mark.parametrize("text", ["hs256", "none", "NONE", "RS256,HS512"])
+def test_other_algorithms_are_not_taken(text: str) -> None:
+    with pytest.raises(SettingsError, match="ICEKEEPER__AUTHENTICATION__ALGORITHMS got"):
+        read_settings({"ICEKEEPER__AUTHENTICATION__ALGORITHMS": text})
 
 
 @pytest.mark.parametrize(
