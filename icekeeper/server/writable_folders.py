@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from icekeeper.env import Settings
@@ -13,9 +14,11 @@ class UnwritableFolder(Exception):
 
 
 def check_data_folder(database: Path) -> None:
-    """Raise `UnwritableFolder` unless the embedded `database` and its folder can be written to."""
-    if _is_writable(database.parent) and _is_writable(database):
-        return
+    """Raise `UnwritableFolder` unless the embedded `database` can be written to. Creates its folder if needed."""
+    with suppress(OSError):
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_writable(database.parent) and _is_writable(database):
+            return
     raise UnwritableFolder(
         f"The embedded SQLite database {database} cannot be written to by this user (uid {os.getuid()}). Set "
         "ICEKEEPER__DATA_DIR to a folder that can, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a PostgreSQL, which needs "
