@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from icekeeper.env import read_settings
-from icekeeper.server.writable_folders import unwritable_storage
 from tests.parts import process
 from tests.parts.read_only import unprivileged_command
 from tests.run_environment import RunEnvironment
@@ -146,12 +144,3 @@ def test_an_embedded_database_that_is_read_only(bare: BareServer) -> None:
     assert "icekeeper.sqlite3 cannot be written to by this user" in done.stderr
     assert "Set ICEKEEPER__DATA_DIR to a folder that can" in done.stderr
     assert "Icekeeper serves" not in done.stdout
-
-
-def test_a_folder_of_warehouses_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, _ = read_settings({"ICEKEEPER__LOCAL_STORAGE_ROOT": str(tmp_path / "new" / "warehouses")})
-    assert unwritable_storage(settings) is None
-    asked: list[Path] = []
-    monkeypatch.setattr("os.access", lambda path, _mode: asked.append(path))
-    assert "unset ICEKEEPER__LOCAL_STORAGE_ROOT" in str(unwritable_storage(settings))
-    assert asked == [tmp_path]

@@ -14,7 +14,8 @@ from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
-from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder, unwritable_storage
+from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
+from storage.io.local_root import unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 
@@ -62,7 +63,7 @@ class Command(BaseCommand):
             )  # fmt: skip
         self._connect_providers()
         conf = settings.ICEKEEPER
-        if (problem := unwritable_storage(conf)) is not None:
+        if (problem := unwritable_storage(conf.local_storage_root)) is not None:
             logger.warning(problem)
         has_worker = options["worker"]
         if maintenance.is_set_read_only():
