@@ -137,6 +137,7 @@ SERVER_PRECONDITIONS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.authz.start.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
+    "storage.signing.start.warn_of_unsigned_writes",
     "tenancy.signing_secret.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.
