@@ -234,6 +234,8 @@ NO_ENDPOINT = "`AUTHZ_BACKEND=openfga` without `OPENFGA__ENDPOINT`"
 HALF_CLIENT = "One or two of `OPENFGA__CLIENT_ID`, `OPENFGA__CLIENT_SECRET` and `OPENFGA__TOKEN_ENDPOINT`"
 NO_CLIENT = "`OPENFGA__SCOPE` without `OPENFGA__CLIENT_ID`"
 NO_VAULT = "`SECRET_BACKEND=kv2` without `KV2__URL`, `KV2__SECRET_MOUNT`, `KV2__USER` or `KV2__PASSWORD`"
+BAD_ORIGIN = "`ALLOW_ORIGIN` with an entry that no browser sends: a path, a wildcard in a host, no scheme"
+BLANK = "A setting that is no secret, of blanks alone"
 SQLITE = "unset it to use the embedded SQLite"
 VAULT = CHART | variables(
     SECRET_BACKEND="kv2", KV2__URL="https://vault:8200", KV2__SECRET_MOUNT="kv", KV2__USER="u", KV2__PASSWORD="password"
@@ -301,6 +303,10 @@ REFUSED = {
     "chart: kv2 with a mount": (
         CHART_KV2 | variables(KV2__SECRET_MOUNT="kv"), NO_STORE, "set LAKEKEEPER__SECRET_BACKEND=kv2",
     ),
+    "chart: an origin with a wildcard": (
+        CHART | variables(ALLOW_ORIGIN="https://*.example.com"), BAD_ORIGIN, "origins such as https://app.example.com",
+    ),
+    "chart: a blank audience": (CHART | CHART_OIDC | variables(OPENID_AUDIENCE=" "), BLANK, "text that is not blank"),
     "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
     "a newer setting": (
         CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would guard nothing. Correct its name",
