@@ -43,7 +43,7 @@ Address = Annotated[AnyHttpUrl, AfterValidator(_plain_address)]
 Template = Annotated[str, AfterValidator(_template)]
 Claim = Annotated[str, Field(min_length=1, max_length=256)]
 Claims = Annotated[list[Claim], BeforeValidator(read_list), Field(min_length=1)]
-AlgorithmList = Annotated[list[Algorithm], BeforeValidator(read_list), Field(min_length=1)]
+AlgorithmList = Annotated[list[Annotated[Algorithm, ANY_SPELLING]], BeforeValidator(read_list), Field(min_length=1)]
 Patience = Annotated[Duration, Field(le=30)]
 
 

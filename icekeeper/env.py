@@ -51,6 +51,7 @@ from icekeeper.setting_values import (
     BoundedDuration,
     DatabaseUrl,
     Duration,
+    OriginList,
     ShortDuration,
     SigningKey,
     SigningKeyList,
@@ -64,6 +65,22 @@ SslMode = Annotated[Literal["disable", "allow", "prefer", "require", "verify-ca"
 
 PEER, OWN = "LAKEKEEPER__", "ICEKEEPER__"
 LEGACY_PEER = "ICEBERG_REST__"
+
+WRITE_DATABASE = frozenset({"pg_database_url_write", "pg_host_w"})
+"""Settings that select PostgreSQL. Without either the embedded SQLite is used."""
+
+OF_POSTGRES = (
+    "pg_database_url_read",
+    "pg_host_r",
+    "pg_port",
+    "pg_user",
+    "pg_password",
+    "pg_database",
+    "pg_schema",
+    "pg_ssl_mode",
+    "pg_ssl_root_cert",
+)
+"""Settings that mean a PostgreSQL, and have no effect on SQLite. Pool sizes and encryption keys are not among them."""
 
 
 class Settings(BaseModel):
@@ -87,7 +104,7 @@ class Settings(BaseModel):
         default=True,
         description="Serve /swagger-ui (/ and /ui lead there) and the OpenAPI documents under /api-docs",
     )
-    allow_origin: StringList = Field(
+    allow_origin: OriginList = Field(
         [], description="Origins that browsers may call from (CORS), a comma list; * for any"
     )
     max_request_body_size: Annotated[int, Field(ge=1024)] = Field(
@@ -326,16 +343,17 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         if self.pagination_size_default > self.pagination_size_max:
-            raise ValueError("PAGINATION_SIZE_DEFAULT must not be larger than PAGINATION_SIZE_MAX")
-        if self.pg_database_url_read and not self.pg_database_url_write:
-            raise ValueError("PG_DATABASE_URL_READ needs PG_DATABASE_URL_WRITE beside it")
-        if self.pg_host_r and not self.pg_host_w:
-            raise ValueError("PG_HOST_R needs PG_HOST_W beside it")
-        if self.pg_host_w and not self.pg_database:
-            raise ValueError("PG_HOST_W needs PG_DATABASE beside it")
+            raise ValueError(
+                "LAKEKEEPER__PAGINATION_SIZE_DEFAULT must not be larger than LAKEKEEPER__PAGINATION_SIZE_MAX"
+            )
+        self._check_database()
         for name in ("audience", "additional_issuers", "scope", "roles_claim", "display_name_template"):
             if getattr(self, f"openid_{name}") and not self.openid_provider_uri:
-                raise ValueError(f"OPENID_{name.upper()} needs OPENID_PROVIDER_URI beside it")
+                variable = f"LAKEKEEPER__OPENID_{name.upper()}"
+                raise ValueError(
+                    f"{variable} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, "
+                    f"or unset {variable}"
+                )
         if self.pg_encryption_old_keys and self.pg_encryption_key is None:
             raise ValueError("ICEKEEPER__PG_ENCRYPTION_OLD_KEYS needs LAKEKEEPER__PG_ENCRYPTION_KEY beside it")
         if self.secret_backend == "kv2" or self.kv2.url is not None:  # noqa: S105 - the name of one
@@ -352,6 +370,24 @@ class Settings(BaseModel):
         check_trusted_engines(self.trusted_engines, [*self.identity_providers, *kubernetes])
         return self
 
+    def _check_database(self) -> None:
+        """Raise ValueError for settings of PostgreSQL that do not say where to write: SQLite would take their place."""
+        if self.pg_database_url_write is None and self.pg_host_w is None:
+            given = [variable_name((name,)) for name in OF_POSTGRES if name in self.model_fields_set]
+            if given:
+                names = " and ".join(given)
+                raise ValueError(
+                    f"{names} {'is' if len(given) == 1 else 'are'} set without LAKEKEEPER__PG_DATABASE_URL_WRITE or "
+                    "LAKEKEEPER__PG_HOST_W: set one of these two to use PostgreSQL, or unset "
+                    f"{names} to use the embedded SQLite"
+                )
+        if self.pg_database_url_read and not self.pg_database_url_write:
+            raise ValueError("LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE beside it")
+        if self.pg_host_r and not self.pg_host_w:
+            raise ValueError("LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W beside it")
+        if self.pg_host_w and not self.pg_database:
+            raise ValueError("LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE beside it")
+
     @property
     def has_authentication(self) -> bool:
         """Whether people are told apart."""
@@ -363,6 +399,19 @@ class Settings(BaseModel):
         if self.authz_backend is not None:
             return self.authz_backend
         return "builtin" if self.has_authentication else "allowall"
+
+    @property
+    def missing_audiences(self) -> list[str]:
+        """The variable of each audience that is not set, so that tokens of its provider are accepted for any."""
+        missing = []
+        for provider_id, provider in self.identity_providers.items():
+            if not provider.audience:
+                is_primary = provider_id == PRIMARY
+                path = ("openid_audience",) if is_primary else ("openid_providers", provider_id, "audience")
+                missing.append(variable_name(path))
+        if self.enable_kubernetes_authentication and not self.kubernetes_authentication_audience:
+            missing.append(variable_name(("kubernetes_authentication_audience",)))
+        return missing
 
     @property
     def identity_providers(self) -> dict[str, ProviderSettings]:
@@ -431,8 +480,8 @@ Those that it knows are honoured and never come here: what is left of `OPENID_*`
 EVENTS = re.compile(r"(NATS|KAFKA)(_|$)|LOG_CLOUDEVENTS$")
 """Lakekeeper's variables of events: whoever sets them relies on events that this version does not publish."""
 
-OFF = frozenset({"false", "off", "0", "[]", "{}"})
-"""Values of such variables that ask for nothing."""
+OFF = frozenset({"false", "off", "0", "no", "n", "f", "[]", "{}"})
+"""Values of such guards, and of `LOG_CLOUDEVENTS`, that ask for nothing. The other variables of events hold text."""
 
 
 class SettingsError(Exception):
@@ -473,7 +522,8 @@ class _Assignment:
     def problem(self) -> str | None:
         """Why a value that sets nothing here stops the start, if it does."""
         name = "__".join(self.path).upper()
-        if isinstance(self.value, str) and self.value.strip().lower() in OFF:
+        is_text = EVENTS.match(name) is not None and name != "LOG_CLOUDEVENTS"
+        if isinstance(self.value, str) and self.value.strip().lower() in OFF and not is_text:
             return None
         if is_group(self.path, Settings):
             return f"{self.variable} {'has a member that ' if self.is_member else ''}takes {{key=value,...}}"
@@ -494,36 +544,66 @@ def read_settings(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """The settings in `environ` and the names of variables with our prefixes that nothing reads.
 
     An empty variable of Lakekeeper's counts as unset: its deployment files hand variables through that nobody has set.
+    One that names the database to write to is refused when no other variable names that.
     An empty one of ours is refused: unset, some of them open what a value would close. An id, such as that of an
     identity provider, is an entry even where all that is set for it is empty, so that what it lacks is found missing.
-    Quotes around a value are removed. A group of settings may be given as one compound value; a variable of a setting
-    of its own counts before that.
+    Quotes around a value are removed, and blanks around one that is not secret. A group of settings may be given as one
+    compound value; a variable of a setting of its own counts before that.
     Raises `SettingsError` naming every wrong variable. Secrets never stand in the message.
     """
     values: dict[str, Any] = {}
     unread: list[str] = []
     problems: list[str] = []
+    empty: list[_Assignment] = []
     for assignment in _assignments(environ, problems):
         path = assignment.path
         if assignment.has_right_prefix:
             _add_entry(values, entry_of(path, Settings))
         if assignment.value == "":
+            empty.append(assignment)
             if assignment.has_right_prefix and assignment.prefix == OWN and depth_of(path, Settings) == len(path):
                 cure = "unset it, or give it a value, such as [] for an empty list"
                 problems.append(f"{variable_name(path)} is empty: {cure}")
             continue
-        if assignment.has_right_prefix and place(values, path, assignment.value, Settings):
+        value = assignment.value
+        is_setting = assignment.has_right_prefix and depth_of(path, Settings) == len(path)
+        if is_setting and isinstance(value, str) and not _is_secret(path):
+            value = value.strip()
+            if not value:
+                problems.append(f"{variable_name(path)} got {assignment.value!r}; it takes: text that is not blank")
+                continue
+        if assignment.has_right_prefix and place(values, path, value, Settings):
             continue
         if assignment.problem is not None:
             problems.append(assignment.problem)
         else:
             unread.append(assignment.variable)
+    problems += _empty_databases(empty, values)
     if problems:
         raise SettingsError(problems)
     try:
         return Settings.model_validate(values), list(dict.fromkeys(unread))
     except ValidationError as error:
         raise SettingsError([_problem(item) for item in error.errors()]) from None
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    """Whether the setting at `path` holds secrets."""
+    return "SecretStr" in str(_field(path).annotation)
+
+
+def _empty_databases(empty: Sequence[_Assignment], values: Mapping[str, Any]) -> list[str]:
+    """The problem of each variable that names the database to write to and is empty, where no other one names it.
+
+    A deployment that sets it to nothing meant a PostgreSQL, and would lose its data with the embedded SQLite.
+    """
+    if WRITE_DATABASE & values.keys():
+        return []
+    return [
+        f"{each.variable} is empty: set it to use PostgreSQL, or unset it to use the embedded SQLite"
+        for each in empty
+        if each.has_right_prefix and len(each.path) == 1 and each.path[0] in WRITE_DATABASE
+    ]
 
 
 def _assignments(environ: Mapping[str, str], problems: list[str]) -> Iterator[_Assignment]:
@@ -590,7 +670,7 @@ def _problem(item: Any) -> str:
 def _got(path: tuple[str, ...], value: object) -> str:
     """The value of the field at `path` as a message may show it."""
     annotation = str(_field(path).annotation)
-    if "SecretStr" in annotation:
+    if _is_secret(path):
         return "a secret value"
     if isinstance(value, dict | list):
         return "a compound value" if isinstance(value, dict) else "a list"

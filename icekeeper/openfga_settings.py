@@ -76,7 +76,8 @@ def check_openfga(own: OpenFgaSettings, *, is_chosen: bool) -> None:
     for name in ("client_secret", "token_endpoint"):
         if (getattr(own, name) is not None) != signs_in:
             raise ValueError(
-                "LAKEKEEPER__OPENFGA__CLIENT_ID, __CLIENT_SECRET and __TOKEN_ENDPOINT are given all or none"
+                "LAKEKEEPER__OPENFGA__CLIENT_ID, LAKEKEEPER__OPENFGA__CLIENT_SECRET and "
+                "LAKEKEEPER__OPENFGA__TOKEN_ENDPOINT: set all or none of them"
             )
     if own.scope is not None and not signs_in:
         raise ValueError("LAKEKEEPER__OPENFGA__SCOPE needs LAKEKEEPER__OPENFGA__CLIENT_ID beside it")

@@ -43,6 +43,28 @@ def read_list(value: object) -> object:
     return [item.strip() for item in text[1:-1].split(",") if item.strip()]
 
 
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
+
+
+def _origins(texts: list[str]) -> list[str]:
+    """As browsers write them: in lower case, without a slash at the end and without the usual port.
+
+    Raises ValueError for an entry that no browser sends.
+    """
+    origins = []
+    for text in texts:
+        origin = text.lower().removesuffix("/")
+        if origin not in {"*", "null"}:
+            matched = _ORIGIN.fullmatch(origin)
+            if matched is None:
+                raise ValueError("*, null, or origins such as https://app.example.com:8443, without path or wildcard")
+            scheme, host, port = matched.groups(default="")
+            origin = f"{scheme}://{host}{'' if port == _USUAL_PORTS.get(scheme) else port}"
+        origins.append(origin)
+    return origins
+
+
 def _fold(name: str) -> str:
     return name.strip().lower().replace("-", "").replace("_", "")
 
@@ -150,5 +172,6 @@ ShortDuration = Annotated[float, BeforeValidator(_duration), Field(ge=1, le=DAY)
 SigningKey = Annotated[SecretStr, AfterValidator(_signing_key)]
 SigningKeyList = Annotated[list[SigningKey], BeforeValidator(read_list), Field(max_length=MAX_FORMER_KEYS)]
 StringList = Annotated[list[str], BeforeValidator(read_list)]
+OriginList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_origins)]
 AuthzBackend = Annotated[str, AfterValidator(_authz_backend)]
 UserIdList = Annotated[list[str], BeforeValidator(read_list), AfterValidator(_user_ids)]

@@ -27,7 +27,8 @@ except SettingsError as refusal:
 def _secret_keys(settings: Settings, *, is_embedded: bool) -> tuple[Any, list[Any]]:
     """The signing key, and former ones whose tokens are still good. `is_embedded` is whether the database is SQLite.
 
-    Those that the database keeps are read from it when they are first used: commands that need none work without it.
+    Those that the database keeps are read from it when they are first used, and a data folder that cannot be written to
+    matters only then: commands that need neither, as `version`, work without.
     """
     former = [key.get_secret_value() for key in settings.secret_key_fallbacks]
     if settings.secret_key is not None:
@@ -47,16 +48,18 @@ def _shared_secret_key(encryption_key: SecretStr | None) -> Any:
     return SimpleLazyObject(read)
 
 
-def _secret_key_in(folder: Path) -> str:
+def _secret_key_in(folder: Path) -> Any:
+    """The key in the data folder. Where it cannot be read or created, the process ends when it uses the key."""
     path = folder / "secret-key"
     try:
         key = _made_once(path)
     except OSError as error:
-        sys.exit(
+        message = (
             f"icekeeper: {path} cannot be read or written: {error.strerror}. The embedded SQLite needs a folder that "
             "this user can write to: set ICEKEEPER__DATA_DIR to one, or LAKEKEEPER__PG_DATABASE_URL_WRITE to a "
             "PostgreSQL, which needs none"
         )
+        return SimpleLazyObject(lambda: sys.exit(message))
     try:
         require_signing_key(key)
     except ValueError as takes:
@@ -134,6 +137,7 @@ SERVER_PRECONDITIONS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.authz.start.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
+    "storage.signing.start.warn_of_unsigned_writes",
     "tenancy.signing_secret.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.

@@ -47,6 +47,16 @@ def check_databases(*, needs_migrations: bool = True) -> None:
         probe.close_all()
 
 
+def describe_database(alias: str = "default") -> str:
+    """Kind, name and host of the database, such as `PostgreSQL catalog on db.example.com:5432`; no credentials."""
+    database = settings.DATABASES[alias]
+    if database["ENGINE"].endswith("sqlite3"):
+        return f"embedded SQLite {database['NAME']}"
+    host = database.get("HOST") or database["OPTIONS"].get("hostaddr") or "the local socket"
+    port = database.get("PORT")
+    return f"PostgreSQL {database.get('NAME') or ''} on {host}{f':{port}' if port else ''}".replace("  ", " ")
+
+
 def _check(connection: BaseDatabaseWrapper, *, needs_migrations: bool) -> None:
     try:
         connection.ensure_connection()

@@ -143,11 +143,17 @@ def _judges() -> tuple[OpenFgaHealth, ...]:
 
 @require_safe
 def health(request: HttpRequest) -> HttpResponse:
-    """200 when every service is ok, else 503; the body says which is not."""
+    """200 when every service is ok, else 503; the body says which is not.
+
+    It has Lakekeeper's members, and `authentication` with `x-icekeeper-extensions: true`.
+    """
     services = [database.look() for database in _databases()]
     judges = [judge.look() for judge in _judges()]
     is_well = all(service.status == "ok" for service in (*services, *judges))
-    return _answer(_described(services, judges), is_good=is_well)
+    body = _described(services, judges)
+    if request.headers.get("x-icekeeper-extensions", "").lower() == "true":
+        body["authentication"] = "on" if authenticators() else "off"
+    return _answer(body, is_good=is_well)
 
 
 @require_safe
@@ -172,7 +178,7 @@ def ready(request: HttpRequest) -> HttpResponse:
 
 
 def _described(services: Sequence[ServiceHealth], judges: Sequence[ServiceHealth] = ()) -> dict[str, Any]:
-    """The body of `/health`. Secrets lie in the same databases."""
+    """The body of `/health` with Lakekeeper's members. Secrets lie in the same databases."""
     databases, others = (
         [{"name": service.name, "lastCheck": service.last_check, "status": service.status} for service in each]
         for each in (services, judges)
@@ -181,7 +187,6 @@ def _described(services: Sequence[ServiceHealth], judges: Sequence[ServiceHealth
         "health": next((service.status for service in (*services, *judges) if service.status != "ok"), "ok"),
         "services": {"catalog": databases, "secrets": databases, "auth": others},
         "maintenance_mode": maintenance.mode(),
-        "authentication": "on" if authenticators() else "off",
     }
 
 

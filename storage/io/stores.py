@@ -16,10 +16,12 @@ from django.conf import settings
 from icekeeper.kernel.errors import BadRequest, CatalogError
 from storage.credentials.credential import Credential
 from storage.documents import read_document
+from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.bucket import Bucket
 from storage.io.local import LocalStore
+from storage.io.local_root import unwritable_storage
 from storage.io.object_store import RemoteStore
-from storage.io.port import ObjectStore
+from storage.io.port import ObjectNotFound, ObjectStore
 from storage.profiles.addresses import require_permitted_addresses
 from storage.profiles.azure import AdlsProfile, OneLakeProfile
 from storage.profiles.gcs import GcsProfile
@@ -122,13 +124,20 @@ def made_base(storage_profile: dict[str, Any], location: str) -> Iterator[None]:
     """The location can be the base of a warehouse, for which only folders must be made.
 
     One that was made is taken away again when what follows fails. Should another warehouse be there by then, its
-    folder comes back with the first file.
+    folder comes back with the first file. Raises `StoreRefused` where the folder of local warehouses is missing or
+    cannot be written to.
     """
     if storage_profile["type"] != "local":
         yield
         return
     store = _open_local()
-    is_new = store.make_folder(location)
+    try:
+        is_new = store.make_folder(location)
+    except (ObjectNotFound, StoreUnavailable):
+        problem = unwritable_storage(settings.ICEKEEPER.local_storage_root)
+        if problem is not None:
+            raise StoreRefused(problem) from None
+        raise
     try:
         yield
     except Exception:

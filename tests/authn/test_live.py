@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from django.conf import settings
 
+from icekeeper.env import read_settings
+from management.management.commands.serve import Command
+from tenancy.authn.access_tokens import AccessTokens
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
@@ -44,7 +48,7 @@ def test_with_and_without_a_token(server: CatalogServer, provider: IdentityProvi
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert get(server, f"Authorization: Bearer {provider.token()}").status == 200
     assert get(server, f"authorization: bearer {provider.token()}").status == 200
-    health = get(server, target="/health")
+    health = get(server, "x-icekeeper-extensions: true", target="/health")
     assert (health.status, health.json["authentication"]) == (200, "on")
     said = server.log_path.read_text()
     assert "authentication is OFF" not in said
@@ -121,3 +125,19 @@ def test_the_start_is_refused_with_settings_that_cannot_be(server: CatalogServer
     assert done.returncode == 1
     assert "LAKEKEEPER__OPENID_DISPLAY_NAME_TEMPLATE got '{given'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_start_warns_of_a_provider_without_an_audience(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("management.management.commands.serve.connect_providers", lambda: None)
+    monkeypatch.setattr("management.management.commands.serve.authenticators", lambda: [AccessTokens()])
+    given = {"LAKEKEEPER__OPENID_PROVIDER_URI": "https://idp.example/realms/x"}
+    for audience, expected in (("", ["LAKEKEEPER__OPENID_AUDIENCE"]), ("icekeeper", None)):
+        caplog.clear()
+        own, _ = read_settings({**given, "LAKEKEEPER__OPENID_AUDIENCE": audience})
+        monkeypatch.setattr(settings, "ICEKEEPER", own)
+        Command()._connect_providers()
+        warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert [vars(record)["variables"] for record in warnings] == ([] if expected is None else [expected])
+        assert all("set LAKEKEEPER__OPENID_AUDIENCE" in record.getMessage() for record in warnings)

@@ -330,7 +330,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
             "LAKEKEEPER__PG_PASSWORD": "canary",
             "ICEKEEPER__SECRET_KEY": "canary-0123456789-0123456789-0123456789",
             "LAKEKEEPER__BASE_URI": "https://u:canary@catalog.example.com/x",
-            "LAKEKEEPER__ALLOW_ORIGIN": "a,b",
+            "LAKEKEEPER__ALLOW_ORIGIN": "https://a,https://b",
             "ICEKEEPER__SERVER__THREADS": "3",
             "LAKEKEEPER__NO_SUCH": "canary",
         }
@@ -344,7 +344,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown["ICEKEEPER__SECRET_KEY"] == ("********", True, True)
     assert shown["LAKEKEEPER__PG_DATABASE_URL_READ"] == (None, False, True)
     assert shown["LAKEKEEPER__BASE_URI"] == ("https://********@catalog.example.com/x", True, False)
-    assert shown["LAKEKEEPER__ALLOW_ORIGIN"] == (["a", "b"], True, False)
+    assert shown["LAKEKEEPER__ALLOW_ORIGIN"] == (["https://a", "https://b"], True, False)
     assert shown["ICEKEEPER__SERVER__THREADS"] == (3, True, False)
 
 

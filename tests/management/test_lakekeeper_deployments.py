@@ -156,6 +156,14 @@ ACCEPTED = {
         accepted("allowall", UNUSED, "LICENSE__KEY"),
     ),
     "chart: external database": (CHART | EXTERNAL_DATABASE, accepted("allowall", UNUSED)),
+    "chart: an empty URL beside the host": (
+        CHART | variables(PG_DATABASE_URL_WRITE="", PG_DATABASE_URL_READ=""),
+        accepted("allowall", UNUSED),
+    ),
+    "compose: an empty host beside the URL": (
+        POSTGRES | variables(PG_HOST_W="", PG_HOST_R="", PG_USER="", PG_PASSWORD=""),
+        accepted("allowall"),
+    ),
     "chart: OIDC and UI": (
         CHART | CHART_OIDC | CHART_UI,
         accepted("allowall", UNUSED, *(name.removeprefix("LAKEKEEPER__") for name in CHART_UI)),
@@ -211,7 +219,81 @@ NO_STORE = "`KV2__URL` with neither `SECRET_BACKEND` nor `PG_ENCRYPTION_KEY`"
 EVENTS = "`NATS_*`, `KAFKA_*`, `LOG_CLOUDEVENTS=true`"
 UNKNOWN = "A variable below `OPENID_`, `OPENFGA__`, `TRUSTED_ENGINES__`, `KV2__` that this version does not know"
 
+EMPTY_DATABASE = "`PG_DATABASE_URL_WRITE` or `PG_HOST_W` is empty, and neither has a value"
+NO_WRITE_DATABASE = (
+    "`PG_DATABASE_URL_READ`, `PG_HOST_R`, `PG_PORT`, `PG_USER`, `PG_PASSWORD`, `PG_DATABASE`, `PG_SCHEMA`, "
+    "`PG_SSL_MODE` or `PG_SSL_ROOT_CERT` without `PG_DATABASE_URL_WRITE` and `PG_HOST_W`"
+)
+HALF_DATABASE = (
+    "`PG_HOST_W` without `PG_DATABASE`; `PG_DATABASE_URL_READ` without `PG_DATABASE_URL_WRITE`; `PG_HOST_R` without "
+    "`PG_HOST_W`"
+)
+NO_PROVIDER = (
+    "`OPENID_AUDIENCE`, `OPENID_ADDITIONAL_ISSUERS`, `OPENID_SCOPE`, `OPENID_ROLES_CLAIM` or "
+    "`OPENID_DISPLAY_NAME_TEMPLATE` while `OPENID_PROVIDER_URI` is empty or unset"
+)
+NO_ENDPOINT = "`AUTHZ_BACKEND=openfga` without `OPENFGA__ENDPOINT`"
+HALF_CLIENT = "One or two of `OPENFGA__CLIENT_ID`, `OPENFGA__CLIENT_SECRET` and `OPENFGA__TOKEN_ENDPOINT`"
+NO_CLIENT = "`OPENFGA__SCOPE` without `OPENFGA__CLIENT_ID`"
+NO_VAULT = "`SECRET_BACKEND=kv2` without `KV2__URL`, `KV2__SECRET_MOUNT`, `KV2__USER` or `KV2__PASSWORD`"
+BAD_ORIGIN = "`ALLOW_ORIGIN` with an entry that no browser sends: a path, a wildcard in a host, no scheme"
+BLANK = "A setting that is no secret, of blanks alone"
+SQLITE = "unset it to use the embedded SQLite"
+VAULT = CHART | variables(
+    SECRET_BACKEND="kv2", KV2__URL="https://vault:8200", KV2__SECRET_MOUNT="kv", KV2__USER="u", KV2__PASSWORD="password"
+)
+
 REFUSED = {
+    "chart: empty host": (CHART | variables(PG_HOST_W=""), EMPTY_DATABASE, SQLITE),
+    "chart: empty host, host for reads": (CHART | variables(PG_HOST_W="", PG_HOST_R="r"), EMPTY_DATABASE, SQLITE),
+    "compose: empty URL": (POSTGRES | variables(PG_DATABASE_URL_WRITE=""), EMPTY_DATABASE, SQLITE),
+    "compose: empty URLs": (
+        POSTGRES | variables(PG_DATABASE_URL_WRITE="", PG_DATABASE_URL_READ=""), EMPTY_DATABASE, SQLITE,
+    ),
+    "chart: no host": (
+        {name: text for name, text in CHART.items() if not name.endswith("PG_HOST_W")}, NO_WRITE_DATABASE,
+        "set one of these two to use PostgreSQL, or unset LAKEKEEPER__PG_PORT",
+    ),
+    "compose: URL for reads alone": (
+        {name: text for name, text in POSTGRES.items() if not name.endswith("_WRITE")}, NO_WRITE_DATABASE,
+        "unset LAKEKEEPER__PG_DATABASE_URL_READ to use the embedded SQLite",
+    ),
+    "chart: no database": (
+        CHART | variables(PG_DATABASE=""), HALF_DATABASE, "LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE",
+    ),
+    "chart: URL for reads beside a host": (
+        CHART | variables(PG_DATABASE_URL_READ="postgresql://u@r/d"), HALF_DATABASE,
+        "LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE",
+    ),
+    "compose: host for reads beside a URL": (
+        POSTGRES | variables(PG_HOST_R="r", PG_DATABASE_URL_READ=""), HALF_DATABASE,
+        "LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W",
+    ),
+    **{
+        f"chart: {name} with an empty provider": (
+            CHART | variables("LAKEKEEPER__OPENID_", PROVIDER_URI="", **{name: "{x}"}), NO_PROVIDER,
+            f"set LAKEKEEPER__OPENID_PROVIDER_URI, or unset LAKEKEEPER__OPENID_{name}",
+        )
+        for name in ("AUDIENCE", "ADDITIONAL_ISSUERS", "SCOPE", "ROLES_CLAIM", "DISPLAY_NAME_TEMPLATE")
+    },
+    "chart: OpenFGA without endpoint": (
+        CHART | CHART_OIDC | variables(AUTHZ_BACKEND="openfga", OPENFGA__ENDPOINT=""), NO_ENDPOINT,
+        "needs LAKEKEEPER__OPENFGA__ENDPOINT",
+    ),
+    "chart: OpenFGA client without token endpoint": (
+        CHART | CHART_OIDC | CHART_OPENFGA | CLIENT | variables(OPENFGA__TOKEN_ENDPOINT=""), HALF_CLIENT,
+        "LAKEKEEPER__OPENFGA__TOKEN_ENDPOINT: set all or none",
+    ),
+    "chart: OpenFGA scope without client": (
+        CHART | CHART_OIDC | CHART_OPENFGA | variables(OPENFGA__SCOPE="fga"), NO_CLIENT,
+        "LAKEKEEPER__OPENFGA__SCOPE needs LAKEKEEPER__OPENFGA__CLIENT_ID",
+    ),
+    **{
+        f"chart: kv2 without {name}": (
+            VAULT | variables("LAKEKEEPER__KV2__", **{name: ""}), NO_VAULT, f"needs LAKEKEEPER__KV2__{name}",
+        )
+        for name in ("URL", "SECRET_MOUNT", "USER", "PASSWORD")
+    },
     "chart ci: authorization.yaml, opa.yaml": (
         CHART | CHART_OPENFGA, NO_AUTHENTICATION, "Set LAKEKEEPER__OPENID_PROVIDER_URI",
     ),
@@ -223,6 +305,10 @@ REFUSED = {
     "chart: kv2 with a mount": (
         CHART_KV2 | variables(KV2__SECRET_MOUNT="kv"), NO_STORE, "set LAKEKEEPER__SECRET_BACKEND=kv2",
     ),
+    "chart: an origin with a wildcard": (
+        CHART | variables(ALLOW_ORIGIN="https://*.example.com"), BAD_ORIGIN, "origins such as https://app.example.com",
+    ),
+    "chart: a blank audience": (CHART | CHART_OIDC | variables(OPENID_AUDIENCE=" "), BLANK, "text that is not blank"),
     "tests/docker-compose.yaml": (THEIR_TESTS | THEIR_EVENTS, EVENTS, "publishes no events: they would be lost. Unset"),
     "a newer setting": (
         CHART | variables(OPENID_NEWER_CHECK="x"), UNKNOWN, "it would guard nothing. Correct its name",

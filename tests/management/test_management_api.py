@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from storage.io.local_root import unwritable_storage
 from storage.models import Warehouse
 from tenancy.models import Project, Securable
+from tests.management.asking import use_settings
 from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -155,6 +158,31 @@ def test_local_warehouses_are_off_without_a_root(
 ) -> None:
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"local_storage_root": None}))
     assert make(tmp_path).refused(400, "BadRequestException", "ICEKEEPER__LOCAL_STORAGE_ROOT")
+
+
+@pytest.mark.parametrize("kind", ["missing", "read-only"])
+def test_a_root_that_cannot_be_written_to(
+    bootstrapped: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The response has the text of the warning at the start."""
+    root = tmp_path / "storage"
+    use_settings(monkeypatch, local_storage_root=root)
+    assert "create it, mount a volume there, or unset ICEKEEPER__LOCAL_STORAGE_ROOT" in str(unwritable_storage(root))
+    if kind == "read-only":
+        root.mkdir()
+        assert unwritable_storage(root) is None
+        monkeypatch.setattr("os.access", lambda *_: False)
+        monkeypatch.setattr("os.mkdir", _refuse_to_write)
+    problem = unwritable_storage(root)
+    assert problem is not None
+    body = {"warehouse-name": "wh", "storage-profile": {"type": "local", "path": str(root / "wh")}}
+    for target in ("/warehouse", "/warehouse-creation-validation"):
+        assert api.post(target, body).refused(412, "StorageRefusedException", problem)
+    assert not Warehouse.objects.exists()
+
+
+def _refuse_to_write(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def test_a_warehouse_that_holds_something_is_not_deleted(root: Path, bootstrapped: None) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+from io import StringIO
 from pathlib import Path
 
 import psycopg
 import pytest
+from django.conf import settings
+from django.core.management import call_command
 from django.db import connection
 
+from icekeeper.database import databases
+from icekeeper.env import read_settings
+from icekeeper.server.database_checks import describe_database
 from management.management.commands.migrate import alone
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
@@ -36,6 +42,32 @@ def test_nodes_that_start_at_once_do_not_disturb_each_other(run_environment: Run
     assert log.read_text().count("Applying tenancy.0001_initial... OK") == 1
     with psycopg.connect(url) as session:
         assert session.execute("SELECT count(*) FROM tenancy_server").fetchone() == (1,)
+
+
+@pytest.mark.django_db
+def test_the_database_is_named_before_it_is_migrated() -> None:
+    call_command("migrate", stdout=(out := StringIO()))
+    kind = "PostgreSQL" if connection.vendor == "postgresql" else "embedded SQLite"
+    assert out.getvalue().startswith(f"Database: {kind} ")
+    call_command("migrate", verbosity=0, stdout=(out := StringIO()))
+    assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({}, "embedded SQLite /srv/ice/icekeeper.sqlite3"),
+        ({"PG_DATABASE_URL_WRITE": "postgresql://u:canary@h:5433/d?sslmode=require"}, "PostgreSQL d on h:5433"),
+        ({"PG_DATABASE_URL_WRITE": "postgresql:///d?user=u&password=canary"}, "PostgreSQL d on the local socket"),
+        ({"PG_HOST_W": "h", "PG_DATABASE": "d", "PG_PASSWORD": "canary"}, "PostgreSQL d on h:5432"),
+    ],
+)
+def test_a_database_is_described_without_credentials(
+    variables: dict[str, str], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"ICEKEEPER__DATA_DIR": "/srv/ice", **{f"LAKEKEEPER__{name}": value for name, value in variables.items()}}
+    monkeypatch.setattr(settings, "DATABASES", databases(read_settings(given)[0]))
+    assert describe_database() == text
 
 
 @pytest.mark.django_db

@@ -19,6 +19,7 @@ from management.api import health
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import breaker
+from tenancy.authz.openfga.connection import Connection, Limits
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import Place, openfga_store
@@ -82,6 +83,25 @@ def test_when_it_hangs_the_first_wait_and_the_others_do_not(
         assert requests_sent == []
     openfga_store()._breaker._next_at = 0
     back_again(tree)
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+def test_a_timeout_has_one_reason(begun: bytes) -> None:
+    """The end of the connection is a consequence, not another reason."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(begun)
+                while client.recv(4096):
+                    pass
+
+        threading.Thread(target=answer, daemon=True).start()
+        connection = Connection(Limits(connect=1.0, whole=0.3))
+        with pytest.raises(OpenFgaUnavailable) as failure:
+            connection.request("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/stores", body=None, headers={})
+    assert failure.value.reason in {"ReadTimeoutError: no answer in time", "TimeoutError: no answer in time"}
 
 
 NONSENSE = [

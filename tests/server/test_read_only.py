@@ -94,14 +94,36 @@ def test_commands_that_need_no_database_need_no_folder(environment: dict[str, st
     assert done.returncode == (1 if "--deploy" in arguments else 0), done.stderr
 
 
-def test_the_embedded_database_needs_a_folder(environment: dict[str, str], tmp_path: Path) -> None:
-    """Every command says which one it is, and how to do without."""
-    environment = {name: text for name, text in environment.items() if "__PG_" not in name}
-    environment["ICEKEEPER__DATA_DIR"] = str(tmp_path / "state")
-    done = manage(environment, "migrate")
+@pytest.fixture
+def embedded(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The environment without PostgreSQL: the data folder cannot be created."""
+    without = {name: text for name, text in environment.items() if "__PG_" not in name}
+    return without | {"ICEKEEPER__DATA_DIR": str(tmp_path / "state")}
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["show_config"], ["show-config", "--json"], ["migrate", "--help"]])
+def test_commands_that_use_no_database_need_no_data_folder(embedded: dict[str, str], arguments: list[str]) -> None:
+    done = manage(embedded, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_signing_key_of_the_embedded_database_needs_a_folder(embedded: dict[str, str], tmp_path: Path) -> None:
+    done = manage(embedded, "shell", "--no-imports", "-c", "from django.conf import settings; str(settings.SECRET_KEY)")
     assert done.returncode == 1
     assert done.stderr.startswith(
         f"icekeeper: {tmp_path}/state/secret-key cannot be read or written: Permission denied."
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["migrate", "serve"])
+def test_the_embedded_database_needs_a_folder(embedded: dict[str, str], tmp_path: Path, command: str) -> None:
+    """The message names the folder, and how to do without."""
+    done = manage(embedded, command)
+    assert done.returncode == 1
+    database = tmp_path / "state" / "icekeeper.sqlite3"
+    assert done.stderr.startswith(
+        f"CommandError: The embedded SQLite database {database} cannot be written to by this user"
     )
     assert "ICEKEEPER__DATA_DIR" in done.stderr
     assert "LAKEKEEPER__PG_DATABASE_URL_WRITE" in done.stderr

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from icekeeper.env import read_settings
-from icekeeper.server.writable_folders import unwritable_storage
 from tests.parts import process
 from tests.parts.read_only import unprivileged_command
 from tests.run_environment import RunEnvironment
@@ -106,7 +104,7 @@ def test_start_and_stop(bare: BareServer) -> None:
         for place in ("/catalog", "/management", "/swagger-ui", "/health"):
             assert f"{base}{place}\n" in said + "\n"
         with RawClient(bare.port) as client:  # no waiting: what was printed holds
-            health = client.get("/health")
+            health = client.get("/health", "x-icekeeper-extensions: true")
             assert health.status == 200
             assert health.json["health"] == "ok"
             assert health.json["maintenance_mode"] == "off"
@@ -116,6 +114,8 @@ def test_start_and_stop(bare: BareServer) -> None:
             assert abs(service["lastCheck"] / 1000 - time.time()) < 60
         warnings = [line for line in bare.lines("icekeeper.server") if line["level"] == "WARNING"]
         assert any("authentication is OFF" in line["message"] for line in warnings)
+        messages = [line["message"] for line in bare.lines("icekeeper.server")]
+        assert f"database: embedded SQLite {bare.home}/icekeeper.sqlite3" in messages
         assert [line["variables"] for line in warnings if "variables" in line] == [["LAKEKEEPER__NOT_A_SETTING"]]
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0
@@ -144,12 +144,3 @@ def test_an_embedded_database_that_is_read_only(bare: BareServer) -> None:
     assert "icekeeper.sqlite3 cannot be written to by this user" in done.stderr
     assert "Set ICEKEEPER__DATA_DIR to a folder that can" in done.stderr
     assert "Icekeeper serves" not in done.stdout
-
-
-def test_a_folder_of_warehouses_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, _ = read_settings({"ICEKEEPER__LOCAL_STORAGE_ROOT": str(tmp_path / "new" / "warehouses")})
-    assert unwritable_storage(settings) is None
-    asked: list[Path] = []
-    monkeypatch.setattr("os.access", lambda path, _mode: asked.append(path))
-    assert "unset ICEKEEPER__LOCAL_STORAGE_ROOT" in str(unwritable_storage(settings))
-    assert asked == [tmp_path]

@@ -33,6 +33,12 @@ variable is named in a warning when the server starts.
 - An empty `LAKEKEEPER__*` variable counts as unset, so `OPENID_AUDIENCE=` and `OPENID_SCOPE=` require nothing of a
   token. An id is an entry even where what is set for it is empty: `OPENID_PROVIDERS__KC__URI=` is refused. An empty
   `ICEKEEPER__*` variable is refused.
+- The embedded SQLite is used only where no variable names a PostgreSQL. An empty `PG_DATABASE_URL_WRITE` or `PG_HOST_W`
+  is refused unless the other one has a value, and so are `PG_USER`, `PG_PASSWORD`, `PG_DATABASE`, `PG_PORT`,
+  `PG_SCHEMA`, `PG_SSL_*`, `PG_HOST_R` and `PG_DATABASE_URL_READ` without either of the two.
+- Blanks around a value are removed, but not those of secrets. A value of blanks alone is refused.
+- `ALLOW_ORIGIN` takes `*`, `null` and origins as browsers send them, `https://app.example.com:8443`. A slash at the
+  end is removed; a path or a wildcard is refused.
 - One pair of quotes around a value, which compose files leave in, is removed: `"*"` and `'*'` are `*`. Between double
   quotes a backslash begins an escape: `\\"`, `\\\\`, `\\b`, `\\t`, `\\n`, `\\f`, `\\r`, `\\uXXXX` or `\\UXXXXXXXX`; any
   other one is refused. To keep the quotes of a value, a password for example, write `"\\"text\\""`.

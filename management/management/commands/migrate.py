@@ -3,12 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
+from icekeeper.server.database_checks import describe_database
+from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.holding import is_openfga
 from tenancy.authz.openfga.http_interface import ask_at_start
@@ -26,7 +30,14 @@ class Command(migrate.Command):
         "decides about rights, its store and the authorization model of this version are made, too."
     )
 
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        if connections[options["database"]].vendor == "sqlite":
+            require_data_folder()  # first, as system checks open the database
+        return super().execute(*args, **options)
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["verbosity"] >= 1:
+            self.stdout.write(f"Database: {describe_database(options['database'])}")
         with alone(options["database"]):
             super().handle(*args, **options)
         if is_openfga() and _is_whole(options):
@@ -39,6 +50,14 @@ class Command(migrate.Command):
             raise CommandError(f"OpenFGA: {failure.reason}") from None
         if is_new:
             self.stdout.write(f"OpenFGA: authorization model {place.model_id} was written to store {place.store_id}")
+
+
+def require_data_folder() -> None:
+    """Raises CommandError unless the embedded database can be written to."""
+    try:
+        check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
+    except UnwritableFolder as failure:
+        raise CommandError(str(failure)) from None
 
 
 def _is_whole(options: dict[str, Any]) -> bool:

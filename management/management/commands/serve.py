@@ -11,10 +11,11 @@ from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors import CatalogError
 from icekeeper.server.companion import Companion
-from icekeeper.server.database_checks import UnusableDatabase, check_databases
+from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
-from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder, unwritable_storage
+from icekeeper.server.writable_folders import UnwritableFolder, check_data_folder
+from storage.io.local_root import unwritable_storage
 from tenancy import maintenance
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 
@@ -54,6 +55,7 @@ class Command(BaseCommand):
                 import_string(name)()
         except (UnusableDatabase, UnwritableFolder, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
+        logger.info("database: %s", describe_database(), extra={"databases": _describe_databases()})
         if settings.UNREAD_VARIABLES:
             logger.warning(
                 "variables that nothing reads: %s", ", ".join(settings.UNREAD_VARIABLES),
@@ -61,7 +63,7 @@ class Command(BaseCommand):
             )  # fmt: skip
         self._connect_providers()
         conf = settings.ICEKEEPER
-        if (problem := unwritable_storage(conf)) is not None:
+        if (problem := unwritable_storage(conf.local_storage_root)) is not None:
             logger.warning(problem)
         has_worker = options["worker"]
         if maintenance.is_set_read_only():
@@ -81,6 +83,11 @@ class Command(BaseCommand):
         except ProvidersUnreachable as refusal:
             raise CommandError(f"nobody could be let in: {refusal}") from refusal
         logger.info("authentication is on: %s", ", ".join(each.name for each in authenticators()))
+        if missing := settings.ICEKEEPER.missing_audiences:
+            logger.warning(
+                "tokens that a provider issued for any other application are accepted: set %s", ", ".join(missing),
+                extra={"variables": missing},
+            )  # fmt: skip
 
     def _announce(self, metrics_port: int | None) -> None:
         conf = settings.ICEKEEPER
@@ -101,6 +108,10 @@ class Command(BaseCommand):
         ]
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
+
+
+def _describe_databases() -> dict[str, str]:
+    return {alias: describe_database(alias) for alias in settings.DATABASES}
 
 
 def _work(parent: int) -> None:

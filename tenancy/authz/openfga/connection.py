@@ -17,6 +17,7 @@ from urllib3.exceptions import (
     LocationParseError,
     NewConnectionError,
     ProtocolError,
+    ReadTimeoutError,
     SSLError,
 )
 
@@ -203,7 +204,12 @@ def _was_kept(error: ProtocolError) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """The kind of failure and its innermost text, cut. Neither holds a key."""
+    """The kind of failure and its innermost text, cut. Neither holds a key.
+
+    Of an answer that did not come in time the innermost text is about the connection, which this server closed itself.
+    """
+    if isinstance(error, ReadTimeoutError | TimeoutError):
+        return f"{type(error).__name__}: no answer in time"
     inner: BaseException = error
     while (deeper := inner.__cause__ or inner.__context__) is not None:
         inner = deeper

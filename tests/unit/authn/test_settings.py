@@ -168,7 +168,10 @@ def test_values_that_are_not_taken(variable: str, text: str) -> None:
     "variable", ["AUDIENCE", "ADDITIONAL_ISSUERS", "SCOPE", "ROLES_CLAIM", "DISPLAY_NAME_TEMPLATE"]
 )
 def test_what_belongs_to_a_primary_provider_that_is_not_there(variable: str) -> None:
-    assert f"OPENID_{variable} needs OPENID_PROVIDER_URI" in refusal(**{f"LAKEKEEPER__OPENID_{variable}": "{x}"})
+    name = f"LAKEKEEPER__OPENID_{variable}"
+    assert refusal(**{name: "{x}"}) == (
+        f"{name} is set without LAKEKEEPER__OPENID_PROVIDER_URI: set LAKEKEEPER__OPENID_PROVIDER_URI, or unset {name}"
+    )
 
 
 def test_a_provider_without_an_address() -> None:
@@ -210,3 +213,21 @@ def test_every_provider_setting_is_described() -> None:
         assert f"LAKEKEEPER__OPENID_PROVIDERS__<ID>__{name}" in described
     assert "ICEKEEPER__OPENID_CLAIMS__<ID>__NAME" in described
     assert "LAKEKEEPER__OPENID_PROVIDERS" not in described
+
+
+def test_audiences_that_are_missing() -> None:
+    others = "LAKEKEEPER__OPENID_PROVIDERS__"
+    given = {
+        "LAKEKEEPER__OPENID_PROVIDER_URI": URI,
+        "LAKEKEEPER__OPENID_AUDIENCE": "",
+        f"{others}A__URI": URI,
+        f"{others}A__AUDIENCE": "icekeeper",
+        f"{others}B__URI": URI,
+        "LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION": "true",
+    }
+    assert read_settings(given)[0].missing_audiences == [
+        "LAKEKEEPER__OPENID_AUDIENCE",
+        f"{others}B__AUDIENCE",
+        "LAKEKEEPER__KUBERNETES_AUTHENTICATION_AUDIENCE",
+    ]
+    assert read_settings({"ICEKEEPER__ACCESS_TOKENS": "true"})[0].missing_audiences == []

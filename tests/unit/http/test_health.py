@@ -131,5 +131,21 @@ def test_health_tells_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
         "health": "unknown",
         "services": {"catalog": databases, "secrets": databases, "auth": []},
         "maintenance_mode": "off",
-        "authentication": "off",
     }
+
+
+@pytest.mark.parametrize(
+    ("header", "more"),
+    [(None, set()), ("false", set()), ("x", set()), ("true", {"authentication"}), ("True", {"authentication"})],
+)
+def test_health_has_the_members_of_lakekeeper(
+    monkeypatch: pytest.MonkeyPatch, header: str | None, more: set[str]
+) -> None:
+    """Strict clients fail on others."""
+    monkeypatch.setattr(module, "_databases", list)
+    monkeypatch.setattr(module, "_judges", list)
+    request = HttpRequest()
+    request.method, request.META = "GET", {} if header is None else {"HTTP_X_ICEKEEPER_EXTENSIONS": header}
+    body = json.loads(module.health(request).content)
+    assert set(body) == {"health", "services", "maintenance_mode"} | more
+    assert set(body["services"]) == {"catalog", "secrets", "auth"}

@@ -9,6 +9,7 @@ from icekeeper.described_settings import describe_settings
 from icekeeper.env import Settings, SettingsError, read_settings
 
 SECRET = "q8Zr1vTf0mWc5YxKp7NbJd2LgHs4AeUi"
+WRITE_DATABASE = ("LAKEKEEPER__PG_DATABASE_URL_WRITE", "LAKEKEEPER__PG_HOST_W")
 
 
 def test_nothing_set_gives_the_defaults() -> None:
@@ -54,7 +55,7 @@ def test_retention_is_written_in_days_and_stays_within_a_calendar() -> None:
     ],
 )  # fmt: skip
 def test_lists(text: str) -> None:
-    assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == ["a", "b"]
+    assert read_settings({"LAKEKEEPER__RESERVED_NAMESPACES": text})[0].reserved_namespaces == ["a", "b"]
 
 
 def test_nested_values_the_old_prefix_and_any_case() -> None:
@@ -163,6 +164,10 @@ def test_guards_that_are_off_guard_nothing() -> None:
         ("KAFKA_TOPIC", "events"),
         ("LOG_CLOUDEVENTS", "true"),
         ("LOG_CLOUDEVENTS", '"true"'),
+        ("NATS_ADDRESS", "off"),
+        ("NATS_PASSWORD", "0"),
+        ("KAFKA_TOPIC", "false"),
+        ("KAFKA_CONFIG", "{}"),
         ("NATS", "{address=nats://nats:4222,password=canary}"),
         ("KAFKA", '{topic=events,config={"sasl.password"=canary}}'),
     ],
@@ -176,11 +181,71 @@ def test_events_that_nobody_publishes_stop_the_start(prefix: str, name: str, tex
     ]
 
 
-@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "{}"])
+@pytest.mark.parametrize("text", ["", '""', "false", "False", '"false"', "off", "0", "no", "n", "F", " No "])
 def test_events_that_are_off_ask_for_nothing(text: str) -> None:
-    names = ("LOG_CLOUDEVENTS", "NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
-    variables = {f"LAKEKEEPER__{name}": text for name in names}
-    assert read_settings(variables)[0] == Settings()
+    assert read_settings({"LAKEKEEPER__LOG_CLOUDEVENTS": text})[0] == Settings()
+
+
+@pytest.mark.parametrize("text", ["", '""'])
+def test_empty_variables_of_events_ask_for_nothing(text: str) -> None:
+    names = ("NATS_ADDRESS", "KAFKA_CONFIG", "NATS", "KAFKA")
+    assert read_settings({f"LAKEKEEPER__{name}": text for name in names})[0] == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("LAKEKEEPER__BIND_IP", " 127.0.0.1", "127.0.0.1"),
+        ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", " true ", True),
+        ("LAKEKEEPER__ENABLE_KUBERNETES_AUTHENTICATION", '" true\t"', True),
+        ("LAKEKEEPER__LISTEN_PORT", " 8182\n", 8182),
+        ("LAKEKEEPER__DEFAULT_PROJECT_ID", " p ", "p"),
+        ("ICEKEEPER__DATA_DIR", " /srv/ice ", Path("/srv/ice")),
+    ],
+)
+def test_blanks_around_a_value_are_removed(name: str, text: str, value: object) -> None:
+    assert getattr(read_settings({name: text})[0], name.partition("__")[2].lower()) == value
+
+
+@pytest.mark.parametrize("name", ["PG_HOST_W", "BIND_IP", "OPENID_PROVIDER_URI", "OPENID_AUDIENCE", "ALLOW_ORIGIN"])
+def test_a_blank_value_is_refused(name: str) -> None:
+    """It would not count as unset, as nothing does."""
+    with pytest.raises(SettingsError, match=f"LAKEKEEPER__{name} got ' '; it takes: text that is not blank"):
+        read_settings({f"LAKEKEEPER__{name}": " "})
+
+
+def test_blanks_around_a_secret_belong_to_it() -> None:
+    settings, _ = read_settings({"LAKEKEEPER__PG_ENCRYPTION_KEY": " a ", "LAKEKEEPER__KV2": '{password=" b "}'})
+    assert settings.pg_encryption_key is not None
+    assert settings.kv2.password is not None
+    assert settings.pg_encryption_key.get_secret_value() == " a "
+    assert settings.kv2.password.get_secret_value() == " b "
+
+
+@pytest.mark.parametrize(
+    ("text", "origins"),
+    [
+        ("*", ["*"]), ("null", ["null"]), ("https://a.example.com", ["https://a.example.com"]),
+        ("https://a.example.com/,http://localhost:3000", ["https://a.example.com", "http://localhost:3000"]),
+        ("HTTPS://A.example.com:443", ["https://a.example.com"]), ("http://[::1]:80/", ["http://[::1]"]),
+        ("chrome-extension://abcdef", ["chrome-extension://abcdef"]), ("https://a:80", ["https://a:80"]),
+    ],
+)  # fmt: skip
+def test_origins_are_taken_as_browsers_send_them(text: str, origins: list[str]) -> None:
+    assert read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})[0].allow_origin == origins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a", "a.example.com", "https://", "https://a.example.com//", "https://a.example.com/app", "https://*.example.com",
+        "https://u@a.example.com", "https://a.example.com?x", "https://a.example.com:x", "https://b\u00fccher.example",
+        "*,a",
+    ],
+)  # fmt: skip
+def test_origins_that_no_browser_sends_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"LAKEKEEPER__ALLOW_ORIGIN got .*; it takes: "):
+        read_settings({"LAKEKEEPER__ALLOW_ORIGIN": text})
 
 
 @pytest.mark.parametrize(
@@ -199,7 +264,20 @@ def test_events_that_are_off_ask_for_nothing(text: str) -> None:
 )
 def test_enumerated_settings_are_taken_in_any_spelling(variable: str, texts: list[str], value: str) -> None:
     name = variable.partition("__")[2].lower()
-    assert {getattr(read_settings({variable: text})[0], name) for text in texts} == {value}
+    database = {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@w/d"}
+    assert {getattr(read_settings({**database, variable: text})[0], name) for text in texts} == {value}
+
+
+@pytest.mark.parametrize("text", ["rs256,eddsa,ED25519", "[RS256, EdDSA, Ed25519]", "Rs-256,ed-dsa,Ed25519"])
+def test_algorithms_are_taken_in_any_case(text: str) -> None:
+    algorithms = read_settings({"ICEKEEPER__AUTHENTICATION__ALGORITHMS": text})[0].authentication.algorithms
+    assert algorithms == ["RS256", "EdDSA", "Ed25519"]
+
+
+@pytest.mark.parametrize("text", ["hs256", "none", "NONE", "RS256,HS512"])
+def test_other_algorithms_are_not_taken(text: str) -> None:
+    with pytest.raises(SettingsError, match="ICEKEEPER__AUTHENTICATION__ALGORITHMS got"):
+        read_settings({"ICEKEEPER__AUTHENTICATION__ALGORITHMS": text})
 
 
 @pytest.mark.parametrize(
@@ -389,6 +467,7 @@ def test_an_empty_variable_counts_as_unset(text: str) -> None:
     described = [each.variable for each in describe_settings() if "<ID>" not in each.variable]
     names = [name for name in described if name.startswith("LAKEKEEPER__")]
     names += ["LAKEKEEPER__OPENID_X", "LAKEKEEPER__NO_SUCH", "LAKEKEEPER__KV2", "LAKEKEEPER__OPENID_PROVIDERS"]
+    names = [name for name in names if name not in WRITE_DATABASE]
     settings, unread = read_settings(dict.fromkeys(names, text))
     assert (settings, unread) == (Settings(), [])
     assert settings.model_fields_set == set()
@@ -511,9 +590,15 @@ def test_reads_go_where_they_are_told() -> None:
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d"}, "needs PG_DATABASE_URL_WRITE"),
-        ({"LAKEKEEPER__PG_HOST_R": "r"}, "needs PG_HOST_W"),
-        ({"LAKEKEEPER__PG_HOST_W": "w"}, "needs PG_DATABASE"),
+        (
+            {"LAKEKEEPER__PG_HOST_W": "w", "LAKEKEEPER__PG_DATABASE_URL_READ": "postgresql://u@r/d"},
+            "LAKEKEEPER__PG_DATABASE_URL_READ needs LAKEKEEPER__PG_DATABASE_URL_WRITE",
+        ),
+        (
+            {"LAKEKEEPER__PG_DATABASE_URL_WRITE": "postgresql://u@r/d", "LAKEKEEPER__PG_HOST_R": "r"},
+            "LAKEKEEPER__PG_HOST_R needs LAKEKEEPER__PG_HOST_W",
+        ),
+        ({"LAKEKEEPER__PG_HOST_W": "w"}, "LAKEKEEPER__PG_HOST_W needs LAKEKEEPER__PG_DATABASE"),
         ({"LAKEKEEPER__PAGINATION_SIZE_DEFAULT": "5000"}, "must not be larger"),
         ({"LAKEKEEPER__PG_DATABASE_URL_WRITE": "not a url"}, "LAKEKEEPER__PG_DATABASE_URL_WRITE got a secret value"),
     ],
@@ -521,6 +606,53 @@ def test_reads_go_where_they_are_told() -> None:
 def test_settings_that_do_not_go_together(variables: dict[str, str], text: str) -> None:
     with pytest.raises(SettingsError, match=text):
         read_settings(variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PG_DATABASE_URL_READ", "postgresql://u:canary@r/d"), ("PG_HOST_R", "r"), ("PG_PORT", "5432"),
+        ("PG_USER", "u"), ("PG_PASSWORD", "canary"), ("PG_DATABASE", "d"), ("PG_SCHEMA", "s"),
+        ("PG_SSL_MODE", "require"), ("PG_SSL_ROOT_CERT", "/ca.pem"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["LAKEKEEPER__", "ICEBERG_REST__"])
+def test_sqlite_does_not_replace_a_postgresql_that_lacks_its_host(prefix: str, name: str, text: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({prefix + name: text})
+    variable = f"LAKEKEEPER__{name}"
+    assert str(refused.value) == (
+        f"{variable} is set without LAKEKEEPER__PG_DATABASE_URL_WRITE or LAKEKEEPER__PG_HOST_W: set one of these two "
+        f"to use PostgreSQL, or unset {variable} to use the embedded SQLite"
+    )
+
+
+@pytest.mark.parametrize("variable", [*WRITE_DATABASE, "ICEBERG_REST__PG_HOST_W", "lakekeeper__pg_host_w"])
+@pytest.mark.parametrize("text", ["", '""'])
+@pytest.mark.parametrize("others", [{}, {"LAKEKEEPER__PG_USER": "u", "LAKEKEEPER__PG_DATABASE": "d"}])
+def test_an_empty_database_to_write_to_is_refused(variable: str, text: str, others: dict[str, str]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_settings({**others, variable: text})
+    cure = "set it to use PostgreSQL, or unset it to use the embedded SQLite"
+    assert refused.value.problems == [f"{variable} is empty: {cure}"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PG_DATABASE_URL_WRITE": "", "PG_HOST_W": "w", "PG_DATABASE": "d", "PG_USER": "u"},
+        {"PG_DATABASE_URL_WRITE": "postgresql://u@w/d", "PG_HOST_W": "", "PG_HOST_R": "", "PG_PASSWORD": ""},
+    ],
+)
+def test_a_database_may_be_named_in_one_of_two_ways(variables: dict[str, str]) -> None:
+    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
+    assert databases(settings)["default"]["HOST"] == "w"
+
+
+def test_sqlite_may_have_an_encryption_key_and_sizes_of_pools() -> None:
+    variables = {"PG_ENCRYPTION_KEY": "k", "PG_READ_POOL_CONNECTIONS": "3", "PG_ACQUIRE_TIMEOUT": "1s", "PG_USER": ""}
+    settings, _ = read_settings({f"LAKEKEEPER__{name}": text for name, text in variables.items()})
+    assert set(databases(settings)) == {"default"}
 
 
 def test_without_postgresql_the_database_is_a_file_in_the_data_folder() -> None:

@@ -26,7 +26,7 @@ def test_client_credentials_come_before_a_preshared_key() -> None:
     """As in Lakekeeper, whose chart may write both."""
     found, _ = read_settings({**ENDPOINT, **CLIENT, f"{A}API_KEY": "canary-key"})
     assert found.openfga.client_id == "me"
-    with pytest.raises(SettingsError, match="all or none"):
+    with pytest.raises(SettingsError, match="TOKEN_ENDPOINT: set all or none"):
         read_settings({**ENDPOINT, f"{A}API_KEY": "canary-key", f"{A}CLIENT_ID": "me"})
 
 
@@ -34,8 +34,8 @@ def test_client_credentials_come_before_a_preshared_key() -> None:
     ("given", "said"),
     [
         ({"LAKEKEEPER__AUTHZ_BACKEND": "openfga"}, "needs LAKEKEEPER__OPENFGA__ENDPOINT"),
-        ({**ENDPOINT, f"{A}CLIENT_ID": "me"}, "all or none"),
-        ({**ENDPOINT, f"{A}CLIENT_SECRET": "canary-secret"}, "all or none"),
+        ({**ENDPOINT, f"{A}CLIENT_ID": "me"}, "TOKEN_ENDPOINT: set all or none"),
+        ({**ENDPOINT, f"{A}CLIENT_SECRET": "canary-secret"}, "TOKEN_ENDPOINT: set all or none"),
         ({**ENDPOINT, f"{A}SCOPE": "fga"}, "needs LAKEKEEPER__OPENFGA__CLIENT_ID"),
         ({f"{A}ENDPOINT": "http://me:canary@openfga:8080"}, "without password"),
         ({f"{A}ENDPOINT": "ftp://openfga"}, "ENDPOINT"),

@@ -64,7 +64,6 @@ OIDC = "TRINO__IDENTITIES__OIDC__AUDIENCES"
         ({OIDC: '[""]'}, f"{PREFIX}{OIDC} got ''"),
         ({OIDC: "[[a]]"}, f"{PREFIX}{OIDC} got a list"),
         ({OIDC: "a", "TRINO__OWNER_PROPERTY": " "}, f"{PREFIX}TRINO__OWNER_PROPERTY got ' '"),
-        ({OIDC: "a", "TRINO__OWNER_PROPERTY": " x"}, "the name of a property, without spaces around it"),
         ({OIDC: "a", "TRINO__OWNER_PROPERTY": "a\nb"}, "the name of a property"),
         ({"TRINO__IDENTITIES__OKTA__SUBJECTS": "a"}, "no such identity provider; known: idp-2, kubernetes, oidc"),
         ({"TRINO__IDENTITIES__ICEKEEPER__SUBJECTS": "a"}, "there is no such identity provider"),
