@@ -50,7 +50,7 @@ CLEANUP_SECONDS: Final = 5.0
 """Deadline for the cleanup, also when nothing is left of the request's time."""
 NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that a validation has."
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
-NO_OWN_SIGNATURES: Final = "No requests are signed with the warehouse's own keys at a store other than AWS."
+NO_OWN_SIGNATURES: Final = "The catalog signs no requests with this warehouse's own keys."
 ENFORCEMENT_FINDINGS: Final = {
     Enforcement.NONE: "The store does not enforce signatures: writes are signed all the same, as nobody is authorized "
     "or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
