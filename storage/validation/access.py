@@ -54,8 +54,10 @@ NO_OWN_SIGNATURES: Final = "The catalog signs no requests with this warehouse's 
 ENFORCEMENT_FINDINGS: Final = {
     Enforcement.NONE: "The store does not enforce signatures: writes are signed all the same, as nobody is authorized "
     "or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
-    Enforcement.REQUESTS: "The store enforces signatures, except for the body of DeleteObjects.",
-    Enforcement.REQUESTS_AND_BODIES: "The store enforces signatures.",
+    Enforcement.REQUESTS: "The store obeyed no header or query parameter that was added to a signed PUT, but another "
+    "body of a signed DeleteObjects.",
+    Enforcement.REQUESTS_AND_BODIES: "The store obeyed no header or query parameter that was added to a signed PUT, "
+    "and no other body of a signed DeleteObjects.",
 }
 READS_ALONE: Final = "The store does not enforce signatures: only reads are signed with the warehouse's own keys."
 FINDINGS: Final = (*ENFORCEMENT_FINDINGS.values(), READS_ALONE)
