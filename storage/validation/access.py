@@ -91,7 +91,7 @@ class FindingNotRecorded(StoreRefused):
 def examine_store(
     examination: Examination, profile: Profile | None, credential: Credential | None
 ) -> Enforcement | None:
-    """The checks that ask the store, one after the other: some 50 requests, none where the server is told not to.
+    """The checks that ask the store, one after the other: some 60 requests, none where the server is told not to.
 
     Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
     None when it could not be read. The folder of a local warehouse must be there.
