@@ -34,6 +34,10 @@ class PartitionField:
         """What makes two fields the same, whatever their ids (Java: `PartitionSpec.compatibleWith`)."""
         return self.source_id, self.transform.text, self.name
 
+    def written(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document of the field in the canonical spelling."""
+        return {**document, "transform": self.transform.text}
+
 
 def parse_partition_fields(fields: list[Any], where: str) -> list[PartitionField]:
     """The fields of a spec, checked without regard to any schema: types, unique names and ids."""
@@ -164,7 +168,7 @@ def with_field_ids(
             if field_id is None or field_id in taken:
                 field_id, next_id = next_id, next_id + 1
         taken.add(field_id)
-        written.append({**document, "field-id": field_id, "transform": field.transform.text})
+        written.append({**field.written(document), "field-id": field_id})
     return written
 
 

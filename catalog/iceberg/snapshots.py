@@ -38,11 +38,11 @@ _OPTIONAL_FIELDS: Final = (
 _REF_LIMITS: Final = ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
 
 
-def check_snapshot(snapshot: dict[str, Any], where: str) -> int:
-    """Check one snapshot document as Java reads it and give its id.
+def check_snapshot(snapshot: dict[str, Any], where: str, format_version: int) -> int:
+    """Check one snapshot document and return its id.
 
-    A summary and its operation are optional, as old writers left them out; the manifest list may be the embedded
-    `manifests` of version 1.
+    A summary and its operation are optional, as old writers left them out. In version 1 the embedded `manifests` may
+    stand for the manifest list. Java reads them in later versions, too; PyIceberg does not.
     """
     snapshot_id = read_long(snapshot, "snapshot-id", where)
     if snapshot_id == NO_SNAPSHOT_ID:
@@ -65,7 +65,7 @@ def check_snapshot(snapshot: dict[str, Any], where: str) -> int:
     _check_rows(snapshot, where)
     if "manifest-list" in snapshot:
         read_string(snapshot, "manifest-list", where)
-    elif snapshot.get("manifests") is not None:
+    elif format_version == 1 and snapshot.get("manifests") is not None:
         read_string_list(snapshot, "manifests", where)
     else:
         raise BadRequest(f"{field_path(where, 'manifest-list')}: required field is missing")
@@ -78,7 +78,7 @@ def read_new_snapshot(update: dict[str, Any], format_version: int) -> dict[str, 
     From version 2 on the sequence number, a summary with its operation and a manifest list are required.
     """
     snapshot = without_nulls(read_object(update, "snapshot", ""), _OPTIONAL_FIELDS)
-    check_snapshot(snapshot, "snapshot")
+    check_snapshot(snapshot, "snapshot", format_version)
     number = snapshot.get("sequence-number")
     if format_version == 1:
         if number:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from catalog.iceberg import partition_specs, sort_orders
@@ -24,6 +24,7 @@ from catalog.iceberg.json_fields import (
     wrong_type,
 )
 from catalog.iceberg.legacy import modernized
+from catalog.iceberg.partition_specs import PartitionField
 from catalog.iceberg.schemas import Schema, check_spelling, check_version, parse_schema
 from catalog.iceberg.snapshots import (
     check_log_entry,
@@ -32,6 +33,7 @@ from catalog.iceberg.snapshots import (
     read_reference,
     sequence_number,
 )
+from catalog.iceberg.sort_orders import SortField
 from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
 from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
 from catalog.iceberg.types import (
@@ -50,9 +52,12 @@ def read_table_metadata(document: Any) -> TableMetadata:
 
     Accepts nothing that Java's reader refuses, and further asks that every id named is there (default spec and order),
     that `last-column-id` and `last-partition-id` cover the ids in use, and that types suit the format version: a table
-    without that would break at a later commit. Version 1 files of old, with only `schema` and `partition-spec`, get
-    `schemas`, `partition-specs`, `sort-orders` and so on, and keep what they had. `main` is added to `refs` where only
-    `current-snapshot-id` stands. Commits go on top of this result, not of the document.
+    without that would break at a later commit. Types, transforms and sort fields must have their canonical spelling,
+    and snapshots from version 2 on a `manifest-list`: clients other than Java's open no other table.
+
+    Version 1 files of old, with only `schema` and `partition-spec`, get `schemas`, `partition-specs`, `sort-orders` and
+    so on, and keep what they had. `main` is added to `refs` where only `current-snapshot-id` stands. Commits go on top
+    of this result, not of the document.
 
     Raises `BadRequest` naming the field.
     """
@@ -175,6 +180,7 @@ def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
                     f"last-partition-id: {last_partition_id} is lower than the partition field id "
                     f"{field.field_id} in use"
                 )
+        _check_form(fields, entry)
         partition_specs.check_readable(fields, schema)
         spec_id = read_int(entry, "spec-id", where)
         if spec_id == default_id:
@@ -187,11 +193,23 @@ def _check_specs(metadata: TableMetadata, schema: Schema) -> None:
         raise BadRequest(f"default-spec-id: there is no partition spec {default_id}")
 
 
+def _check_form(fields: Sequence[PartitionField | SortField], entry: dict[str, Any]) -> None:
+    """Refuse spellings that only Java reads: PyIceberg opens no file with `ASC` and does not know `BUCKET[16]`.
+
+    The text of an unknown transform is its canonical form.
+    """
+    for field, document in zip(fields, entry["fields"], strict=True):
+        for name, canonical in field.written(document).items():
+            if document[name] != canonical:
+                raise BadRequest(f"{field.where}.{name}: must be written in its canonical form: {clip(canonical)}")
+
+
 def _check_orders(metadata: TableMetadata, schema: Schema) -> None:
     default_id = read_int(metadata, "default-sort-order-id", "")
 
     def check(entry: dict[str, Any], where: str) -> int:
         fields = sort_orders.parse_sort_order(entry, where)
+        _check_form(fields, entry)
         order_id = read_int(entry, "order-id", where)
         if not fields and order_id != UNSORTED_ORDER_ID:
             raise BadRequest(f"{where}.order-id: Unsorted order ID must be {UNSORTED_ORDER_ID}")
@@ -208,7 +226,7 @@ def _check_orders(metadata: TableMetadata, schema: Schema) -> None:
 
 
 def _check_snapshots(metadata: TableMetadata, version: int) -> None:
-    ids = check_entries(metadata, "snapshots", check_snapshot)
+    ids = check_entries(metadata, "snapshots", lambda snapshot, where: check_snapshot(snapshot, where, version))
     check_unique("snapshots", ids)
     last_number = metadata["last-sequence-number"] if version > 1 else 0
     for index, snapshot in enumerate(metadata["snapshots"]):

@@ -1,6 +1,6 @@
-"""Objects by their addresses, for questions about rights on them: whether there is one, and what else is said.
+"""Look-up of objects by their addresses, for questions about rights on them.
 
-Nothing here asks who may: but what is missing takes as long as what is hidden.
+No permission is checked here. A `RightsTarget` has the error that hides its object from callers who may not see it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find_target(*, actor: Actor, address: Address, project: Project | None) -> R
     """
     missing = address.missing()
     ref = find_addressed(address)
-    if project is not None:  # asked of what is missing, too
+    if ref is not None and project is not None:
         is_here = Warehouse.objects.filter(pk=address.warehouse_id, project=project).exists()
         ref = ref if is_here else None
     return _found(actor, address.securable_type, ref, missing)

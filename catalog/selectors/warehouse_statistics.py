@@ -54,13 +54,13 @@ def list_warehouse_statistics_for(
     that hour alone, with the number of what they see. Raises `NoSuchWarehouse`, `Forbidden`.
     """
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.GET_METADATA, [Can.LIST_EVERYTHING])
-    before = _before(page)
+    before, limit = _before(page), page.sql_limit  # wrong parameters are errors for every caller
     if not sees_everything:
         return ([] if before is not None else [_counts_now(_count_seen(actor, warehouse_id))]), None
     rows = WarehouseStatistic.objects.using(settings.READ_DATABASE).filter(warehouse_id=warehouse_id)
     if before is not None:
         rows = rows.filter(hour__lt=before)
-    found = [_counts_of(row) for row in rows.order_by("-hour")[: page.sql_limit]]
+    found = [_counts_of(row) for row in rows.order_by("-hour")[:limit]]
     if before is None:
         current = _counts_now(_count_by_kind(_living(warehouse_id)), found[0] if found else None)
         found = [current, *(each for each in found if each.hour < current.hour)]

@@ -56,15 +56,9 @@ def sign_by_id(*, actor: Actor, warehouse_id: UUID, tabular_id: UUID, given: Req
     """
     storage, found = find_by_id(warehouse_id=warehouse_id, tabular_id=tabular_id)
     signer, request = _read(actor, storage, given)
-    missing = _no_table_there()
     if found is None or not signer.lies_in(request, found.locations):
         found = _at_place(storage, signer, request)
-        return _signed_for(actor, found, signer, request, given, missing=missing)
-    try:
-        return _signed_for(actor, found, signer, request, given, missing=missing)
-    except NoSuchTableLocation:
-        _at_place(storage, signer, request)  # as for an id that there is not: both take as long
-        raise
+    return _signed_for(actor, found, signer, request, given, missing=_no_table_there())
 
 
 def sign_by_location(*, actor: Actor, warehouse_id: UUID, given: RequestToSign) -> Signed:

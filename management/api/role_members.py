@@ -28,9 +28,10 @@ from management.api.base import (
     ManagementView,
 )
 from management.api.roles import APPOINTING, NO_ROLE, ROLE_ID, TAGS, RoleResourceView
-from management.api.users import BAD_USER_ID, NO_USER, USER_ID, UserResourceView, UserType, paged
+from management.api.users import BAD_USER_ID, NO_USER, ORIGIN, USER_ID, UserResourceView, UserType, paged
 from management.api.users import TAGS as USER_TAGS
 from tenancy.authz.role_ways import Entry
+from tenancy.models import User
 from tenancy.selectors.role_members import (
     HeldRole,
     Member,
@@ -70,6 +71,7 @@ class RoleMember(KebabSerializer):
     name = Text(allow_null=True, help_text="null for a user whose name is not known")
     email = Text(required=False, help_text="Of a user; absent when there is none")
     user_type = UserType(required=False, help_text="Of a user")
+    origin = serializers.ChoiceField(User.Origin.values, required=False, help_text=f"Of a user. {ORIGIN}")
     ident = Text(required=False, help_text="Of a role: `<provider-id>~<source-id>`")
     expires_at = serializers.DateTimeField(
         required=False, help_text="The end of a direct membership; absent when it has none"
@@ -118,8 +120,12 @@ def _roles_answer(view: ManagementView, found: tuple[list[HeldRole], str | None]
 
 def _members_answer(view: ManagementView, found: tuple[list[Member], str | None]) -> Response:
     (members, token), more = found, view.wants_extensions()
-    listed = [member_json(member) | ({"entry": member.entry} if more else {}) for member in members]
+    listed = [member_json(member) | (_extensions(member) if more else {}) for member in members]
     return Response(paged("members", listed, token))
+
+
+def _extensions(member: Member) -> dict[str, Any]:
+    return {"entry": member.entry} | ({"origin": member.origin} if member.origin is not None else {})
 
 
 def _kind(text: str, where: str) -> MemberKind:

@@ -50,12 +50,14 @@ CLEANUP_SECONDS: Final = 5.0
 """Deadline for the cleanup, also when nothing is left of the request's time."""
 NO_TIME_LEFT: Final = "Not attempted: an earlier check took all of the time that a validation has."
 NO_VENDING: Final = "Credential vending is not enabled for this storage profile."
-NO_OWN_SIGNATURES: Final = "No requests are signed with the warehouse's own keys at a store other than AWS."
+NO_OWN_SIGNATURES: Final = "The catalog signs no requests with this warehouse's own keys."
 ENFORCEMENT_FINDINGS: Final = {
     Enforcement.NONE: "The store does not enforce signatures: writes are signed all the same, as nobody is authorized "
     "or ICEKEEPER__STORAGE__SIGN_WRITES_WITH_WAREHOUSE_KEYS is set.",
-    Enforcement.REQUESTS: "The store enforces signatures, except for the body of DeleteObjects.",
-    Enforcement.REQUESTS_AND_BODIES: "The store enforces signatures.",
+    Enforcement.REQUESTS: "The store obeyed no header or query parameter that was added to a signed PUT, but another "
+    "body of a signed DeleteObjects.",
+    Enforcement.REQUESTS_AND_BODIES: "The store obeyed no header or query parameter that was added to a signed PUT, "
+    "and no other body of a signed DeleteObjects.",
 }
 READS_ALONE: Final = "The store does not enforce signatures: only reads are signed with the warehouse's own keys."
 FINDINGS: Final = (*ENFORCEMENT_FINDINGS.values(), READS_ALONE)
@@ -89,7 +91,7 @@ class FindingNotRecorded(StoreRefused):
 def examine_store(
     examination: Examination, profile: Profile | None, credential: Credential | None
 ) -> Enforcement | None:
-    """The checks that ask the store, one after the other: some 50 requests, none where the server is told not to.
+    """The checks that ask the store, one after the other: some 60 requests, none where the server is told not to.
 
     Returns what the store enforces of signatures by the warehouse's keys, None when it was not probed. `profile` is
     None when it could not be read. The folder of a local warehouse must be there.

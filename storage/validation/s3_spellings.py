@@ -16,9 +16,10 @@ from storage.identity.keys import Keys
 from storage.profiles.s3 import S3Profile
 from storage.validation.s3_requests import SignedRequest, StoreAnswer, StoreFailed, encoded_key, send, sign
 
-_WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "\\..\\", "/.. /")
-"""From the folder of a table to the folder around it, as some store may read a key."""
-_PATHS_UP: Final = ("/../", "/%2e%2e/", "//../")
+_WAYS_UP: Final = ("/../", "/./../", "//../", "/%2e%2e/", "/..\\", "/x\\..\\..\\", "/.. /")
+"""From the folder of a table to the folder around it, as some store may read a key. Each begins with the slash that
+ends the folder in a policy."""
+_PATHS_UP: Final = ("/../", "/%2e%2e/", "//../", "/..%2F", "/..%5C")
 """The same in the path of a request, percent-encoded."""
 
 

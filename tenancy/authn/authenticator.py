@@ -86,8 +86,12 @@ class Authenticator(ABC):
         """Whether it can tell which tokens are its own. One that is not is asked after those that are."""
         return True
 
-    def begin_look(self) -> None:  # noqa: B027 - as for `connect`
-        """Begin another look at the provider, if one may be taken now, without waiting for its outcome."""
+    def knows_key_of(self, token: str) -> bool:
+        """Whether the key that the token names is there without another look; also for providers without keys."""
+        return True
+
+    def look_briefly(self) -> None:  # noqa: B027 - as for `connect`
+        """Take another look at the provider, if one may be taken now, and wait for its first second at most."""
 
     def connect(self) -> None:  # noqa: B027 - most have nobody to look at
         """Look at the provider before there is any token. Raises `ProviderUnavailable`."""

@@ -40,6 +40,15 @@ class Published:
     keys: Keys = field(repr=False)
 
 
+def holds_key_of(token: str, published: Published | None, algorithms: frozenset[str]) -> bool:
+    """Whether the key that the header of `token` names is one of those that are `published`."""
+    try:
+        key_id, _ = signing_key_id(read_token(token), algorithms)
+    except (NoToken, AuthenticationFailed):
+        return False
+    return published is not None and key_id in published.keys
+
+
 class KeyedAuthenticator(Authenticator):
     """`expected` is what a token must be like; `issuers` are accepted beside the one that the provider names."""
 
@@ -81,8 +90,11 @@ class KeyedAuthenticator(Authenticator):
     def is_ready(self) -> bool:
         return self._published.known is not None
 
-    def begin_look(self) -> None:
-        self._published.begin_look()
+    def knows_key_of(self, token: str) -> bool:
+        return holds_key_of(token, self._published.known, self._algorithms)
+
+    def look_briefly(self) -> None:
+        self._published.look_briefly()
 
     def connect(self) -> None:
         self._published.get()

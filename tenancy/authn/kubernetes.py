@@ -19,7 +19,7 @@ from tenancy.authn.claim_paths import texts
 from tenancy.authn.claims import user_id
 from tenancy.authn.fetching import Fetcher, FetchFailed
 from tenancy.authn.jwks import ALGORITHMS_OF, UnusableKey, read_key_set
-from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published
+from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published, holds_key_of
 from tenancy.authn.refreshed import Refreshed
 from tenancy.authn.reviews import MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING, Refusals, Turns
 from tenancy.authn.signatures import signing_key_id, verify_signature
@@ -107,6 +107,12 @@ class ReviewingAuthenticator(Authenticator):
     def is_sure(self) -> bool:
         """Without issuers it takes what may be anybody's."""
         return bool(self._issuers)
+
+    def knows_key_of(self, token: str) -> bool:
+        return holds_key_of(token, self._published.known, _EVERY_ALGORITHM)
+
+    def look_briefly(self) -> None:
+        self._published.look_briefly()
 
     def verify(self, token: str) -> Verified:
         expires_at = self._expiry(token)

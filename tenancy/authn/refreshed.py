@@ -39,14 +39,15 @@ class _Flight:
         """Whether it is still under way; in a process that was forked meanwhile it is not."""
         return self._thread.is_alive()
 
-    def wait(self) -> bool:
-        """Whether it has landed: many wait for that at its beginning, a few up to its end."""
+    def wait(self, *, is_brief: bool = False) -> bool:
+        """Whether it has landed: many wait for that at its beginning, a few up to its end, none if `is_brief`."""
         now, request = time.monotonic(), deadline.remaining()
-        left = self.ends_at - now
+        briefly = self._began_at + BRIEFLY - now
+        left = briefly if is_brief else self.ends_at - now
         return self._room.wait(
             self.landed.wait,
             seconds=left if request is None else min(left, request),
-            briefly=self._began_at + BRIEFLY - now,
+            briefly=briefly,
         )
 
 
@@ -96,10 +97,12 @@ class Refreshed(Generic[T]):
         reason = "it was asked a moment ago" if flight is None else "it did not answer in time"
         raise ProviderUnavailable(f"{self.name}: {failure or reason}")
 
-    def begin_look(self) -> None:
-        """Begin a fetch unless one is under way or the last one ended too short ago; its outcome is not waited for."""
+    def look_briefly(self) -> None:
+        """Begin a fetch unless one is under way or the last one ended too short ago; wait for its first second."""
         with self._lock:
-            self._current_flight()
+            flight = self._current_flight()
+        if flight is not None:
+            flight.wait(is_brief=True)
 
     def _current_flight(self) -> _Flight | None:
         """The fetch that is under way, begun now if one may be; None when the last one was too short ago."""

@@ -74,10 +74,11 @@ verified_tokens = VerifiedTokens()
 def identify(token: str) -> Identity:
     """Whom `token` speaks for.
 
-    Every provider that the token claims to be from is asked until one accepts it; those that have not been reached yet
-    are asked last, so that they hold up nobody else's tokens. Once a provider has verified the signature and refused
-    the token, those that have not been reached are not waited for: they are looked at for later tokens. For a token
-    that is surely none of theirs, providers are looked at anew: one may have changed its issuer. Raises
+    Every provider that the token claims to be from is asked until one accepts it; those that know the key that it names
+    are asked first and those that have not been reached yet last, so that they hold up nobody else's tokens. Once a
+    provider has verified the signature and refused the token, others are asked only if they know that key, after a
+    second at most in which they are looked at. For a token that is surely none of theirs, providers are looked at
+    anew: one may have changed its issuer. Raises
     `AuthenticationFailed` (401) when none does, `ProviderUnavailable` (503) when that may only be for want of a
     provider's keys: none of those that were asked has verified its signature.
     """
@@ -93,9 +94,10 @@ def identify(token: str) -> Identity:
     failures: list[AuthenticationFailed] = []
     is_signed = False
     for authenticator in _takers(token):
-        if is_signed and not authenticator.is_ready:
-            authenticator.begin_look()
-            continue
+        if is_signed and not authenticator.knows_key_of(token):
+            authenticator.look_briefly()
+            if not authenticator.knows_key_of(token):
+                continue
         try:
             verified = authenticator.verify(token)
             require_user_id(verified.identity.user_id)
@@ -120,7 +122,11 @@ def _takers(token: str) -> Iterator[Authenticator]:
     """Those to ask, in this order; who comes last is looked for only when nobody before has accepted the token."""
     everybody = authenticators()
     takers = [authenticator for authenticator in everybody if authenticator.is_for(token)]
-    yield from sorted(takers, key=lambda taker: not taker.is_ready)
+    if any(taker.knows_key_of(token) for taker in takers):
+        for taker in takers:  # keys of one provider may be newer in another of its entries, which must not decide
+            if taker.is_ready and not taker.knows_key_of(token):
+                taker.look_briefly()
+    yield from sorted(takers, key=lambda taker: (not taker.knows_key_of(token), not taker.is_ready))
     if not any(taker.is_sure for taker in takers):
         yield from (other for other in everybody if other not in takers and other.looks_again_for(token))
 

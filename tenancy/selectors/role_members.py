@@ -50,7 +50,7 @@ _INSIDE = f"""(
 # order. Of `role_id = ... ORDER BY id` it may make a walk through the memberships of all roles by primary key.
 _MEMBERS = f"""
 SELECT e.id, e.entry, CASE WHEN e.user_id IS NULL THEN 'role' ELSE 'user' END, e.member_role_id, e.user_id,
-       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, e.expires_at
+       COALESCE(u.name, r.name), r.provider_id, r.source_id, u.email, u.user_type, u.origin, e.expires_at
   FROM (
     SELECT * FROM (
         SELECT m.id, 'member' AS entry, m.user_id, m.member_role_id, m.expires_at FROM tenancy_rolemember m
@@ -130,15 +130,15 @@ WITH RECURSIVE below(id) AS (
     SELECT o.user_id FROM tenancy_grant o
      WHERE o.user_id IS NOT NULL AND o.owned_role_id IN (SELECT id FROM below) AND {_OWNER_LASTS}
 )
-SELECT entry, kind, role_id, user_id, name, provider_id, source_id, email, user_type, NULL FROM (
+SELECT entry, kind, role_id, user_id, name, provider_id, source_id, email, user_type, origin, NULL FROM (
     SELECT CASE WHEN r.id IN (SELECT id FROM assigned_role) THEN 'member' ELSE 'owner' END AS entry,
            'role' AS kind, r.id AS role_id, NULL AS user_id, r.name, r.provider_id, r.source_id,
-           NULL AS email, NULL AS user_type
+           NULL AS email, NULL AS user_type, NULL AS origin
       FROM tenancy_role r
      WHERE %s AND r.id > %s AND r.id <> %s AND r.id IN (SELECT id FROM below)
     UNION ALL
     SELECT CASE WHEN u.id IN (SELECT id FROM assigned_user) THEN 'member' ELSE 'owner' END,
-           'user', NULL, u.id, u.name, NULL, NULL, u.email, u.user_type
+           'user', NULL, u.id, u.name, NULL, NULL, u.email, u.user_type, u.origin
       FROM tenancy_user u
      WHERE %s AND u.id > %s AND u.id IN (SELECT id FROM assigned_user UNION ALL SELECT id FROM owner)
 ) found
@@ -186,7 +186,7 @@ SELECT r.id, r.id, r.provider_id, r.source_id, r.name,
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user or a role in a role. `ident` is a role's, `email` and `user_type` are a user's.
+    """A user or a role in a role. `ident` is a role's, `email`, `user_type` and `origin` are a user's.
 
     `entry` is `owner` where ownership alone brings them in. `expires_at` is the end of a direct membership or
     ownership, None where it has none.
@@ -199,6 +199,7 @@ class Member:
     ident: str | None = None
     email: str | None = None
     user_type: str | None = None
+    origin: str | None = None
     expires_at: datetime | None = None
 
 
@@ -309,8 +310,9 @@ def _behind(page: Page) -> tuple[UUID | None, str]:
 
 
 def _member(row: Sequence[Any]) -> Member:
-    entry, kind, role_id, user_id, name, provider, source, email, user_type, ends = row
+    entry, kind, role_id, user_id, name, provider, source, email, user_type, origin, ends = row
     came_in, expires_at = Entry(entry), None if ends is None else as_datetime(ends)
     if kind == "user":
-        return Member("user", user_id, name, came_in, email=email, user_type=user_type, expires_at=expires_at)
+        known = {"email": email, "user_type": user_type, "origin": origin}
+        return Member("user", user_id, name, came_in, **known, expires_at=expires_at)
     return Member("role", str(as_uuid(role_id)), name, came_in, ident=ident_of(provider, source), expires_at=expires_at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from django.db import IntegrityError
@@ -20,7 +20,7 @@ from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
 from tenancy.models.service_account import USER_ID_PREFIX as SERVICE_ACCOUNT_PREFIX
 from tenancy.services.registered_users import registered_users
-from tenancy.user_ids import require_new_user_id, require_user_id
+from tenancy.user_ids import OWN_PROVIDERS, require_new_user_id, require_user_id
 
 LONGEST_NAME, LONGEST_EMAIL = 255, 320
 """Characters."""
@@ -87,7 +87,8 @@ def register_principal(
 def register_caller(*, actor: Actor) -> None:
     """Make sure that whoever calls is registered; costs nothing for one who was seen here within the last minute.
 
-    A row without a name takes name and mail from the token. Nothing is done for callers that no token speaks for, and
+    A row without a name takes name and mail from the token, and so does that of a user of an identity provider who is
+    not known to have them from the token or an administrator. Nothing is done for callers that no token speaks for, and
     in maintenance mode. Raises `AuthenticationFailed` (401) for an access token that has ended.
     """
     identity = actor.identity
@@ -96,10 +97,27 @@ def register_caller(*, actor: Actor) -> None:
     if maintenance.is_read_only():
         return
     require_user_id(identity.user_id)
-    known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at").first()
+    known = User.objects.filter(pk=identity.user_id).values_list("name", "deleted_at", "origin").first()
     if known is None or known[1] is not None or not known[0]:
         put_user(own_person(actor), by=User.Provenance.CONFIG_CALL_CREATION, if_there="keep")
+    elif known[2] == User.Origin.USER and is_named_by_provider(identity):
+        _replace_unproven_name(own_person(actor))
     registered_users.add(identity.user_id)
+
+
+def is_named_by_provider(identity: Identity) -> bool:
+    """Whether an identity provider names the user in this token. Tokens of the server repeat the stored name."""
+    is_of_provider = identity.access_token_id is None and identity.user_id.partition("~")[0] not in OWN_PROVIDERS
+    return is_of_provider and bool(_storable(identity.name, LONGEST_NAME))
+
+
+def _replace_unproven_name(person: Person) -> None:
+    """Replace name and mail, the latter also by none: users may have claimed them before names came from tokens."""
+    with write_transaction():
+        user = lock_user(person.user_id)
+        if user is not None and user.deleted_at is None and user.origin == User.Origin.USER:
+            proven = replace(person, user_type=user.user_type)
+            write_person(user, proven, by=User.Provenance.CONFIG_CALL_CREATION)
 
 
 def own_person(

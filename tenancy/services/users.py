@@ -27,6 +27,7 @@ from tenancy.services.registration import (
     Person,
     checked_email,
     checked_name,
+    is_named_by_provider,
     lock_user,
     own_person,
     put_user,
@@ -135,16 +136,16 @@ def _oneself(actor: Actor, name: str | None, email: str | None, user_type: str |
     if actor.identity is None or given.user_id.partition("~")[0] in OWN_PROVIDERS:
         return given
     by_token = own_person(actor, user_type=user_type)
-    if (given.name, given.email) == (by_token.name, by_token.email):
+    is_proven = is_named_by_provider(actor.identity)
+    is_renamed = (given.name, given.email) != (by_token.name, by_token.email)
+    if is_proven and not is_renamed:
         return by_token
-    if is_allowed(actor, Can.UPDATE_USERS, Securable.Type.SERVER, get_server().server_id):
+    if is_renamed and is_allowed(actor, Can.UPDATE_USERS, Securable.Type.SERVER, get_server().server_id):
         return replace(given, origin=User.Origin.ADMINISTRATOR)
     stored = users().filter(pk=given.user_id).first()
     if stored is None or not stored.has_called:
         return by_token
-    return replace(
-        by_token,
-        name=by_token.name if actor.identity.name else stored.name,
-        email=by_token.email or stored.email,
-        origin=User.Origin.TOKEN if actor.identity.name else User.Origin(stored.origin),
-    )
+    if not is_proven:
+        return replace(by_token, name=stored.name, email=stored.email, origin=User.Origin(stored.origin))
+    kept_email = "" if stored.origin == User.Origin.USER else stored.email
+    return replace(by_token, email=by_token.email or kept_email)

@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from icekeeper.kernel.waiting import BRIEFLY
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.fetching import Fetcher
@@ -576,6 +578,48 @@ def test_a_token_whose_signature_is_verified_does_not_wait_for_a_provider_that_i
     other = authenticators()[1]
     other.connect()
     assert identify(token).user_id == "x~anna"
+
+
+@pytest.mark.parametrize("hanging", ["oidc", "x"])
+def test_a_provider_that_was_reached_and_hangs_is_not_waited_for(
+    eager: None, provider: IdentityProvider, other_provider: IdentityProvider, switch_on: SwitchOn, hanging: str
+) -> None:
+    """Its keys may have changed; another provider has verified the signature, or can."""
+    first, second = (other_provider, provider) if hanging == "oidc" else (provider, other_provider)
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=first.address,
+        LAKEKEEPER__OPENID_ADDITIONAL_ISSUERS=second.issuer,
+        LAKEKEEPER__OPENID_PROVIDERS__X__URI=second.address,
+        LAKEKEEPER__OPENID_PROVIDERS__X__ADDITIONAL_ISSUERS=first.issuer,
+        ICEKEEPER__AUTHENTICATION__TIMEOUT="30s",
+    )
+    provider.private_keys = {"good": provider.private_keys["key-0"]}
+    connect_providers()
+    other_provider.misbehave[DISCOVERY] = hangs(other_provider)
+    for number in range(3):
+        began = time.monotonic()
+        with pytest.raises(AuthenticationFailed):
+            identify(provider.token(exp=1))
+        good = identify(provider.token(sub=f"user-{number}"))
+        assert good.user_id == f"{'x' if hanging == 'oidc' else 'oidc'}~user-{number}"
+        assert time.monotonic() - began < (2 * BRIEFLY if number == 0 else BRIEFLY)
+
+
+def test_keys_that_one_entry_of_a_provider_has_first_do_not_decide_who_the_user_is(
+    eager: None, provider: IdentityProvider, switch_on: SwitchOn
+) -> None:
+    switch_on(
+        LAKEKEEPER__OPENID_PROVIDER_URI=provider.address,
+        LAKEKEEPER__OPENID_SCOPE="people",
+        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__URI=provider.address,
+        LAKEKEEPER__OPENID_PROVIDERS__MACHINES__SCOPE="machines",
+    )
+    connect_providers()
+    provider.rotate()
+    authenticators()[1].look_briefly()
+    assert identify(provider.token(scope="people machines")).user_id == "oidc~anna"
+    provider.rotate()
+    assert identify(provider.token(scope="machines")).user_id == "machines~anna"
 
 
 def test_two_providers_of_one_issuer_are_tried_in_turn(provider: IdentityProvider, switch_on: SwitchOn) -> None:

@@ -318,8 +318,11 @@ def entries_at(target: str, key: str) -> list[tuple[str, str]]:
     plain, answer = api.get(target), api.get(target, **{"x-icekeeper-extensions": "true"})
     assert (plain.status, answer.status) == (200, 200), answer.body
     assert plain.json()[key] == [
-        {name: value for name, value in each.items() if name != "entry"} for each in answer.json()[key]
+        {name: value for name, value in each.items() if name not in {"entry", "origin"}} for each in answer.json()[key]
     ]
+    for each in answer.json()[key]:
+        user = User.objects.filter(pk=each["id"]).first() if each.get("type") == "user" else None
+        assert each.get("origin") == (user.origin if user is not None else None)
     return [(each["id"], each["entry"]) for each in answer.json()[key]]
 
 

@@ -214,8 +214,11 @@ def test_pages(api: ApiClient, namespace: str, clock: Clock) -> None:
         ("page_size=x", "BadRequestException"),
     ],
 )
-def test_what_is_refused(api: ApiClient, query: str, wire_type: str) -> None:
-    assert api.get(f"/statistics?{query}").refused(400, wire_type)
+def test_what_is_refused(api: ApiClient, monkeypatch: pytest.MonkeyPatch, query: str, wire_type: str) -> None:
+    everything = api.get(f"/statistics?{query}")
+    assert everything.refused(400, wire_type)
+    refuse(monkeypatch, Can.USE, Can.GET_METADATA)
+    assert told(api.get(f"/statistics?{query}"), "") == told(everything, ""), "also where the caller sees a part"
 
 
 def test_of_no_warehouse(api: ApiClient) -> None:

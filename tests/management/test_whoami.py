@@ -20,7 +20,9 @@ from tenancy.selectors.users import get_own_user
 from tenancy.services import registration
 from tenancy.services.registered_users import registered_users
 from tenancy.services.users import update_user
+from tests.management.asking import refuse
 from tests.named_callers import CallerClient, NamedCallers
+from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db
@@ -179,6 +181,66 @@ def test_a_deleted_user_who_calls_again_begins_anew(callers: NamedCallers, boots
     after = management("alice").get("/whoami").json()
     assert after["created-at"] > before["created-at"]
     assert User.objects.count() == 1
+
+
+def of_unknown_origin(user_id: str, **more: Any) -> None:
+    """A row from before the origin of names was stored."""
+    User.objects.create(
+        pk=user_id, name="The Boss", email="boss@example.com", user_type="application", origin="user", **more
+    )
+
+
+def test_names_that_users_gave_themselves_are_replaced_from_the_token(
+    callers: NamedCallers, warehouse: Warehouse
+) -> None:
+    of_unknown_origin(callers.person("alice"))
+    config("alice")
+    user = User.objects.get()
+    assert (user.name, user.email, user.origin) == ("Alice", "alice@example.com", "token")
+    assert (user.user_type, user.last_updated_with) == ("application", "config-call-creation")
+
+
+def test_a_mail_that_users_gave_themselves_is_removed_if_the_token_has_none(
+    callers: NamedCallers, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch)
+    callers.add("alice", Identity("oidc~alice", "oidc", "human", "Alice"))
+    for call in (
+        lambda: config("alice"),
+        lambda: management("alice").put("/user/oidc~alice", {"name": "The Boss", "user-type": "human"}),
+    ):
+        of_unknown_origin("oidc~alice")
+        call()
+        user = User.objects.get()
+        assert (user.name, user.email, user.origin) == ("Alice", "", "token")
+        user.delete()
+
+
+@pytest.mark.parametrize(
+    ("identity", "origin"),
+    [
+        (Identity("oidc~alice", "oidc", "human"), "user"),
+        (Identity("oidc~alice", "oidc", "human", "Alice"), "administrator"),
+        (Identity("local~alice", "local", "human", "Alice"), "user"),
+        (Identity("oidc~alice", "oidc", "human", "Alice", access_token_id=new_id()), "user"),
+    ],
+    ids=["no name in the token", "named by an administrator", "local", "token of the server"],
+)
+def test_other_names_stay(bootstrapped: None, identity: Identity, origin: str) -> None:
+    of_unknown_origin(identity.user_id)
+    User.objects.update(origin=origin)
+    registration.register_caller(actor=Actor(identity.user_id, identity=identity))
+    user = User.objects.get()
+    assert (user.name, user.email, user.origin) == ("The Boss", "boss@example.com", origin)
+
+
+def test_a_token_of_the_server_proves_no_name(access_tokens: None, bootstrapped: None) -> None:
+    of_unknown_origin("oidc~alice")
+    client = TokenClient(new_token("oidc~alice"))
+    for body in ({"update-if-exists": True}, {"name": "The Boss", "user-type": "human", "update-if-exists": True}):
+        assert client.post("/user", body).status == 200
+        user = User.objects.get()
+        assert (user.name, user.email, user.origin) == ("The Boss", "boss@example.com", "user")
 
 
 def test_a_forgotten_deletion_of_another_node_shows_after_a_minute(callers: NamedCallers, bootstrapped: None) -> None:

@@ -193,6 +193,42 @@ def test_a_store_that_enforces_everything_gets_all_signed(
     require_bulk_deletes(warehouse)
 
 
+@pytest.mark.parametrize(
+    "header", ["x-oss-copy-source", "x-obs-copy-source", "x-cos-copy-source", "x-goog-copy-source"]
+)
+def test_a_store_that_obeys_a_copy_header_of_its_own_does_not_enforce(
+    minio: Minio, bucket: str, recorder: Recorder, authorized: None, header: str
+) -> None:
+    sources: list[str] = []
+
+    def copying(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        if header not in request.headers:
+            return enforcing_all(request, ask)
+        sources.append(request.headers[header])
+        source = {"Bucket": bucket, "Key": sources[-1].partition("/wh/")[2].join(("wh/", ""))}
+        key = request.target.removeprefix(f"/{bucket}/")
+        minio.client().copy_object(Bucket=bucket, Key=key, CopySource=source)
+        return Reply(200, {}, b"")
+
+    recorder.answerer = copying
+    assert create(minio, bucket, endpoint=recorder.endpoint).refused(412, "RemoteSigningNotEnforced")
+    host = recorder.endpoint.partition("//")[2].strip("/")
+    assert sources[0].startswith(f"{bucket}.{host}/wh/" if header == "x-cos-copy-source" else f"/{bucket}/wh/")
+    assert minio.keys(bucket) == []
+
+
+def test_a_store_that_ignores_or_fails_at_copy_headers_of_others_enforces(
+    minio: Minio, bucket: str, recorder: Recorder, authorized: None
+) -> None:
+    def failing(request: Recorded, ask: Callable[[], Reply]) -> Reply:
+        return Reply(500, {}, b"") if "x-oss-copy-source" in request.headers else enforcing_all(request, ask)
+
+    for answerer in (failing, enforcing_all):
+        recorder.answerer = answerer
+        warehouse = created(minio, bucket, **{"endpoint": recorder.endpoint, "key-prefix": answerer.__name__})
+        assert warehouse.enforced_signatures == Enforcement.REQUESTS_AND_BODIES
+
+
 def test_a_store_that_obeys_added_parameters_does_not_enforce(
     minio: Minio, bucket: str, recorder: Recorder, authorized: None
 ) -> None:

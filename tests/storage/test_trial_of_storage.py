@@ -167,16 +167,22 @@ def test_a_spelling_that_the_store_fails_at_does_not_end_the_others(
     assert minio.keys(bucket) == []
 
 
-@pytest.mark.parametrize("method", ["POST", "DELETE", "GET", "PUT"])
+SPELLINGS = [
+    *(("POST", spelling) for spelling in ("//../", "/..\\", "/x\\..\\..\\")),
+    *((method, spelling) for method in ("DELETE", "GET", "PUT") for spelling in ("//../", "/..%2F", "/..%5C")),
+]
+
+
+@pytest.mark.parametrize(("method", "spelling"), SPELLINGS)
 def test_a_store_that_obeys_a_spelling_is_found_whatever_it_answers(
-    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, method: str
+    minio: Minio, bucket: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, method: str, spelling: str
 ) -> None:
     """The error names the spelling."""
     use_storage_settings(monkeypatch, retries=0)
 
     def obeying(request: Recorded, ask: Callable[[], Reply]) -> Reply:
         path = request.target.partition("?")[0]
-        if request.method != method or (b"//../" not in request.body and "//../" not in path):
+        if request.method != method or (spelling.encode() not in request.body and spelling not in path):
             return ask()
         own = minio.client("s3")
         names = [each for each in minio.keys(bucket) if each.endswith("metadata/not-for-clients")]
@@ -194,7 +200,7 @@ def test_a_store_that_obeys_a_spelling_is_found_whatever_it_answers(
     found = tried(minio.profile(bucket, "wh", endpoint=recorder.endpoint), minio.credential)
     message = problem(found[CheckName.VENDED_CREDENTIALS_SCOPE_ENFORCED])
     assert message.startswith("Downscoped credentials allow ")
-    assert "'//../'" in message
+    assert f"'{spelling}'" in message
     assert minio.keys(bucket) == []
 
 

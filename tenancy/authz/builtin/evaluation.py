@@ -41,8 +41,7 @@ class Evaluation:
     """Answers about the last of `path`, which begins at the root.
 
     `shows_below` tells by securable id whether something visible lies below. Where it does not know, nothing does, and
-    the id goes to `wanted`: a "no" may then become a "yes". The id of an object that there is not goes there where its
-    parent would be looked below, so that what is missing takes as long as what is hidden.
+    the id goes to `wanted`: a "no" may then become a "yes".
     """
 
     def __init__(self, path: Sequence[Node], shows_below: Mapping[str, bool] | None = None) -> None:
@@ -68,12 +67,7 @@ class Evaluation:
         return known
 
     def above(self, relation: str, place: int) -> bool:
-        if place > 0:
-            return self.at(relation, place - 1)
-        missing = self._path[place]
-        if _parents_look_below(missing.type, relation):
-            self.wanted.add(missing.id)
-        return False
+        return place > 0 and self.at(relation, place - 1)
 
     def has(self, relation: str, place: int) -> bool:
         return relation in self._path[place].held
@@ -150,12 +144,6 @@ def _leads_below(object_type: str, expression: Expression, known: set[tuple[str,
             if part.link == DOWN or any((each, part.relation) in known for each in above):
                 return True
     return False
-
-
-@cache
-def _parents_look_below(object_type: str, relation: str) -> bool:
-    """Whether `relation` to what such an object lies in may follow from something else below that."""
-    return any((parent, relation) in _looking_below() for parent in rights_model().links(object_type, UP))
 
 
 def looks_below(securable_id: str, relation: str) -> bool:

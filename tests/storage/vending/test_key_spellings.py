@@ -33,7 +33,8 @@ KEYS = (
     "wh/a/../a2/x", "wh/a/../there", "wh/a/x/../../b/x", "wh/a/../b/y/", "wh/a/..", "wh/a/../", "wh/a/.", "wh/a/./",
     "wh/a/", "wh/a//", "wh/a/../b/x/", "/wh/b/x", "//wh/b/x", "/wh/a/../b/x", "../wh/b/x", "./wh/b/x", "wh//b/x",
     "wh/./b/x", "wh/a/%2e%2e/b/x", "wh/a/..%2fb/x", "wh/a%2f..%2fb/x", "wh/a/%252e%252e/b/x", "wh/a/..\\b\\x",
-    "wh/a\\..\\b\\x", "wh/a/\\..\\..\\b\\x", "wh/a/..%5cb%5cx", "wh/a/.. /b/x", "wh/a/ ../b/x", "wh/a/..;/b/x",
+    "wh/a\\..\\b\\x", "wh/a/\\..\\..\\b\\x", "wh/a/x\\..\\..\\b\\x",
+    "wh/a/..%5cb%5cx", "wh/a/.. /b/x", "wh/a/ ../b/x", "wh/a/..;/b/x",
     "wh/a/.../b/x", "wh/a/..%00/b/x", "wh/a/..?/b/x", "wh/a/..#/b/x", "wh/a/\uff0e\uff0e/b/x", "wh/a/..\t/b/x",
     "WH/A/../b/x",
 )  # fmt: skip
@@ -98,6 +99,7 @@ def paths() -> Iterator[str]:
         yield encoded_key(key)
         yield encoded_key(key).replace("..", "%2e%2e")
     yield from ("wh/a/..%2fb/x", "wh/a%2f..%2fb%2fx", "wh/a/%2e./b/x", "wh/a/..%5cb%5cx", "wh/a/..%00/b/x")
+    yield "wh/a/x%5c..%5c..%5cb%5cx"
 
 
 def test_no_other_request_reaches_another_folder(lender: Lender) -> None:

@@ -14,7 +14,19 @@ from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
 from catalog.iceberg.validation import check_times, read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors import BadRequest
-from tests.unit.iceberg.documents import NOW, UUID, add, after, column, schema, set_main, snapshot, table
+from tests.unit.iceberg.documents import (
+    NOW,
+    UUID,
+    add,
+    after,
+    column,
+    partition,
+    schema,
+    set_main,
+    snapshot,
+    sorting,
+    table,
+)
 from tests.unit.iceberg.views.documents import add_schema as add_view_schema
 from tests.unit.iceberg.views.documents import add_version, version, view
 from tests.unit.iceberg.views.documents import after as view_after
@@ -135,6 +147,76 @@ def test_operations_that_nobody_knows(operation: str) -> None:
 def test_operations(operation: str) -> None:
     changed = after(table(), add(snapshot(1, summary={"operation": operation})), set_main(1))
     assert changed["snapshots"][0]["summary"] == {"operation": operation}
+
+
+SORT_SPELLINGS = [
+    ("direction", "ASC", "asc"),
+    ("direction", "Desc", "desc"),
+    ("null-order", "NULLS-FIRST", "nulls-first"),
+    ("transform", "Identity", "identity"),
+    ("transform", "BUCKET[16]", "bucket[16]"),
+    ("transform", "truncate[04]", "truncate[4]"),
+]
+TRANSFORMS = [("BUCKET[16]", "bucket[16]"), ("bucket[016]", "bucket[16]"), ("Identity", "identity"), ("VOID", "void")]
+
+
+@pytest.mark.parametrize(("name", "text", "canonical"), SORT_SPELLINGS)
+def test_files_with_sort_fields_that_only_java_reads_are_refused(name: str, text: str, canonical: str) -> None:
+    file = copy.deepcopy(table())
+    file["sort-orders"] = [{"order-id": 1, "fields": [sorting(1), {**sorting(1), name: text}]}]
+    file["default-sort-order-id"] = 1
+    with pytest.raises(BadRequest, match=rf"^sort-orders\[0\]\.fields\[1\]\.{name}: must be written in its canonical"):
+        read_table_metadata(file)
+    file["sort-orders"][0]["fields"][1][name] = canonical
+    assert read_table_metadata(file) == file
+    TableMetadataUtil.parse_obj(copy.deepcopy(file))
+
+
+@pytest.mark.parametrize("is_legacy", [False, True])
+@pytest.mark.parametrize(("text", "canonical"), TRANSFORMS)
+def test_files_with_transforms_that_only_java_reads_are_refused(text: str, canonical: str, *, is_legacy: bool) -> None:
+    file = copy.deepcopy(table())
+    fields = [partition(1, text, "p", **{"field-id": 1000})]
+    if is_legacy:
+        file = {**file, "format-version": 1, "partition-spec": fields}
+        del file["partition-specs"]
+    else:
+        file["partition-specs"] = [{"spec-id": 0, "fields": fields}]
+    file["last-partition-id"] = 1000
+    with pytest.raises(BadRequest, match=r"fields\[0\]\.transform: must be written in its canonical form"):
+        read_table_metadata(file)
+    fields[0]["transform"] = canonical
+    assert read_table_metadata(file)["partition-specs"] == [{"spec-id": 0, "fields": fields}]
+
+
+def test_files_with_unknown_transforms_are_read() -> None:
+    file = copy.deepcopy(table())
+    file["partition-specs"] = [{"spec-id": 0, "fields": [partition(1, "Z-Order[2]", "p", **{"field-id": 1000})]}]
+    file["last-partition-id"] = 1000
+    assert read_table_metadata(file) == file
+    TableMetadataUtil.parse_obj(copy.deepcopy(file))
+
+
+@pytest.mark.parametrize("format_version", [2, 3])
+def test_snapshots_without_a_manifest_list_are_refused_from_version_2_on(format_version: int) -> None:
+    file = {**copy.deepcopy(table(snapshots=1)), "format-version": format_version, "next-row-id": 0}
+    (only,) = file["snapshots"]
+    del only["manifest-list"]
+    only["manifests"] = ["s3://bucket/t/metadata/m0.avro"]
+    with pytest.raises(BadRequest, match=r"^snapshots\[0\]\.manifest-list: required field is missing"):
+        read_table_metadata(file)
+    only["manifest-list"] = "s3://bucket/t/metadata/snap-1.avro"
+    assert read_table_metadata(file) == file
+
+
+@pytest.mark.filterwarnings("ignore:Encountered invalid snapshot summary")
+@pytest.mark.parametrize("name", ["summary", "operation", "sequence-number"])
+def test_snapshots_of_old_writers_are_read(name: str) -> None:
+    file = copy.deepcopy(table(snapshots=1))
+    (only,) = file["snapshots"]
+    (only["summary"] if name == "operation" else only).pop(name)
+    assert read_table_metadata(file) == file
+    TableMetadataUtil.parse_obj(copy.deepcopy(file))
 
 
 def test_a_snapshot_lies_at_most_a_day_ahead() -> None:

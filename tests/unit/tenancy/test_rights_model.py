@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenancy.authz.actions import Can
-from tenancy.authz.builtin.evaluation import showing_privileges
+from tenancy.authz.builtin.evaluation import Evaluation, Node, showing_privileges
 from tenancy.authz.model import (
     Computed,
     Direct,
@@ -74,3 +74,13 @@ def test_what_shows_itself() -> None:
     assert everything == {"ownership", "describe", "select", "create", "modify"}
     for object_type, privileges in shown.items():
         assert privileges == everything & set(rights_model().privileges(object_type))
+
+
+@pytest.mark.parametrize("object_type", ["table", "namespace", "warehouse", "role"])
+def test_nothing_is_looked_up_above_an_object_that_does_not_exist(object_type: str) -> None:
+    """The path of a missing object has the object alone: no parent whose other children could show it."""
+    missing = f"{object_type}:x"
+    for action in Can:
+        evaluation = Evaluation([Node(object_type, missing, frozenset())], {missing: False})
+        assert not evaluation.holds(f"can_{action.value}")
+        assert evaluation.wanted == set(), action
