@@ -51,7 +51,8 @@ def check_snapshot(snapshot: dict[str, Any], where: str, format_version: int) ->
         if name in snapshot and snapshot[name] is None:
             raise wrong_type(field_path(where, name), "a value or no such field", None)
     optional_long(snapshot, "parent-snapshot-id", where)
-    sequence_number(snapshot, where)
+    if (number := sequence_number(snapshot, where)) < 0:
+        raise BadRequest(f"{field_path(where, 'sequence-number')}: must not be negative: {number}")
     read_long(snapshot, "timestamp-ms", where)
     if "summary" in snapshot:
         summary = as_string_map(snapshot["summary"], field_path(where, "summary"))
@@ -87,8 +88,7 @@ def read_new_snapshot(update: dict[str, Any], format_version: int) -> dict[str, 
         return snapshot
     read_string(read_object(snapshot, "summary", "snapshot"), "operation", "snapshot.summary")
     read_string(snapshot, "manifest-list", "snapshot")
-    if read_long(snapshot, "sequence-number", "snapshot") < 0:
-        raise BadRequest(f"snapshot.sequence-number: must not be negative: {number}")
+    read_long(snapshot, "sequence-number", "snapshot")
     return snapshot
 
 

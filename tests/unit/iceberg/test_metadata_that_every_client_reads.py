@@ -256,6 +256,13 @@ def test_files_with_sequence_numbers_out_of_order_are_refused(number: int) -> No
         read_table_metadata(file)
 
 
+def test_files_with_a_negative_sequence_number_are_refused() -> None:
+    file = copy.deepcopy(table(snapshots=3))
+    file["snapshots"][0]["sequence-number"] = -1
+    with pytest.raises(BadRequest, match=r"^snapshots\[0\]\.sequence-number: must not be negative: -1$"):
+        read_table_metadata(file)
+
+
 def test_snapshots_of_version_1_have_no_order() -> None:
     file = copy.deepcopy(table(snapshots=3))
     for each in file["snapshots"][:2]:
