@@ -20,6 +20,7 @@ RUN_ELSEWHERE: Final = {
 OTHER_MACHINES = "the servers that it names are not there"
 SETTINGS = "settings alone: "
 STORE = "it takes a warehouse in an object store of yours; the same is done in "
+BY_HAND = "the command was run by hand; what it does with that store is tested in "
 IDS = "it continues an example of names and ids that no page creates; the same is done in "
 
 NOT_RUN: Final = {
@@ -42,7 +43,7 @@ NOT_RUN: Final = {
     ("engines.md", "SparkConnectServer"): STORE + "tests/engines/test_sail.py",
     ("engines.md", "go install"): "it fetches and builds iceberg-go",
     ("engines.md", "flink run"): "it takes a Flink cluster with Fluss",
-    ("engines.md", "/protection"): IDS + "tests/management/test_warehouses.py",
+    ("engines.md", "/protection"): IDS + "tests/management/test_protection.py",
     ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
     ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",
     ("keycloak.md", "bin/kc.sh start-dev"): "tests/parts/keycloak.py starts Keycloak with the same realm",
@@ -76,9 +77,9 @@ NOT_RUN: Final = {
     ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",
     ("storage.md", "check_storage minio"): STORE + "tests/management/test_commands.py",
-    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_storage_access.py",
-    ("storage.md", "check_storage azurite"): STORE + "tests/management/test_commands.py",
-    ("storage.md", "check_storage gcs"): STORE + "tests/management/test_commands.py",
+    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_refused_metadata.py",
+    ("storage.md", "check_storage azurite"): BY_HAND + "tests/storage/test_object_store_clouds.py",
+    ("storage.md", "check_storage gcs"): BY_HAND + "tests/storage/test_object_store_clouds.py",
     ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
     ("storage.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
     ("storage.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",
