@@ -1,4 +1,4 @@
-"""The blocks of commands and Python programs in the documentation: where they are, and runs of them in one shell."""
+"""The blocks of commands, programs and SQL in the documentation: where they are, and runs of them in one shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.page_transcripts import Command, Transcripts, alike, commands_of
 from tests.parts import process
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-KINDS: Final = frozenset({"sh", "bash", "shell", "console", "python"})
+KINDS: Final = frozenset({"sh", "bash", "shell", "console", "python", "pycon", "sql", "js"})
 NOT_OF_A_CHECKOUT: Final = frozenset({".git", ".icekeeper", "build", "data"})
 
 

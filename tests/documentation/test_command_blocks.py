@@ -14,12 +14,15 @@ from tests.documentation.test_pages import ALONE, KEYCLOAK, TEAM, TOKENS
 RUN_ELSEWHERE: Final = {
     ("authorization.md", "From a new server to two teams"): "tests/spark/test_two_teams.py",
     ("trino-opa.md", "Set it up"): "tests/engines/test_trino.py",
+    ("engines.md", "Flink"): "tests/engines/test_flink.py",
 }
 """Sections that another test runs as they are on the page."""
 
 OTHER_MACHINES = "the servers that it names are not there"
 SETTINGS = "settings alone: "
 STORE = "it takes a warehouse in an object store of yours; the same is done in "
+TRIED, NOT_TRIED = "tried by hand, as the page says", "not tried, as the page says"
+BY_HAND = "the command was run by hand; what it does with that store is tested in "
 IDS = "it continues an example of names and ids that no page creates; the same is done in "
 
 NOT_RUN: Final = {
@@ -38,15 +41,23 @@ NOT_RUN: Final = {
     ("authorization.md", "/permissions/explain"): IDS + "tests/authz/test_permission_explain.py",
     ("engines.md", "SAIL_CATALOG__LIST"): "settings of Sail with the keys of a store: tests/engines/test_sail.py",
     ("engines.md", "CREATE OR REPLACE TABLE"): "it fetches Spark's jars: tests/spark/test_spark_sql.py",
-    ("engines.md", "remote-signing"): "tried by hand, as the table of engines says",
+    ("engines.md", "remote-signing"): TRIED,
     ("engines.md", "SparkConnectServer"): STORE + "tests/engines/test_sail.py",
+    ("engines.md", "IcebergRestCatalog"): STORE + "tests/engines/test_iceberg_js.py",
+    ("engines.md", "INSTALL iceberg"): TRIED,
+    ("engines.md", "allow_database_iceberg"): TRIED,
+    ("engines.md", "CREATE EXTERNAL CATALOG"): NOT_TRIED,
+    ("engines.md", "CREATE CONNECTION"): NOT_TRIED,
+    ("engines.md", "'iceberg.rest.uri'"): NOT_TRIED,
     ("engines.md", "go install"): "it fetches and builds iceberg-go",
     ("engines.md", "flink run"): "it takes a Flink cluster with Fluss",
-    ("engines.md", "/protection"): IDS + "tests/management/test_warehouses.py",
+    ("engines.md", "/protection"): IDS + "tests/management/test_protection.py",
     ("getting-started.md", "make demo"): "a stage of its own in CI, which takes minutes",
     ("getting-started.md", "spark-sql"): "it fetches Spark's jars: tests/spark has the same settings",
     ("keycloak.md", "bin/kc.sh start-dev"): "tests/parts/keycloak.py starts Keycloak with the same realm",
     ("keycloak.md", "load_catalog"): "the same calls in one test each: tests/keycloak/test_pyiceberg.py",
+    ("migration.md", "FROM iceberg_tables"): TRIED,
+    ("migration.md", 'FROM "TBLS"'): TRIED,
     ("migration.md", "0 new, 0 replaced, 3 unchanged"): OTHER_MACHINES
     + ": tests/management/test_register_tables_from_catalog.py",
     ("migration.md", "3 new, 0 replaced, 0 unchanged"): OTHER_MACHINES + ": tests/management/test_register_tables.py",
@@ -76,9 +87,9 @@ NOT_RUN: Final = {
     ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",
     ("storage.md", "check_storage minio"): STORE + "tests/management/test_commands.py",
-    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_storage_access.py",
-    ("storage.md", "check_storage azurite"): STORE + "tests/management/test_commands.py",
-    ("storage.md", "check_storage gcs"): STORE + "tests/management/test_commands.py",
+    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_refused_metadata.py",
+    ("storage.md", "check_storage azurite"): BY_HAND + "tests/storage/test_object_store_clouds.py",
+    ("storage.md", "check_storage gcs"): BY_HAND + "tests/storage/test_object_store_clouds.py",
     ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
     ("storage.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
     ("storage.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",
