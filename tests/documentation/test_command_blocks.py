@@ -22,7 +22,6 @@ OTHER_MACHINES = "the servers that it names are not there"
 SETTINGS = "settings alone: "
 STORE = "it takes a warehouse in an object store of yours; the same is done in "
 TRIED, NOT_TRIED = "tried by hand, as the page says", "not tried, as the page says"
-BY_HAND = "the command was run by hand; what it does with that store is tested in "
 IDS = "it continues an example of names and ids that no page creates; the same is done in "
 
 NOT_RUN: Final = {
@@ -86,10 +85,10 @@ NOT_RUN: Final = {
     ("operations.md", "rotate_encryption_key"): "it needs a key before: tests/storage/test_key_rotation.py",
     ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",
-    ("storage.md", "check_storage minio"): STORE + "tests/management/test_commands.py",
-    ("storage.md", '"name": "star"'): STORE + "tests/iceberg_rest/test_refused_metadata.py",
-    ("storage.md", "check_storage azurite"): BY_HAND + "tests/storage/test_object_store_clouds.py",
-    ("storage.md", "check_storage gcs"): BY_HAND + "tests/storage/test_object_store_clouds.py",
+    ("storage.md", "check_storage minio"): STORE + "tests/storage/test_storage_page.py",
+    ("storage.md", '"name": "star"'): STORE + "tests/storage/test_storage_page.py",
+    ("storage.md", "check_storage azurite"): STORE + "tests/storage/test_storage_page.py",
+    ("storage.md", "check_storage gcs"): STORE + "tests/storage/test_storage_page.py",
     ("storage.md", "warehouse-creation-validation"): STORE + "tests/management/test_warehouse_validation.py",
     ("storage.md", "$ sign()"): STORE + "tests/iceberg_rest/test_signing.py",
     ("storage.md", "http://2852039166/"): IDS + "tests/storage/test_endpoints.py",

@@ -15,9 +15,7 @@ from icekeeper.kernel.clock import now_ms
 from storage.models import Warehouse
 from storage.profiles.location import new_location_inside
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.documentation.command_blocks import blocks_below
 from tests.management.asking import keep_secrets, use_settings
-from tests.page_transcripts import commands_of
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
 from tests.wsgi_client import ApiClient
 
@@ -118,28 +116,6 @@ def test_a_location_to_which_the_store_cannot_limit_credentials(
     assert not Tabular.objects.exists()
     assert not LocationClaim.objects.exists()
     assert Warehouse.objects.get().pk == warehouse.pk
-
-
-def test_the_page_on_storage_shows_the_error_of_such_a_location(
-    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on_page = next(
-        command
-        for block in blocks_below("storage.md", "MinIO")
-        for command in commands_of(block.content)
-        if '"name": "star"' in command.text
-    )
-    shown = json.loads(on_page.answer[0])["error"]
-    keep_secrets(monkeypatch)
-    use_settings(monkeypatch, skip_storage_validation=True)
-    profile = s3_profile(**{"bucket": "lake", "key-prefix": "warehouse", "sts-enabled": True})
-    catalog = ApiClient(f"/catalog/v1/{make_warehouse(profile, KEY).pk}")
-    assert catalog.post("/namespaces", {"namespace": ["shop"]}).status == 200
-    body = {"name": "star", "schema": SCHEMA, "location": "s3://lake/warehouse/a*b"}
-    error = catalog.post("/namespaces/shop/tables", body).json()["error"]
-    assert {name: shown[name] for name in ("message", "type", "code")} == {
-        name: error[name] for name in ("message", "type", "code")
-    }
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,38 @@
-"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, the catalog's own is enough."""
+"""`docs/storage.md`: its profiles can be read, its policies are those that are sent, the catalog's own is enough.
+
+What `check_storage` prints, and the error for a location with a pattern, are as the page shows them.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from storage.credentials.kinds import read_credential
 from storage.identity.keys import Keys
 from storage.io.stores import open_vended_store
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile
+from storage.services.warehouses import create_warehouse
 from storage.vending.gcs_boundary import access_boundary
 from storage.vending.rights import Rights
 from storage.vending.s3_policy import s3_policy
 from storage.vending.sts import vended_keys
+from tenancy.actor import INTERNAL
+from tenancy.selectors.projects import get_project
+from tests.catalog_fixtures import SCHEMA
+from tests.management.asking import keep_secrets, use_settings
+from tests.page_transcripts import blocks_of, commands_of
 from tests.parts.minio import Minio
+from tests.signing_fixtures import KEY, make_warehouse, s3_profile
+from tests.storage.clouds import Cloud
+from tests.wsgi_client import ApiClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "storage.md"
 BLOCKS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)]
@@ -72,3 +86,64 @@ def test_the_catalogs_policy_is_enough_for_the_catalog(minio: Minio, bucket: str
     assert not store.is_empty(f"{profile.location}/t", apart_from=lambda _: False)
     store.delete_below(f"{profile.location}/t", lambda: None)
     assert minio.keys(bucket) == []
+
+
+@pytest.mark.django_db
+def test_the_checks_of_a_cloud_are_the_ones_that_are_shown(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch, cloud: Cloud
+) -> None:
+    kind = cloud.profile["type"]
+    vending = {"adls": "sas-enabled", "gcs": "sts-enabled"}[kind]
+    command = {"adls": "check_storage azurite", "gcs": "check_storage gcs"}[kind]
+    printed = _checks_of(monkeypatch, cloud.profile | {vending: False}, cloud.credential)
+    assert printed == _timeless(_shown(command))
+    assert cloud.list_names() == []
+
+
+@pytest.mark.django_db
+def test_the_checks_of_minio_are_the_ones_that_are_shown(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch, minio: Minio, bucket: str
+) -> None:
+    printed = _checks_of(monkeypatch, minio.profile(bucket, "warehouse"), minio.credential)
+    assert printed == _timeless(_shown("check_storage minio"))
+
+
+@pytest.mark.django_db
+def test_the_error_of_a_location_with_a_pattern_is_the_one_that_is_shown(
+    bootstrapped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_secrets(monkeypatch)
+    use_settings(monkeypatch, skip_storage_validation=True)
+    profile = s3_profile(**{"bucket": "lake", "key-prefix": "warehouse", "sts-enabled": True})
+    catalog = ApiClient(f"/catalog/v1/{make_warehouse(profile, KEY).pk}")
+    assert catalog.post("/namespaces", {"namespace": ["shop"]}).status == 200
+    body = {"name": "star", "schema": SCHEMA, "location": "s3://lake/warehouse/a*b"}
+    answer = catalog.post("/namespaces/shop/tables", body)
+    [line] = _shown('"name": "star"')
+    shown = json.loads(line)["error"]
+    assert answer.error | {"stack": None} == shown | {"stack": None}
+    assert answer.status == shown["code"]
+
+
+def _shown(part_of_command: str) -> list[str]:
+    """What the page shows below the one command with this in it."""
+    commands = [each for kind, block in blocks_of(PAGE.read_text()) if kind == "console" for each in commands_of(block)]
+    [command] = [each for each in commands if part_of_command in each.text]
+    return command.answer
+
+
+def _checks_of(monkeypatch: pytest.MonkeyPatch, profile: dict[str, Any], credential: dict[str, Any]) -> list[str]:
+    """What `check_storage` prints of a new warehouse."""
+    keep_secrets(monkeypatch)
+    create_warehouse(
+        actor=INTERNAL, project=get_project(None), name="w", storage_profile=profile, storage_credential=credential
+    )
+    out = StringIO()
+    call_command("check_storage", "w", stdout=out)
+    return _timeless(out.getvalue().splitlines())
+
+
+def _timeless(lines: list[str]) -> list[str]:
+    """The kind of the storage and its checks, without durations and without the location, another in each run."""
+    [first, *checks] = lines
+    return [first.split()[0], *(re.sub(r"\(\d+ ms\)", "", check) for check in checks)]
