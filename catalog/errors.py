@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from catalog.identifiers import Identifier, Levels, dotted
-from icekeeper.kernel.errors import (
+from icekeeper.kernel.errors.types import (
     AlreadyExists,
     BadRequest,
     CatalogError,

@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from icekeeper.env import Settings
-from icekeeper.kernel.postgres_session import Session
+from icekeeper.kernel.db.postgres_session import Session
 
 SQLITE_BUSY_SECONDS = 20
 """How long SQLite waits for another writer before the request is answered 503."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from icekeeper.kernel.request_id import current_request_id
+from icekeeper.kernel.request.request_id import current_request_id
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 

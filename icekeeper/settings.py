@@ -85,7 +85,7 @@ READ_DATABASE = "read" if "read" in DATABASES else "default"
 
 SECRET_KEY, FORMER_SECRET_KEYS = _secret_keys(ICEKEEPER, is_embedded=DATABASES["default"]["ENGINE"].endswith("sqlite3"))
 DEBUG = False
-ALLOWED_HOSTS = ["*"]  # links are made from the Host header only when nothing better is known: kernel/base_url.py
+ALLOWED_HOSTS = ["*"]  # links are made from the Host header only when nothing better is known: kernel/http/base_url.py
 USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
@@ -198,11 +198,11 @@ TEMPLATES = [
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_PARSER_CLASSES": ["icekeeper.kernel.json_format.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json_format.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json_format.FirstFormat",
-    "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.api_shapes.OperationSchema",
-    "EXCEPTION_HANDLER": "icekeeper.kernel.error_answers.answer_error",
+    "DEFAULT_PARSER_CLASSES": ["icekeeper.kernel.json.drf.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json.drf.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json.drf.FirstFormat",
+    "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.http.serializers.OperationSchema",
+    "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.answer_error",
     "UNAUTHENTICATED_USER": None,
 }
 # Titles, versions and tags of the documents: management/api/openapi.py.

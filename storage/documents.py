@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, AnyHttpUrl, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 LONGEST_TEXT = 2048
 """Characters of a text that has no bound of its own."""

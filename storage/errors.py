@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.errors import CatalogError, NoSuchWarehouse
+from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 
 
 def no_such_warehouse(warehouse_id: object) -> NoSuchWarehouse:

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from django.conf import settings
 from django.db import connections
 
-from icekeeper.kernel.sql import fetch_one
+from icekeeper.kernel.db.sql import fetch_one
 
 EVERY_SECONDS: Final = 2.0
 KNOWN_SECONDS: Final = 3.0

@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 from pydantic import SecretStr
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 
 _PURPOSE: Final = b"icekeeper signing key 1"
 _SALT: Final = b"icekeeper: signing key, 1"

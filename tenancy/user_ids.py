@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.names import hidden_character
 
 LONGEST_SUBJECT = 127

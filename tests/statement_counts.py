@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from django.db import connection
 
-from icekeeper.kernel.postgres_session import KeptCursor
+from icekeeper.kernel.db.postgres_session import KeptCursor
 from storage.io.local import LocalStore
 from storage.io.object_store import RemoteStore
 

@@ -8,8 +8,8 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from icekeeper.kernel.request_id import set_request_id
-from icekeeper.kernel.request_origin import set_request_origin
+from icekeeper.kernel.request.request_id import set_request_id
+from icekeeper.kernel.request.request_origin import set_request_origin
 from icekeeper.wsgi import application
 
 

@@ -24,12 +24,12 @@ from catalog.selectors.warehouses import as_told_of
 from catalog.services.drops import drop_tabular
 from catalog.services.outcomes import RequestKey, perform_once
 from catalog.services.renames import rename_tabular
-from icekeeper.kernel.error_answers import answer_error
-from icekeeper.kernel.errors import BadRequest, CatalogError, MethodNotAllowed
+from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
+from icekeeper.kernel.http.paging import Page, listing_of, page_with_size
+from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.json_text import read_json_object, write_json
-from icekeeper.kernel.paging import Page, listing_of, page_with_size
-from icekeeper.kernel.raw_path import decode_id, decode_levels, decode_segment
+from icekeeper.kernel.json.strict import read_json_object, write_json
 from storage.vending.delegation import Asked
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit

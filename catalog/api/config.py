@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import config as operations
 from catalog.selectors.warehouses import find_warehouse_for
-from icekeeper.kernel.base_url import base_url
+from icekeeper.kernel.http.base_url import base_url
 from storage.vending.client_config import warehouse_config
 from tenancy.selectors.projects import named_project_id, requested_project_id
 from tenancy.services.registration import register_caller

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def listed(value: object, what: str) -> list[Any]:

@@ -10,8 +10,8 @@ from catalog.api.operations import namespaces as operations
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
 from catalog.services.namespaces import create_namespace, drop_namespace, update_namespace_properties
 from catalog.services.subtrees import drop_subtree
-from icekeeper.kernel.errors import NoSuchNamespace
-from icekeeper.kernel.raw_path import decode_segment, split_levels
+from icekeeper.kernel.errors.types import NoSuchNamespace
+from icekeeper.kernel.http.raw_path import decode_segment, split_levels
 
 
 class NamespacesView(IcebergView):

@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.operations import oauth_tokens as operations
-from icekeeper.kernel.error_answers import answer_error, as_catalog_error
-from icekeeper.kernel.errors import MethodNotAllowed
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.responses import answer_error, as_catalog_error
+from icekeeper.kernel.errors.types import MethodNotAllowed
+from icekeeper.kernel.json.strict import write_json
 from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, InvalidClient, OAuthRefusal, grant
 from tenancy.authn.scopes import joined
 

@@ -14,7 +14,7 @@ from catalog.selectors.storage_access import Access
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.view_chains import Reader
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from storage.storage import Storage
 
 

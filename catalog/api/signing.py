@@ -27,7 +27,7 @@ from catalog.services.signing import (
     sign_staged,
 )
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.raw_path import decode_id, decode_segment
+from icekeeper.kernel.http.raw_path import decode_id, decode_segment
 from storage.signing.request import READING_METHODS, RequestToSign
 
 

@@ -19,9 +19,9 @@ from catalog.selectors.storage_access import Access, vended_credentials
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.view_chains import Reader
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.base_url import base_url
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.base_url import base_url
 from storage.vending.client_config import Signer, client_config, credential_config
 from storage.vending.delegation import Asked, asked_in
 from storage.vending.rights import Rights

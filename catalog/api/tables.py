@@ -21,7 +21,7 @@ from catalog.services.drops import unregister_table
 from catalog.services.metrics import report_metrics
 from catalog.services.registration import register_tabular
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 
 TABLE = Tabular.Kind.TABLE

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from catalog.identifiers import Identifier
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 PARAMETER = "referenced-by"

@@ -20,7 +20,7 @@ from catalog.iceberg.json_fields import (
     read_string,
     required,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 MAX_TYPE_DEPTH: Final = 60
 """Structs, lists and maps inside one another. A struct level takes three levels of JSON, and those are bounded too."""

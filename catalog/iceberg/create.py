@@ -16,7 +16,7 @@ from catalog.iceberg.sort_orders import parse_sort_order
 from catalog.iceberg.table_changes import check_format_version, check_uuid, clean_location
 from catalog.iceberg.types import INITIAL_SCHEMA_ID, INITIAL_SPEC_ID, UNSORTED_ORDER_ID, TableMetadata
 from catalog.iceberg.updates import finish
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 _VERSION: Final = re.compile(r"[vV]?([0-9]{1,3})")
 

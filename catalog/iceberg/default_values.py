@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from catalog.iceberg.json_fields import INT_RANGE, LONG_RANGE, describe
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from catalog.iceberg.json_fields import as_object, check_depth, clip, describe
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 DraftT = TypeVar("DraftT")
 

@@ -24,7 +24,7 @@ from catalog.iceberg.types import (
     current_snapshot_id,
     written_snapshot_id,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 PARSED_SCHEMAS_KEPT: Final = 4
 """A request binds specs and orders to one schema or two; the memory of hundreds of wide ones is never held at once."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 MAX_DEPTH: Final = 200
 """Levels of nesting that a document may have. orjson refuses to write more than 254, so a deeper one would be a table

@@ -15,7 +15,7 @@ from catalog.iceberg.types import (
     TableMetadata,
     current_snapshot_id,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def write_legacy_fields(metadata: TableMetadata) -> None:

@@ -11,7 +11,7 @@ import zlib
 from typing import Any, Final
 
 from catalog.iceberg.json_fields import clip
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 FOLDER: Final = "write.metadata.path"
 CODEC: Final = "write.metadata.compression-codec"

@@ -6,7 +6,7 @@ from typing import Any
 
 from catalog.iceberg.properties import previous_versions_max
 from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def append_previous_file(

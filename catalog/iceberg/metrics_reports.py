@@ -25,8 +25,8 @@ from catalog.iceberg.json_fields import (
     required,
     wrong_type,
 )
-from icekeeper.kernel.errors import BadRequest, BodyTooLarge
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
+from icekeeper.kernel.json.strict import write_json
 
 SCAN, COMMIT = "scan-report", "commit-report"
 

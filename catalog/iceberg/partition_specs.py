@@ -14,7 +14,7 @@ from catalog.iceberg.json_fields import as_object, clip, field_path, optional_in
 from catalog.iceberg.schemas import Column, Schema
 from catalog.iceberg.transforms import Transform, check_source, parse_transform
 from catalog.iceberg.types import FIRST_PARTITION_FIELD_ID
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 PartitionFieldIdentity: TypeAlias = tuple[int, str, str]
 

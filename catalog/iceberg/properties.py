@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from catalog.iceberg.json_fields import INT_RANGE, as_string_map, clip
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 RESERVED_PROPERTIES: Final = frozenset(
     {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from catalog.iceberg.json_fields import as_list, as_object, clip, describe, optional_long, read_int, read_string
 from catalog.iceberg.types import TableMetadata
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 
 ASSERT_CREATE: Final = "assert-create"
 

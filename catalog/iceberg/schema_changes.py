@@ -13,7 +13,7 @@ from catalog.iceberg.draft import Additions, Draft
 from catalog.iceberg.json_fields import INT_RANGE, read_int_list, read_object
 from catalog.iceberg.schemas import canonical_schema, check_version, parse_new_schema
 from catalog.iceberg.types import UNSORTED_ORDER_ID
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def add_schema(draft: Draft, document: dict[str, Any], where: str) -> None:

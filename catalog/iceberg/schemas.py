@@ -17,7 +17,7 @@ from catalog.iceberg.column_types import (
     primitive_name,
 )
 from catalog.iceberg.json_fields import clip, field_path, optional_int, read_int_list, read_string
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 TYPE_VERSIONS: Final = {
     "timestamp_ns": 3,

@@ -8,7 +8,7 @@ from catalog.iceberg.draft import Draft
 from catalog.iceberg.json_fields import LONG_RANGE, clip, read_long_list, read_string, require_not_ahead
 from catalog.iceberg.snapshots import read_new_snapshot, read_reference, sequence_number
 from catalog.iceberg.types import MAIN_BRANCH, ROW_LINEAGE_VERSION
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 
 
 def on_add_snapshot(draft: Draft, update: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from catalog.iceberg.json_fields import (
     wrong_type,
 )
 from catalog.iceberg.types import MAIN_BRANCH, NO_SNAPSHOT_ID
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
 """Clients other than Java's open no table that has a snapshot with another one."""

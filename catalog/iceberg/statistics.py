@@ -20,7 +20,7 @@ from catalog.iceberg.json_fields import (
     read_string,
     wrong_type,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def check_statistics_file(document: dict[str, Any], where: str) -> int:

@@ -11,7 +11,7 @@ from catalog.iceberg.json_fields import clip, read_int, read_long, read_object, 
 from catalog.iceberg.properties import read_properties
 from catalog.iceberg.statistics import check_encryption_key, check_partition_statistics_file, check_statistics_file
 from catalog.iceberg.types import ROW_LINEAGE_VERSION, SUPPORTED_FORMAT_VERSIONS
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 

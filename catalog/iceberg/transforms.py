@@ -8,7 +8,7 @@ from typing import Final
 
 from catalog.iceberg.column_types import Type, is_primitive, primitive_name
 from catalog.iceberg.json_fields import INT_RANGE, clip
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 _WITH_WIDTH: Final = re.compile(r"(\w+)\[([0-9]+)\]", re.ASCII)
 

@@ -29,7 +29,7 @@ from catalog.iceberg.types import (
     current_snapshot_id,
     written_snapshot_id,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 UpdateHandler = Callable[[Draft, dict[str, Any]], None]
 

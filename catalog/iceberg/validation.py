@@ -44,7 +44,7 @@ from catalog.iceberg.types import (
     TableMetadata,
     current_snapshot_id,
 )
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def read_table_metadata(document: Any) -> TableMetadata:

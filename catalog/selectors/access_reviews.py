@@ -17,9 +17,9 @@ from django.conf import settings
 from catalog.selectors.grants import require_to_read
 from catalog.selectors.object_names import NamedObject, name_objects
 from catalog.selectors.rights_targets import RightsTarget, target_project
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.page_tokens import write_page_token
-from icekeeper.kernel.paging import FIRST, Page
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import FIRST, Page
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog.selectors.addressed import Address, find_all_addressed
-from icekeeper.kernel.errors import CatalogError, Forbidden
+from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can

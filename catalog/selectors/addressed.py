@@ -14,8 +14,8 @@ from uuid import UUID
 from catalog.errors import no_such_object
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref

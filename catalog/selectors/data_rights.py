@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from catalog.models import Tabular
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

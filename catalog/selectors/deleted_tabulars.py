@@ -15,8 +15,8 @@ from catalog.identifiers import Levels
 from catalog.models import Tabular
 from catalog.selectors.visibility import AT_ONCE, seen_of
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
-from icekeeper.kernel.paging import FIRST, Page
-from icekeeper.kernel.sealed_page_tokens import open_page_token, seal_page_token
+from icekeeper.kernel.http.paging import FIRST, Page
+from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
 from tasks.queue.models import Task
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from catalog.selectors.object_names import NamedObject, name_objects
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_access_review
 from tenancy.authz.actions import SEEN_BY, Can

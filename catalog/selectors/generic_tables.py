@@ -16,10 +16,10 @@ from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from catalog.selectors.tabulars import require_listing
 from catalog.selectors.visibility import seen_page
-from icekeeper.kernel.errors import NoSuchGenericTable
-from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.paging import Page
-from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.errors.types import NoSuchGenericTable
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.vending.rights import Rights
 from tenancy.actor import Actor

@@ -18,7 +18,7 @@ from catalog.selectors.addressed import TABULARS
 from catalog.selectors.client_uuids import client_uuids
 from catalog.selectors.rights_targets import RightsTarget, target_project
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, page_of
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from catalog.iceberg.metadata_files import file_version
-from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.json.strict import read_stored_json
 
 ADDRESSES = 100_000
 """How many tables' last seen metadata are remembered."""

@@ -13,11 +13,11 @@ from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
 from catalog.models.namespace import shown_properties
 from catalog.selectors.visibility import require_to_list, seen_page
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.paging import Page
-from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

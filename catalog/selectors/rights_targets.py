@@ -11,7 +11,7 @@ from uuid import UUID
 from catalog.errors import no_such_object
 from catalog.models import Namespace
 from catalog.selectors.addressed import Address, find_addressed
-from icekeeper.kernel.errors import CatalogError, NotFound
+from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.refs import Ref

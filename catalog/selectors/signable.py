@@ -10,8 +10,8 @@ from django.conf import settings
 
 from catalog.identifiers import Identifier
 from catalog.selectors.tabular_files import PLACES, STORAGE, read_storage
-from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.profiles.location import parents
 from storage.storage import Storage

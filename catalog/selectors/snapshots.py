@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
-from icekeeper.kernel.json_text import read_stored_json, write_json
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 
 
 def with_referenced_snapshots(loaded: Loaded) -> Loaded:

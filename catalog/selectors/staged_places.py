@@ -10,7 +10,7 @@ from uuid import UUID
 
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_datetime, fetch_all
+from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 

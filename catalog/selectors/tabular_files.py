@@ -12,8 +12,8 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.data_rights import require_data_rights
-from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import as_uuid, fetch_one
+from icekeeper.kernel.db.sql import as_uuid, fetch_one
+from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.storage import Storage
 from storage.vending.rights import Rights

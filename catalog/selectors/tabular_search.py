@@ -14,10 +14,10 @@ from catalog.models import Tabular
 from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
 from catalog.selectors.visibility import AT_ONCE, seen_of
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.paging import Page
-from icekeeper.kernel.sealed_page_tokens import open_page_token, seal_page_token
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable

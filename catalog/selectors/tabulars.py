@@ -17,9 +17,9 @@ from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from catalog.selectors.visibility import require_to_list, seen_page
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
+from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.paging import Page
-from icekeeper.kernel.sql import Row, as_uuid, fetch_all, fetch_one
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
 from storage.io.stores import store_for

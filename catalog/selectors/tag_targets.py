@@ -12,8 +12,8 @@ from catalog.iceberg.schemas import parse_schema
 from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabular_files import STORAGE, read_storage
 from catalog.selectors.tabulars import read_document
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.sql import fetch_one
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog.selectors.tag_targets import TagPlace, get_tag_target_for
-from icekeeper.kernel.paging import Page
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.http.paging import Page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition

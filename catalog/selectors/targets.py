@@ -11,8 +11,8 @@ from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import read_document
-from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
 from storage.storage import Storage
 from tenancy.actor import Actor

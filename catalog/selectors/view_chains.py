@@ -17,9 +17,9 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_of
-from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.sql import as_uuid, fetch_all
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from catalog.models import Tabular, TabularMetadata
-from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.json.strict import read_stored_json
 from tenancy.models import User
 
 AT_ONCE = 200

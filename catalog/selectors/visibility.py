@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids

@@ -15,9 +15,9 @@ from django.db.models import Count, QuerySet
 from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidPageToken
-from icekeeper.kernel.paging import Page, page_of
-from icekeeper.kernel.sql import fetch_all
+from icekeeper.kernel.db.sql import fetch_all
+from icekeeper.kernel.errors.types import InvalidPageToken
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible_of, are_allowed

@@ -11,10 +11,10 @@ from django.conf import settings
 
 from catalog.errors import no_such_object
 from catalog.models import Namespace
-from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
-from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.db.sql import as_uuid, fetch_one
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
+from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.sql import as_uuid, fetch_one
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

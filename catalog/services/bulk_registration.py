@@ -24,9 +24,9 @@ from catalog.selectors.targets import Target, find_target, find_target_of_commit
 from catalog.services.insertion import NewTabular, insert_tabular
 from catalog.services.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
 from catalog.services.registration import read_registered, register_tabular
-from icekeeper.kernel.errors import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
+from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_stored_json
+from icekeeper.kernel.json.strict import read_stored_json
 from icekeeper.kernel.names import require_name
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor

@@ -20,9 +20,9 @@ from catalog.services.contention import attempts, turns_at
 from catalog.services.creation import finish_staged_create, require_format_version
 from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import Revision, revise, write_revisions
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed

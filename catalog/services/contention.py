@@ -11,9 +11,10 @@ from threading import Lock
 from cachetools import LRUCache
 
 from catalog.services.turns import KEPT_SECONDS, Turn
-from icekeeper.kernel import deadline, node_leases
-from icekeeper.kernel.client_connection import current_client_connection
-from icekeeper.kernel.errors import CommitContended, CommitFailed
+from icekeeper.kernel import node_leases
+from icekeeper.kernel.errors.types import CommitContended, CommitFailed
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.client_connection import current_client_connection
 from tenancy.authz.refusals import AuthorizationBackendError
 
 ATTEMPTS = 60

@@ -18,12 +18,12 @@ from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey
 from catalog.services.staged_places import hold_staged_place, require_own_folder
 from catalog.services.vacancy import require_vacant
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.errors import AlreadyExists, CommitFailed, InvalidLocation, NotFound
+from icekeeper.kernel.errors.types import AlreadyExists, CommitFailed, InvalidLocation, NotFound
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_stored_json, write_json
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import require_name
+from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed

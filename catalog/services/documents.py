@@ -9,8 +9,8 @@ from typing import Any
 from django.conf import settings
 
 from catalog.models import Tabular
-from icekeeper.kernel.errors import BadRequest, CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.json.strict import write_json
 from storage.io.port import ObjectStore
 
 logger = logging.getLogger("icekeeper.catalog")

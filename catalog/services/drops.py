@@ -13,8 +13,8 @@ from catalog.services.contention import attempts
 from catalog.services.locations import lock_warehouse
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import hide, retire, tell_of_dropped
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -5,8 +5,8 @@ from __future__ import annotations
 from catalog.models import Tabular
 from catalog.services.locations import lock_warehouse
 from catalog.services.retirement import PURGE, retire, tell_of_dropped
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tasks.queue.leases import Lease
 from tenancy.actor import Actor
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from catalog.iceberg.metadata_files import deletes_expired_files, metadata_folder
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.location import location_inside
 
 MOST_AT_ONCE: Final = 1000

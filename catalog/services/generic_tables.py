@@ -20,11 +20,11 @@ from catalog.services.locations import is_foreseeable, spelled_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties
 from catalog.services.vacancy import do_queued_purges
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.write_transaction import write_transaction
 from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 

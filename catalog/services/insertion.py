@@ -34,11 +34,11 @@ from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outco
 from catalog.services.pointers import snapshot_row
 from catalog.services.retirement import retire, tell_of_dropped
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import is_foreign_key_violation, is_load
-from icekeeper.kernel.errors import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
+from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_foreign_key_violation, is_load
+from icekeeper.kernel.errors.types import AlreadyExists, BadRequest, Busy, CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id, parse_id
-from icekeeper.kernel.sql import execute, fetch_all, lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from storage.io.stores import store_for
 from storage.models import Warehouse

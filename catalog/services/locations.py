@@ -17,7 +17,7 @@ from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim
 from catalog.selectors.targets import Target
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all, fetch_one, lock_row
+from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse
 from storage.profiles.default_locations import tabular_location
 from storage.profiles.location import location_inside, new_location_inside, parents

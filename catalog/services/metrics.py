@@ -24,11 +24,11 @@ from catalog.models import MetricsDay, Tabular
 from catalog.models import MetricsReport as StoredReport
 from catalog.selectors.metadata_cache import metadata_cache
 from catalog.selectors.tabulars import require_tabular_exists
-from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.json_text import read_stored_json, write_json
-from icekeeper.kernel.sql import fetch_one
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

@@ -16,9 +16,10 @@ from catalog.selectors.warehouses import require_active
 from catalog.services.locations import lock_warehouse, require_outside_tabulars
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties, require_small
-from icekeeper.kernel import premises
-from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import (
+from icekeeper.kernel.db.sql import as_uuid, fetch_one
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.errors.types import (
     AlreadyExists,
     BadRequest,
     InvalidLocation,
@@ -27,8 +28,7 @@ from icekeeper.kernel.errors import (
 )
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import LEVEL_SEPARATOR, name_key
-from icekeeper.kernel.sql import as_uuid, fetch_one
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.profiles.default_locations import namespace_location
@@ -162,7 +162,7 @@ def _place(
     found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved in between
         raise no_such_namespace(tuple(above))
-    premises.look_again()
+    permission_recheck.look_again()
     parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
@@ -266,7 +266,7 @@ def _locked(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace
         raise no_such_namespace(levels)
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
-    premises.look_again()
+    permission_recheck.look_again()
     return namespace
 
 

@@ -25,12 +25,12 @@ from django.db import IntegrityError
 from catalog.models import Outcome
 from catalog.selectors.generic_tables import LoadedGenericTable, load_generic_table_by_id
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
-from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, NotFound
+from icekeeper.kernel.db.batches import delete_in_batches
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_stored_json, write_json
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can

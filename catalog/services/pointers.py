@@ -15,8 +15,8 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from catalog.models import Outcome, Snapshot, Tabular, TabularMetadata
-from icekeeper.kernel.json_text import write_json
-from icekeeper.kernel.sql import fetch_one
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.json.strict import write_json
 
 _POINTER = """
 WITH moved AS (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 MAX_PROPERTIES_BYTES = 1_048_576
 

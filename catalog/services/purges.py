@@ -9,8 +9,8 @@ from django.db import transaction
 
 from catalog.models import LocationClaim
 from catalog.services.locations import is_occupied, lock_warehouse
-from icekeeper.kernel.errors import InvalidLocation
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.io.stores import store_for
 from storage.models import Warehouse
 from storage.profiles.location import location_inside

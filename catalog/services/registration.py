@@ -23,7 +23,7 @@ from catalog.services.successions import is_succession
 from catalog.services.view_owners import require_may_name_owners
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_json, write_json
+from icekeeper.kernel.json.strict import read_json, write_json
 from icekeeper.kernel.names import require_name
 from storage.io.stores import store_for
 from storage.profiles.location import new_location_inside

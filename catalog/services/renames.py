@@ -12,13 +12,13 @@ from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.targets import find_target
 from catalog.services.outcomes import RequestKey, keep_outcome
-from icekeeper.kernel import premises
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import AlreadyExists, CatalogError
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.errors.types import AlreadyExists, CatalogError
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
@@ -55,7 +55,7 @@ def rename_tabular(
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         stamp = rights_changes.stamp()
         _require_nothing_gained(step)
-        premises.rest_on(_look_for_gains, (step, stamp))
+        permission_recheck.rest_on(_look_for_gains, (step, stamp))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -67,7 +67,7 @@ def rename_tabular(
             ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
             if not renamed:
                 raise no_such_tabular(kind, source)
-            premises.look_again()  # the update may have waited, too
+            permission_recheck.look_again()  # the update may have waited, too
             keep_outcome(once)
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)

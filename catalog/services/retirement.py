@@ -8,8 +8,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from catalog.models import LocationClaim, Tabular
-from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.cascades import delete_rows
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tasks.queue.leases import cancel_tasks, someone_works_at

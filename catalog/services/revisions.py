@@ -31,13 +31,13 @@ from catalog.services.locations import (
 )
 from catalog.services.outcomes import AlreadyDone, RequestKey, answer_to_keep, keep_outcome
 from catalog.services.pointers import KeptOutcome, Move, move_pointer
-from icekeeper.kernel import deadline, premises
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import is_load, is_outcome_unknown
-from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUnknown
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
+from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.request import deadline, permission_recheck
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectStore
 from storage.io.stores import store_for
@@ -204,7 +204,7 @@ def _move(
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
         with _nothing_committed():
-            premises.look_again()
+            permission_recheck.look_again()
         kept = _kept(once, result) if once else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
@@ -214,7 +214,7 @@ def _move(
             raise AlreadyDone("The same request was done already") from None
         if is_moved:
             deadline.end_write()
-            premises.settle()
+            permission_recheck.settle()
         return is_moved
     try:
         with _nothing_committed(), write_transaction():

@@ -15,7 +15,7 @@ from catalog.models import Tabular
 from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
 from catalog.services.locations import others_at
 from catalog.services.staging_tickets import StagingTicket
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
 from storage.profiles.location import normalize
 from storage.signing.request import RequestToSign, SignableRequest

@@ -14,11 +14,11 @@ from catalog.services.insertion import hold_name, making
 from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.staging_tickets import GOOD_FOR
-from icekeeper.kernel.batches import delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidLocation
-from icekeeper.kernel.sql import as_datetime, fetch_all
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.batches import delete_in_batches
+from icekeeper.kernel.db.sql import as_datetime, fetch_all
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.options import longest_life_of_credentials

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.core import signing
 
 from catalog.identifiers import Levels, path_key
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 
 GOOD_FOR: Final = timedelta(days=1)

@@ -20,9 +20,9 @@ from catalog.services.locations import lock_warehouse
 from catalog.services.namespaces import find_namespace_for, require_not_reserved
 from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
-from icekeeper.kernel import premises
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.names import LEVEL_SEPARATOR
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor
@@ -69,7 +69,7 @@ def drop_subtree(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
             )
         tabulars = _lock_tabulars(namespaces)
-        premises.look_again()
+        permission_recheck.look_again()
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)

@@ -9,7 +9,7 @@ from typing import Any
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.targets import CurrentTabular
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import parse_id
 from storage.profiles.location import location_inside
 

@@ -8,9 +8,9 @@ from django.db import IntegrityError
 
 from catalog.models import Namespace, Tabular
 from catalog.selectors.tag_targets import TagPlace, TagTarget, get_tag_target_for
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record

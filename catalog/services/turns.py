@@ -10,7 +10,7 @@ from threading import Condition, Lock
 
 from cachetools import LRUCache
 
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 
 KEPT_SECONDS = 0.02
 """How long a turn is kept for a writer that was refused, so that it can look again and come back."""

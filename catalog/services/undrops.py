@@ -13,9 +13,9 @@ from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.locations import lock_warehouse
 from catalog.services.retirement import AT_ONCE, cancel_expirations
-from icekeeper.kernel import premises
-from icekeeper.kernel.errors import AlreadyExists, BadRequest
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
+from icekeeper.kernel.request import permission_recheck
 from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
@@ -53,7 +53,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             found = _lock(allowed)
-            premises.look_again()
+            permission_recheck.look_again()
             _require_still_there(wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)

@@ -16,8 +16,8 @@ from catalog.selectors.targets import Target
 from catalog.services.locations import others_at
 from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import Busy
+from icekeeper.kernel.errors.types import Busy
+from icekeeper.kernel.request import deadline
 from storage.errors import StoreRefused, StoreUnavailable
 from storage.io.stores import store_for
 from storage.profiles.location import location_inside

@@ -22,10 +22,10 @@ from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
 from catalog.services.vacancy import do_queued_purges
 from catalog.services.view_owners import names_in, require_may_change, require_may_name_owners
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
+from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from icekeeper.http.request_meter import count_answer
-from icekeeper.kernel.error_answers import ErrorAnswer
+from icekeeper.kernel.errors.responses import ErrorAnswer
 
 logger = logging.getLogger("icekeeper.access")
 

@@ -18,12 +18,13 @@ from django.urls import get_resolver
 from icekeeper.http.handlers import ApiHandler, PageHandler
 from icekeeper.http.request_body import bound_body
 from icekeeper.http.target import set_path
-from icekeeper.kernel import premises, statement_deadline
-from icekeeper.kernel.client_connection import set_client_connection
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.request_id import choose_request_id, set_request_id
-from icekeeper.kernel.request_origin import set_request_origin
+from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.request import permission_recheck
+from icekeeper.kernel.request.client_connection import set_client_connection
+from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request.request_id import choose_request_id, set_request_id
+from icekeeper.kernel.request.request_origin import set_request_origin
 
 logger = logging.getLogger("icekeeper.http")
 
@@ -66,7 +67,7 @@ class Application:
         set_request_origin(environ)
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
-        with deadline(arrived + self._time_limit), premises.resting():
+        with deadline(arrived + self._time_limit), permission_recheck.resting():
             try:
                 is_api = set_path(environ, target, self._prefixes)
                 bound_body(environ, self._body_limit)

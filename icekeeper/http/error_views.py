@@ -6,8 +6,8 @@ import sys
 
 from django.http import HttpRequest, HttpResponse
 
-from icekeeper.kernel.error_answers import answer_error
-from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden, NotFound
+from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, NotFound
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -14,9 +14,9 @@ from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from icekeeper.http.access_log import log_request
-from icekeeper.kernel.connections import give_back_connections
-from icekeeper.kernel.error_answers import answer_error
-from icekeeper.kernel.errors import MethodNotAllowed
+from icekeeper.kernel.db.connections import give_back_connections
+from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.types import MethodNotAllowed
 
 Handle = Callable[[HttpRequest], HttpResponseBase]
 

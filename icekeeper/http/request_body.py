@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from gunicorn.http.errors import ParseException
 
-from icekeeper.kernel.errors import BadRequest, BodyTooLarge, CatalogError, RequestTimeout
+from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge, CatalogError, RequestTimeout
 
 _PIECE = 65_536
 

@@ -11,8 +11,8 @@ import re
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from icekeeper.kernel.errors import BadRequest, NotFound
-from icekeeper.kernel.raw_path import raw_path
+from icekeeper.kernel.errors.types import BadRequest, NotFound
+from icekeeper.kernel.http.raw_path import raw_path
 
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
 _ABSOLUTE_FORM = re.compile(r"https?://", re.IGNORECASE)

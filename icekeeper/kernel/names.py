@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 MAX_NAME_LENGTH = 255
 """Characters of one name."""

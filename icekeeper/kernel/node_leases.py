@@ -19,7 +19,7 @@ from hashlib import blake2b
 from threading import Lock
 
 from icekeeper.kernel.anonymous_file import open_anonymous_file
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 
 SLOTS = 65_536
 LEASE_SECONDS = 1.0

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from gunicorn.http.unreader import Unreader
 
 from icekeeper.http.request_body import body_too_large
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.server.client_socket import ClientSocket
 
 MAX_CHUNK_LINE: Final = 32_768

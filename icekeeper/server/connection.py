@@ -7,7 +7,7 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Any
 
-from icekeeper.kernel.errors import BadRequest, CatalogError, HeadersTooLarge, UriTooLong
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, HeadersTooLarge, UriTooLong
 from icekeeper.server.body_arrival import ExpectedBody, ReceivedBytes, expected_body, expects_continue
 from icekeeper.server.client_socket import ClientSocket
 

@@ -16,7 +16,7 @@ MOST_LENT = 64
 class Crew(Generic[T]):
     """`size` threads that do `work` on what is submitted, in its order; one more for each that waits for others.
 
-    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.thread_lending`.
+    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.request.thread_lending`.
     """
 
     def __init__(self, size: int, work: Callable[[T], None], at_end: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from gunicorn.http import errors as http_errors
 from gunicorn.util import http_date
 
 from icekeeper.http.access_log import LONGEST_PATH, without_tokens, write_line
-from icekeeper.kernel.errors import (
+from icekeeper.kernel.errors.types import (
     BadRequest,
     CatalogError,
     ExpectationFailed,
@@ -20,8 +20,8 @@ from icekeeper.kernel.errors import (
     UriTooLong,
 )
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import write_json
-from icekeeper.kernel.request_id import choose_request_id
+from icekeeper.kernel.json.strict import write_json
+from icekeeper.kernel.request.request_id import choose_request_id
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _REQUEST_ID: Final = re.compile(rb"\r\nx-request-id:[ \t]*([^\r\n]*?)[ \t]*\r\n", re.IGNORECASE)

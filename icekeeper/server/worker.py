@@ -29,10 +29,10 @@ from gunicorn.workers.base import Worker
 from gunicorn.workers.workertmp import WorkerTmp
 
 from icekeeper.kernel.anonymous_file import open_anonymous_file
-from icekeeper.kernel.errors import Busy, CatalogError, RequestTimeout
-from icekeeper.kernel.request_id import set_request_id
-from icekeeper.kernel.request_origin import set_request_origin
-from icekeeper.kernel.thread_lending import set_lender
+from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
+from icekeeper.kernel.request.request_id import set_request_id
+from icekeeper.kernel.request.request_origin import set_request_origin
+from icekeeper.kernel.request.thread_lending import set_lender
 from icekeeper.server.answer import Answer
 from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.client_socket import ClientSocket

@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from catalog.selectors.access_reviews import Held, Names, Reached, Reviewed
 from catalog.selectors.object_names import NamedObject
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.grant_shapes import resource_type
 from management.api.tabular_shapes import IdText
 from tenancy.authz.port import authorizer

@@ -20,9 +20,9 @@ from catalog.selectors.access_reviews import (
     review_places_for,
 )
 from catalog.selectors.rights_targets import RightsTarget, find_role_target, find_target
-from icekeeper.kernel.api_shapes import KebabSerializer, answers
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.paging import FIRST, listing_of
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import FIRST, listing_of
+from icekeeper.kernel.http.serializers import KebabSerializer, answers
 from management.api.access_review_shapes import (
     OBJECT_HEADER,
     PLACES_HEADER,

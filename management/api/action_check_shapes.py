@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text
 from management.api.action_contexts import ActionField
 from management.api.base import WITH_EXTENSIONS
 from management.api.principals import UserOrRole

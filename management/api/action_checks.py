@@ -16,8 +16,8 @@ from rest_framework.response import Response
 from catalog.identifiers import Levels
 from catalog.selectors.action_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for
 from catalog.selectors.addressed import TABULARS, Address
-from icekeeper.kernel.api_shapes import answers
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.http.serializers import answers
 from icekeeper.kernel.ids import parse_id
 from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckRequest, ActionsBatchCheckResponse
 from management.api.action_contexts import read_action

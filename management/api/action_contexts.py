@@ -13,7 +13,7 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from tenancy.authz.actions import Can
 from tenancy.authz.vocabulary import ACTIONS_ON

@@ -18,8 +18,8 @@ from catalog.selectors.rights_targets import (
     target_project,
     the_server,
 )
-from icekeeper.kernel.api_shapes import KebabSerializer, answers
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, answers
 from management.api.action_checks import TAGS
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS
 from management.api.principals import PRINCIPAL, asked_principal

@@ -9,9 +9,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.paging import Page, listing_of
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import Page, listing_of
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee, seen_json

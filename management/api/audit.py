@@ -19,10 +19,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.client_uuids import own_ids_of
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import listing_of
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
 from management.selectors.audit_documents import documents_of, lines_of
 from tenancy.models import AuditRecord

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, answers
 from management.api.base import PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal

@@ -16,10 +16,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from catalog.selectors.warehouses import as_told_of
-from icekeeper.kernel.errors import BadRequest, CatalogError, NoSuchWarehouse
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
+from icekeeper.kernel.http.paging import LARGEST_SIZE, Page, page_with_size
+from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import LARGEST_SIZE, Page, page_with_size
-from icekeeper.kernel.raw_path import decode_segment
 from tenancy.actor import Actor
 from tenancy.authn.requests import admit
 from tenancy.models import Project

@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 CSV: Final = "text/csv"
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - as spreadsheets fold them

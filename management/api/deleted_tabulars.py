@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
 from catalog.services.undrops import MOST_TARGETS, undrop_tabulars
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.paging import listing_of
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.tabular_shapes import KINDS, NO_TABULAR, TabularIdentUuid, named, required_id

@@ -14,11 +14,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, InvalidPageToken
+from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
+from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.page_tokens import read_page_token, write_page_token
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.projects import TAGS
 from management.models.endpoint_statistic import NO_WAREHOUSE

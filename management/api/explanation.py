@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.explanations import explain_for
-from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.http.serializers import answers
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
 from management.api.permission_places import TAGS

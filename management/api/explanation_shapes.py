@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from catalog.selectors.explanations import Explained, ToldGrant, ToldStep
 from catalog.selectors.object_names import NamedObject
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.grant_shapes import GrantPrincipal, resource_type
 from management.api.permission_questions import PermissionQuestion, operation_shape
 from tenancy.authz.explanation import ALLOWALL

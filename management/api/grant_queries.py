@@ -6,7 +6,7 @@ from typing import Final
 
 from rest_framework.request import Request
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from management.api.principals import InvalidGetAccessQuery, asked_principal
 from management.api.users import BAD_USER_ID
 from tenancy.grantee import Grantee

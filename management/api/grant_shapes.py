@@ -9,8 +9,8 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from catalog.selectors.grants import GrantPlace
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.principals import read_grantee, seen_json
 from management.api.tabular_shapes import IdText
 from management.api.users import SEEN

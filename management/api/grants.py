@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
-from icekeeper.kernel.api_shapes import answers, done
-from icekeeper.kernel.paging import listing_of
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.serializers import answers, done
 from management.api.base import (
     BAD_PAGE,
     EXTENSIONS_HEADER,

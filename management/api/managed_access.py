@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, answers, done
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, answers, done
 from management.api.base import no_body
 from management.api.permission_places import DESCRIBED, TAGS, PermissionView
 from tenancy.models import Securable

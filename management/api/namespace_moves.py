@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from catalog.errors import no_such_object
 from catalog.services.namespace_moves import move_namespace
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.warehouses import TAGS

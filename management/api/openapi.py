@@ -17,8 +17,8 @@ from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.base_url import base_path
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.http.base_url import base_path
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.version import VERSION
 from management.api.openapi_examples import put_examples, read_exchanges
 

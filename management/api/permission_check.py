@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, answers
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.permission_places import TAGS
 from management.api.permission_questions import (

@@ -19,7 +19,7 @@ from catalog.selectors.rights_targets import (
     target_project,
     the_server,
 )
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.http.raw_path import decode_segment
 from management.api import rights_places
 from management.api.base import PROJECT_HEADER
 from management.api.projects import PROJECT_ID

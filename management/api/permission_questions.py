@@ -20,8 +20,8 @@ from catalog.selectors.rights_targets import (
     target_project,
     the_server,
 )
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, ManagementView
 from management.api.principals import UserOrRole, read_grantee
 from management.api.protection import MISSING

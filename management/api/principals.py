@@ -10,8 +10,8 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import Text
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.serializers import Text
 from icekeeper.kernel.ids import parse_id
 from management.api.tabular_shapes import IdText
 from tenancy.grantee import Grantee

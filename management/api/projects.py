@@ -7,8 +7,8 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from management.api.base import LAST_ADMINISTRATOR, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project_for, list_projects_for, named_project_id, require_project_id

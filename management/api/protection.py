@@ -14,9 +14,9 @@ from rest_framework.response import Response
 from catalog.errors import no_such_object
 from catalog.selectors.protection import Protection, get_protection_for
 from catalog.services.protection import set_protection
-from icekeeper.kernel.api_shapes import Flag, answers
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import Flag, answers
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.warehouses import TAGS
 from tenancy.models import Securable

@@ -12,9 +12,9 @@ from drf_spectacular.utils import OpenApiParameter
 
 from catalog.errors import no_such_object
 from catalog.selectors.addressed import Address
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import NO_WAREHOUSE, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.roles import NO_ROLE, ROLE_ID

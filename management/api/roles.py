@@ -9,11 +9,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import listing_of
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
 from management.api.users import paged

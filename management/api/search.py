@@ -7,8 +7,8 @@ from typing import Any
 from django.conf import settings
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
-from icekeeper.kernel.paging import LARGEST_SIZE, Page, listing_of
+from icekeeper.kernel.http.paging import LARGEST_SIZE, Page, listing_of
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
 
 ONLY_FOR_PAGES = "Only with `page-size` or `page-token`; absent on the last page"

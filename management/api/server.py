@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers, done
 from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementView
 from tenancy.authz.port import AllowAll, authorizer

@@ -8,8 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView
 from management.api.tokens import NOBODY, TAGS
 from tenancy.models import ServiceAccount

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import Tabular
 from catalog.selectors.tabular_search import FoundTabular, Wanted, search_tabulars_for
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search

@@ -10,8 +10,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from catalog.models import Tabular
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 from icekeeper.kernel.ids import parse_id
 
 KINDS = Tabular.Kind.values

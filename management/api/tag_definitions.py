@@ -11,11 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.tags import Attached, list_tag_attachments_for
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import listing_of
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.tabular_shapes import required_id
 from management.api.users import paged

@@ -16,9 +16,9 @@ from catalog.errors import no_such_object
 from catalog.selectors.tag_targets import TagPlace
 from catalog.selectors.tags import list_column_tags_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.tag_definitions import SOURCES, TAGS, TaggedNamespace, TaggedWarehouse

@@ -11,11 +11,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Number, Text, answers, done
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text, answers, done
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import listing_of
-from icekeeper.kernel.raw_path import decode_segment
 from management.api.base import BAD_PAGE, PAGE, ManagementView
 from tenancy.authn.scopes import ALL
 from tenancy.models import AccessToken

@@ -9,9 +9,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import Flag, KebabSerializer, Text, answers, done
-from icekeeper.kernel.paging import listing_of
-from icekeeper.kernel.raw_path import decode_segment
+from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.raw_path import decode_segment
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers, done
 from management.api.base import (
     BAD_PAGE,
     EXTENSIONS_HEADER,

@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, answers, done
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import ProtectionResponse, SetProtectionRequest
 from management.api.warehouse_shapes import (

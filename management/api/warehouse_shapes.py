@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Number, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text
 from management.api.storage_shapes import StorageCredentialField, StorageProfileField
 from storage.credentials.kinds import CREDENTIAL_TYPES, TYPES
 from storage.models import Warehouse

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
-from icekeeper.kernel.paging import LARGEST_SIZE
+from icekeeper.kernel.http.paging import LARGEST_SIZE
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS, ManagementView
 from management.api.warehouses import TAGS
 

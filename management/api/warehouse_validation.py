@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
 from icekeeper.kernel.ids import new_id
 from management.api.base import (
     EXTENSIONS_HEADER,

@@ -8,9 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.services.warehouses import delete_warehouse
-from icekeeper.kernel.api_shapes import answers, done
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.paging import Page
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.http.serializers import answers, done
 from management.api.base import (
     BAD_PAGE,
     NO_WAREHOUSE,

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.http.serializers import answers
 from management.api.base import ManagementView
 from management.api.users import NO_USER, TAGS, UserResponse, user_json
 from tenancy.authz.instance_admins import is_instance_admin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from icekeeper.kernel.errors import CatalogError, Conflict
+from icekeeper.kernel.errors.types import CatalogError, Conflict
 from management.bootstrap.declaration import Declaration
 from management.bootstrap.plan import Refused, Step, make_plan
 from tenancy.services.bootstrap import AlreadyBootstrapped, ConcurrentBootstrap

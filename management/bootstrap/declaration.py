@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
 from storage.services.warehouse_rules import (

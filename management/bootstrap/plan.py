@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.names import name_key
 from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
 from management.bootstrap.references import MissingSecret, resolved

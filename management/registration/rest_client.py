@@ -15,9 +15,9 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3.util import Retry
 
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.http_answers import StayingSession
-from icekeeper.kernel.json_text import read_json
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.http_answers import StayingSession
+from icekeeper.kernel.json.strict import read_json
 from icekeeper.version import VERSION
 from management.registration.source import SourceFailed, SourceUnreachable
 

@@ -15,8 +15,8 @@ from django.db import DatabaseError, InterfaceError, connections
 from catalog.identifiers import Levels, dotted, lookup_key, path_key
 from catalog.services import bulk_registration
 from catalog.services.bulk_registration import Came, Listed
-from icekeeper.kernel.database_errors import is_load, is_outcome_unknown
-from icekeeper.kernel.errors import CatalogError, CommitContended, CommitStateUnknown
+from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
+from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from management.registration.source import Item, ListedNamespace, Source, Unreadable
 from tenancy.actor import INTERNAL
 

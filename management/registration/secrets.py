@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 MAX_BYTES = 65_536
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(\S.*)")

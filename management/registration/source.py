@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catalog.identifiers import Levels, lookup_key
 from catalog.services.bulk_registration import Listed
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import OuterRef, Subquery
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from storage.errors import no_such_warehouse

@@ -11,11 +11,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
-from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.json_text import write_json
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.json.strict import write_json
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.services.calls import SECONDS_AN_HOUR, Call, Tally

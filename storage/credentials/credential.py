@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NoReturn, SupportsIndex
 
 from pydantic import BaseModel, Field, SecretStr
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.documents import Document
 
 Hidden = Annotated[SecretStr, Field(min_length=1, max_length=16_384)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NoReturn, SupportsIndex
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials.credential import Credential
 from storage.errors import StoreRefused
 

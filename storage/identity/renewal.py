@@ -9,10 +9,10 @@ from datetime import datetime
 from threading import Lock
 from typing import Final, Generic, Protocol, TypeVar, cast
 
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from storage.errors import StoreUnavailable
 
 USED_FOR: Final = 0.8

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 import requests
 from django.conf import settings
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.json_text import JsonBound, read_json
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.json.strict import JsonBound, read_json
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

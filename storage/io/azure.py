@@ -14,7 +14,7 @@ from azure.storage.blob import ContainerClient
 from django.conf import settings
 from obstore.store import AzureStore
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.credentials.credential import Credential
 from storage.identity.azure import account_url, own_token

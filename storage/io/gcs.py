@@ -11,8 +11,8 @@ import requests
 from django.conf import settings
 from obstore.store import GCSStore
 
-from icekeeper.kernel.errors import BadRequest, CatalogError
-from icekeeper.kernel.json_text import JsonBound, read_json
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
+from icekeeper.kernel.json.strict import JsonBound, read_json
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import USUAL_UNIVERSE, GcpSystemIdentity, GcsServiceAccount
 from storage.errors import StoreRefused

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import CatalogError, InvalidLocation
+from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
+from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 from storage.io.folders import LINK_ERRORS, OPEN_FOLDER, empty_folder, holds_files, remove_folder
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge

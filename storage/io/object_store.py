@@ -13,9 +13,9 @@ from typing import Final, Literal
 import obstore
 from obstore.exceptions import BaseError
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import InvalidLocation
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from storage.errors import StoreRefused
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge

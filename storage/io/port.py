@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from icekeeper.kernel.errors import CatalogError, Conflict, NotFound
+from icekeeper.kernel.errors.types import CatalogError, Conflict, NotFound
 
 
 class ObjectNotFound(NotFound):

@@ -11,7 +11,7 @@ from typing import Final
 
 from obstore.exceptions import UnauthenticatedError
 
-from icekeeper.kernel.errors import CatalogError, InvalidLocation
+from icekeeper.kernel.errors.types import CatalogError, InvalidLocation
 from storage.errors import StoreAccessDenied, StoreRefused, StoreUnavailable
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 

@@ -20,8 +20,8 @@ from django.conf import settings
 from obstore.store import S3Store
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.http_answers import TooLarge, UnusableAnswer, read_pieces
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.http_answers import TooLarge, UnusableAnswer, read_pieces
 from storage.credentials.credential import Credential
 from storage.credentials.s3 import AliyunOss
 from storage.identity.keys import Keys

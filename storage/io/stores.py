@@ -13,7 +13,7 @@ from uuid import UUID
 from cachetools import LRUCache
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.credentials.credential import Credential
 from storage.documents import read_document
 from storage.errors import StoreRefused, StoreUnavailable

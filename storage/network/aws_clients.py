@@ -26,8 +26,8 @@ from django.conf import settings
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
-from icekeeper.kernel.timed_connections import Timed, cut_off
+from icekeeper.kernel.http.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.http.timed_connections import Timed, cut_off
 from storage.network.http_session import LARGEST_ANSWER, ca_bundle
 
 making: Final = Lock()

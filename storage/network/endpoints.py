@@ -2,15 +2,15 @@
 
 Who may make a warehouse chooses addresses that the server then sends requests to, from inside the operator's network.
 What an address may be is the operator's to say (`ICEKEEPER__STORAGE__ALLOWED_ENDPOINTS` and its like); what no store is
-at, such as the metadata services of clouds, is refused always (`icekeeper.kernel.network_addresses`).
+at, such as the metadata services of clouds, is refused always (`icekeeper.kernel.http.network_addresses`).
 """
 
 from __future__ import annotations
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.network_addresses import (
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.network_addresses import (
     IP,
     Endpoint,
     UnusableAddress,

@@ -13,8 +13,8 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.http_answers import StayingSession, TooLarge, UnusableAnswer, read_pieces
-from icekeeper.kernel.timed_connections import POOLS, cut_off
+from icekeeper.kernel.http.http_answers import StayingSession, TooLarge, UnusableAnswer, read_pieces
+from icekeeper.kernel.http.timed_connections import POOLS, cut_off
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
 """Of all but single objects: a list of 1000 names, each of 1024 bytes of six signs, takes less."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.location import normalize
 
 LONGEST_SEGMENT: Final = 255

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials.credential import Credential
 from storage.documents import only_value, read_document, unknown_members
 from storage.profiles.azure import AdlsProfile, OneLakeProfile

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from django.conf import settings
 from pydantic import AfterValidator, ConfigDict, Field
 
-from icekeeper.kernel.errors import BadRequest, InvalidLocation
+from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.profiles.profile import Profile
 
 _FILE = re.compile(r"file:(?://)?(/.*)", re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.profiles.azure import ONELAKE_HOST
 from storage.profiles.local import MAX_LOCATION_BYTES, normalize_location
 from storage.profiles.s3_address import all_of_aws, holds_pattern

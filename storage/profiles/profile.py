@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from django.conf import settings
 from pydantic import Field
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials.credential import Credential
 from storage.documents import Document, InvalidMember
 from storage.profiles.layout import StorageLayout

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from cachetools import LRUCache, cached
 
-from icekeeper.kernel.errors import Busy
+from icekeeper.kernel.errors.types import Busy
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential
 from storage.models import Warehouse

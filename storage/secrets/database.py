@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
-from icekeeper.kernel.json_text import read_stored_json, write_json
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 from storage.models import Secret, Warehouse
 from storage.secrets.keyring import KeyRing, WrongKey
 from storage.secrets.port import SecretMissing, SecretStore, SecretStoreNotConfigured, SecretUnreadable

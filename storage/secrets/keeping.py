@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from icekeeper.kernel.errors import CatalogError, CommitStateUnknown
+from icekeeper.kernel.errors.types import CatalogError, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from storage.secrets.port import SecretMissing, SecretStore
 from storage.secrets.stores import secret_store, secret_stores

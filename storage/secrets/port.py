@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 from uuid import UUID
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 
 
 class SecretStoreNotConfigured(CatalogError):

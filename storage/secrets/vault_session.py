@@ -16,8 +16,8 @@ import requests
 from django.conf import settings
 from hvac import exceptions as refusals
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.request import deadline
 from storage.secrets.port import SecretStoreNotConfigured
 
 R = TypeVar("R")

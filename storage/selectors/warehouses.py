@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from icekeeper.kernel.http.paging import Page, page_of
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.paging import Page, page_of
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.actor import Actor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.sql import fetch_one
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import SERVERS_OWN
 from storage.models import Warehouse

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.models import Warehouse
 from storage.secrets.keeping import read_secret
 from storage.secrets.port import SecretMissing, SecretStore, SecretUnreadable

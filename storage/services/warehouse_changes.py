@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from icekeeper.kernel.errors import Forbidden, NotFound
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import Forbidden, NotFound
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from storage.services.occupancy import name_taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.names import require_trimmed_name
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3, 4)

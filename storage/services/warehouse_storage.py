@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from uuid import UUID
 
-from icekeeper.kernel.errors import Conflict
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import Conflict
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import SERVERS_OWN, read_credential
 from storage.models import Warehouse

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
 from storage.io.stores import made_base
 from storage.models import Warehouse
 from storage.secrets.keeping import NewSecret

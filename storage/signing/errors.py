@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.errors import BadRequest, CatalogError, Forbidden
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 
 
 class UnsupportedStorageType(BadRequest):

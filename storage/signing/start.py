@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.documents import read_document
 from storage.models import Warehouse
 from storage.profiles.kinds import TYPES

@@ -14,8 +14,8 @@ from typing import Final, TypeVar, cast
 
 from django.conf import settings
 
-from icekeeper.kernel import deadline
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.request import deadline
 from storage.credentials.credential import Credential
 from storage.errors import StoreAccessDenied, StoreRefused
 from storage.identity.keys import Keys

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 
 T = TypeVar("T")
 

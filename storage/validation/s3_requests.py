@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote, urlsplit
 import requests
 from django.conf import settings
 
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, is_asked_by_path

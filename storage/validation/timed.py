@@ -8,9 +8,9 @@ from contextvars import copy_context
 from threading import BoundedSemaphore, Thread
 from typing import Final, TypeVar
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.connections import give_back_connections
-from icekeeper.kernel.errors import Busy, RequestTimeout
+from icekeeper.kernel.db.connections import give_back_connections
+from icekeeper.kernel.errors.types import Busy, RequestTimeout
+from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from typing import Final
 from cachetools import LRUCache
 from django.conf import settings
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import Busy, RequestTimeout
-from icekeeper.kernel.waiting import WaitingRoom
+from icekeeper.kernel.errors.types import Busy, RequestTimeout
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.waiting import WaitingRoom
 from storage.vending.vended import Vended
 
 REUSED_FOR: Final = 0.8

@@ -13,7 +13,7 @@ from google.auth.downscoped import AccessBoundaryRule, AvailabilityCondition, Cr
 from google.auth.downscoped import Credentials as DownscopedCredentials
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount
 from storage.identity.google import google_refusals, google_transport, source_of, universe_of
 from storage.identity.keys import CredentialNotIssued

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.azure import AzureClientCredentials, AzureSharedKey, AzureSystemIdentity
 from storage.credentials.credential import Credential
 from storage.credentials.gcs import GcpSystemIdentity, GcsServiceAccount

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.db import connection
 from django.db.models.functions import Now
 
-from icekeeper.kernel.json_text import read_stored_json
-from icekeeper.kernel.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
+from icekeeper.kernel.json.strict import read_stored_json
 from tasks.queue.models import Task
 
 LEASE_SECONDS = 120

@@ -14,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.db import close_old_connections, connections
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tasks.queue.leases import Lease, LeaseLost, take_due_task
 from tasks.workers.housekeeping import EVERY_SECONDS, keep_house
 from tasks.workers.work import WORK

@@ -11,8 +11,8 @@ from typing import Final
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from icekeeper.kernel.error_answers import ErrorAnswer
-from icekeeper.kernel.errors import Forbidden, Unauthorized
+from icekeeper.kernel.errors.responses import ErrorAnswer
+from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import bounded

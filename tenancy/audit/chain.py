@@ -14,8 +14,8 @@ from typing import Final
 
 from django.conf import settings
 
-from icekeeper.kernel.sql import execute
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import execute
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.document import hash_of
 from tenancy.models import AuditChain, AuditRecord

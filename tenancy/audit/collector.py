@@ -19,10 +19,10 @@ from typing import Final
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.request_id import current_request_id
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request.request_id import current_request_id
 from tenancy.actor import INTERNAL
 from tenancy.audit.entries import make_entry
 from tenancy.audit.log import Event

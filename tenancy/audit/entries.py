@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.request_id import current_request_id
-from icekeeper.kernel.request_origin import current_origin
+from icekeeper.kernel.request.request_id import current_request_id
+from icekeeper.kernel.request.request_origin import current_origin
 from tenancy.actor import Actor
 from tenancy.authz.instance_admins import is_instance_admin
 from tenancy.models import AuditRecord

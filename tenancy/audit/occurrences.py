@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.request_origin import current_origin
+from icekeeper.kernel.request.request_origin import current_origin
 from tenancy.actor import Actor
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import Outcome, PrivilegeSource, is_kept, make_entry

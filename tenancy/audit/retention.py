@@ -12,7 +12,7 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.chain import append
 from tenancy.audit.entries import make_entry

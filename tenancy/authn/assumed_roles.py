@@ -10,9 +10,9 @@ from uuid import UUID
 from cachetools import TTLCache
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, Forbidden
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.sql import fetch_one
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from icekeeper.kernel.errors import CatalogError, Unauthorized
+from icekeeper.kernel.errors.types import CatalogError, Unauthorized
 from tenancy.actor import Actor
 from tenancy.identity import Identity
 

@@ -12,9 +12,9 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.http_answers import StayingSession, UnusableAnswer, read_body
-from icekeeper.kernel.json_text import JsonBound, read_json
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.http_answers import StayingSession, UnusableAnswer, read_body
+from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.version import VERSION
 
 LARGEST_DOCUMENT: Final = 1024 * 1024

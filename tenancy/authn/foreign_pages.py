@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from icekeeper.kernel.base_url import base_url
-from icekeeper.kernel.errors import CatalogError, Forbidden
+from icekeeper.kernel.errors.types import CatalogError, Forbidden
+from icekeeper.kernel.http.base_url import base_url
 
 
 class ForeignOrigin(Forbidden):

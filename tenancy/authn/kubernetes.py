@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.thread_lending import waiting_for_others
-from icekeeper.kernel.waiting import WaitingRoom
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.waiting import WaitingRoom
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
 from tenancy.authn.claim_paths import texts

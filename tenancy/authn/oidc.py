@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from icekeeper.kernel.network_addresses import UnusableAddress, parse_endpoint, require_harmless_ip, resolve
+from icekeeper.kernel.http.network_addresses import UnusableAddress, parse_endpoint, require_harmless_ip, resolve
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.claims import ClaimRules, identity_of
 from tenancy.authn.fetching import Fetcher, FetchFailed

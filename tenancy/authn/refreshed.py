@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.waiting import BRIEFLY, WaitingRoom
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.waiting import BRIEFLY, WaitingRoom
 from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from icekeeper.kernel.errors import CatalogError, Unauthorized
+from icekeeper.kernel.errors.types import CatalogError, Unauthorized
 from tenancy import maintenance
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.occurrences import record_token_use

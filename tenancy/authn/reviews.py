@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Final
 
-from icekeeper.kernel.waiting import WaitingRoom
+from icekeeper.kernel.request.waiting import WaitingRoom
 from tenancy.authn.authenticator import ProviderUnavailable
 
 MOST_REVIEWS: Final = 8

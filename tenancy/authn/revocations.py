@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.node_stamp import NodeStamp
-from icekeeper.kernel.write_transaction import write_transaction
 
 SECONDS_WITHOUT_A_LOOK: Final = 5.0
 

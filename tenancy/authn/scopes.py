@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from icekeeper.kernel.errors import BadRequest, Forbidden
+from icekeeper.kernel.errors.types import BadRequest, Forbidden
 from tenancy.identity import Identity
 
 

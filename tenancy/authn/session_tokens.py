@@ -19,9 +19,9 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
 
+from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.derived_keys import derived_keys
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.sql import as_uuid, fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.scopes import joined
 from tenancy.authn.stored_tokens import StoredToken

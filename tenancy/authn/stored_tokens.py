@@ -8,7 +8,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import fetch_one
+from icekeeper.kernel.db.sql import fetch_one
 from tenancy.authn.authenticator import AuthenticationFailed, GenuineTokenRefused
 from tenancy.identity import Identity
 

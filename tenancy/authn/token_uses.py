@@ -17,8 +17,8 @@ from uuid import UUID
 from django.conf import settings
 
 from icekeeper.kernel.attendant import Attendant
-from icekeeper.kernel.sql import execute
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import execute
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.maintenance import is_read_only
 
 logger = logging.getLogger("icekeeper.authn")

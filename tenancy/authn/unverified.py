@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from joserfc.util import urlsafe_b64decode
 
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.json_text import JsonBound, read_json
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.json.strict import JsonBound, read_json
 from tenancy.authn.claim_paths import texts
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")

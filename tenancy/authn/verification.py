@@ -14,7 +14,7 @@ from typing import Final
 from cachetools import LRUCache
 from django.conf import settings
 
-from icekeeper.kernel.sql import fetch_one
+from icekeeper.kernel.db.sql import fetch_one
 from tenancy.authn.authenticator import (
     AuthenticationFailed,
     Authenticator,

@@ -16,8 +16,8 @@ from typing import Final
 from django.db import transaction
 
 from icekeeper.kernel.attendant import Attendant
+from icekeeper.kernel.db.sql import execute, fetch_one
 from icekeeper.kernel.node_stamp import NodeStamp
-from icekeeper.kernel.sql import execute, fetch_one
 
 EVERY_SECONDS: Final = 1.0
 KNOWN_SECONDS: Final = 3.0

@@ -9,7 +9,7 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Any, Final
 
-from icekeeper.kernel.sql import as_datetime, as_uuid
+from icekeeper.kernel.db.sql import as_datetime, as_uuid
 
 MOST_TOLD: Final = 100
 """Grants, and memberships, that are named; of more it is told how many there were."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.sql import execute, fetch_one
+from icekeeper.kernel.db.sql import execute, fetch_one
 
 _MOVE_ON: Final = """
 UPDATE tenancy_grant SET path = %s

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.sql import execute
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_role
 from tenancy.authz.model import OWNERSHIP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 
 

@@ -1,9 +1,8 @@
 """The one question about rights, and who answers it.
 
-Services and selectors call `require`, listings `are_allowed`, `visible_ids` and `all_visible`. What was required is
-asked once more before anything is written if rights have changed meanwhile (`icekeeper.kernel.premises`). Which backend
-answers is the deployment's choice (`LAKEKEEPER__AUTHZ_BACKEND`); what holds whatever backend there is stands in
-`tenancy.authz.standing_rights`.
+Services and selectors call `require`, listings `are_allowed`, `visible_ids` and `all_visible`. Required permissions are
+checked again before a write if grants changed meanwhile (`icekeeper.kernel.request.permission_recheck`).
+`LAKEKEEPER__AUTHZ_BACKEND` selects the backend; `tenancy.authz.standing_rights` holds what is true for every backend.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from icekeeper.kernel import premises
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.paging import EVERYTHING
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import EVERYTHING
+from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_override
 from tenancy.authz.actions import SEEN_BY, Can
@@ -190,7 +189,7 @@ def rest_on_rights(
     """
     record_overrides(actor, [each for each in questions if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
     for question in questions:
-        premises.rest_on(_ask_again, _Permit(actor, question, stamp, missing))
+        permission_recheck.rest_on(_ask_again, _Permit(actor, question, stamp, missing))
 
 
 def record_overrides(actor: Actor, questions: Sequence[Question]) -> None:
@@ -211,7 +210,7 @@ def record_overrides(actor: Actor, questions: Sequence[Question]) -> None:
 
 def rights_rested_on(actor: Actor) -> list[Question]:
     """What the request at hand goes on because `actor` may do, each once; nothing outside requests."""
-    permits = premises.rested_on(_ask_again)
+    permits = permission_recheck.rested_on(_ask_again)
     return list(dict.fromkeys(each.question for each in permits if each.actor == actor))
 
 

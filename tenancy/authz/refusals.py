@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from icekeeper.kernel.errors import CatalogError, Forbidden
+from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can

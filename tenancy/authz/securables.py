@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from django.db import connection
 
-from icekeeper.kernel.cascades import delete_rows_returning
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import execute, fetch_all
+from icekeeper.kernel.db.cascades import delete_rows_returning
+from icekeeper.kernel.db.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.grant_rows import lock_grants_below, move_grants_below, move_grants_on
 from tenancy.authz.refs import Ref, securable_id

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
 from tenancy.authz.openfga.http_interface import ask_at_start
 from tenancy.authz.openfga.store import openfga_store

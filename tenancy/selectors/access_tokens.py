@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from icekeeper.kernel.errors import NotFound, Unauthorized
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.errors.types import NotFound, Unauthorized
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import Question, allowed_many, is_allowed, require

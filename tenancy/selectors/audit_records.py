@@ -14,9 +14,9 @@ from django.db import connections
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
-from icekeeper.kernel.errors import CatalogError, InvalidPageToken
+from icekeeper.kernel.errors.types import CatalogError, InvalidPageToken
+from icekeeper.kernel.http.paging import Page, page_of
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can

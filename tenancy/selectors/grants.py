@@ -12,8 +12,8 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import require

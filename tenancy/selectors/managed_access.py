@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Securable

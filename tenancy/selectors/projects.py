@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from icekeeper.kernel.errors import BadRequest, NotFound
+from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, is_allowed, require

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.errors.types import InvalidPageToken
+from icekeeper.kernel.http.paging import FIRST, Page, page_of
 from icekeeper.kernel.ids import parse_id
-from icekeeper.kernel.paging import FIRST, Page, page_of
-from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from django.db.models import F
 
-from icekeeper.kernel.errors import CatalogError, NotFound
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.errors.types import CatalogError, NotFound
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.models import Server
 
 logger = logging.getLogger("icekeeper.server")

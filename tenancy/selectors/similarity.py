@@ -16,9 +16,9 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Concat
 from django.db.models.lookups import GreaterThanOrEqual
 
-from icekeeper.kernel.errors import InvalidPageToken
+from icekeeper.kernel.errors.types import InvalidPageToken
+from icekeeper.kernel.http.paging import Page, page_of
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.paging import Page, page_of
 
 M = TypeVar("M", bound=Model)
 

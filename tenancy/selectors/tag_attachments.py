@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from icekeeper.kernel.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Securable, TagAttachment, TagDefinition
 

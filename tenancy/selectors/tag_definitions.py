@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from uuid import UUID
 
-from icekeeper.kernel.errors import CatalogError, NotFound
+from icekeeper.kernel.errors.types import CatalogError, NotFound
+from icekeeper.kernel.http.paging import Page, page_of
 from icekeeper.kernel.names import hidden_character, name_key
-from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, is_allowed, require

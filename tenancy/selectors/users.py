@@ -8,9 +8,9 @@ from dataclasses import replace
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Lower
 
-from icekeeper.kernel.errors import NotFound, Unauthorized
+from icekeeper.kernel.errors.types import NotFound, Unauthorized
+from icekeeper.kernel.http.paging import Page, page_of
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes

@@ -13,13 +13,13 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from icekeeper.kernel.batches import BATCH, delete_in_batches
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, Forbidden
+from icekeeper.kernel.db.batches import BATCH, delete_in_batches
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.authenticator import AuthenticationFailed

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID
 
-from icekeeper.kernel.errors import Conflict
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.errors.types import Conflict
 from tenancy.authz.privileges import ADMINISTRATORS
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable

@@ -9,9 +9,9 @@ from typing import Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, Unauthorized
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, Unauthorized
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators

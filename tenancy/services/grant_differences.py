@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.grantee import Grantee
 from tenancy.services.grants import MOST_CHANGES, Difference, GrantSpec
 

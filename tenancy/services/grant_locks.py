@@ -8,8 +8,8 @@ from typing import Final
 
 from django.db import OperationalError, connection
 
-from icekeeper.kernel.database_errors import sqlstate
-from icekeeper.kernel.errors import Conflict
+from icekeeper.kernel.errors.database import sqlstate
+from icekeeper.kernel.errors.types import Conflict
 
 LONGEST_WAIT_SECONDS: Final = 3.0
 _LOCK_TIMEOUT: Final = "55P03"

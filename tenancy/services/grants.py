@@ -11,9 +11,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict, NotFound
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial

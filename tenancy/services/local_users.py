@@ -6,7 +6,7 @@ from typing import Final
 
 from django.contrib.auth.hashers import make_password
 
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

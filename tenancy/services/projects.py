@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import IntegrityError
 from django.db.models import RestrictedError
 
-from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key, require_trimmed_name
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles

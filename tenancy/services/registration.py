@@ -8,10 +8,10 @@ from typing import Literal
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from icekeeper.kernel.names import hidden_character
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record

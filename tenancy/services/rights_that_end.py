@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of

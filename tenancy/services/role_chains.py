@@ -8,8 +8,8 @@ from uuid import UUID
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Conflict
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
+from icekeeper.kernel.errors.types import Conflict
 
 # Owners of a role are in it. What has ended does not count: it can only be made anew, which asks again.
 _INSIDE = """inside(outer_id, inner_id) AS (

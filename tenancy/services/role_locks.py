@@ -6,9 +6,9 @@ from typing import Final
 
 from django.db import OperationalError, connection
 
-from icekeeper.kernel.database_errors import sqlstate
-from icekeeper.kernel.errors import Conflict
-from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.errors.database import sqlstate
+from icekeeper.kernel.errors.types import Conflict
 from tenancy.models import Project
 from tenancy.selectors.projects import ProjectNotFound
 

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest, NotFound
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest, NotFound
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from icekeeper.kernel import premises
-from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description, require_trimmed_name
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.assumed_roles import known_roles, unknown_role
@@ -109,7 +109,7 @@ def create_role(
             if actor.assumed_role is not None:
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
-            premises.look_again()  # it may have waited for who was about to take the name, or to delete the project
+            permission_recheck.look_again()  # the insert may have waited for another transaction
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
@@ -199,7 +199,7 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
         raise role_not_found(role.pk, role.project)  # it was deleted in between
-    premises.look_again()  # the update may have waited
+    permission_recheck.look_again()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
     rights_changed()

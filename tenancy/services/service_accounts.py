@@ -8,10 +8,10 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Conflict, NotFound
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import Conflict, NotFound
 from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authn.revocations import ending_tokens

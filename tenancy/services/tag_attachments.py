@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.sql import execute
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import TagAttachment, TagDefinition
 

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from django.db import IntegrityError
 
-from icekeeper.kernel.cascades import delete_rows
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.database_errors import is_foreign_key_violation
-from icekeeper.kernel.errors import BadRequest, CatalogError, Conflict
+from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.database import is_foreign_key_violation
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, Conflict
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import hidden_character, name_key, require_description
-from icekeeper.kernel.sql import lock_row
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.authn.providers import is_identity_provider
 from tenancy.models import User
 from tenancy.user_ids import InvalidUserId, require_new_user_id

@@ -7,8 +7,8 @@ from dataclasses import replace
 from django.contrib.auth.hashers import make_password
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from icekeeper.kernel.waiting import BRIEFLY
+from icekeeper.kernel.request.waiting import BRIEFLY
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.fetching import Fetcher

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from django.db import connections
 from joserfc.jwk import ECKey
 
-from icekeeper.kernel.waiting import MOST_BRIEFLY, MOST_PATIENT
+from icekeeper.kernel.request.waiting import MOST_BRIEFLY, MOST_PATIENT
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers

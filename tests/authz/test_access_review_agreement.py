@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.authz import port
 from tenancy.authz.actions import Can

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from catalog.models import Namespace, Tabular
+from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.page_tokens import write_page_token
-from icekeeper.kernel.paging import listing_of
 from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.refs import securable_id

@@ -12,7 +12,7 @@ from django.test import RequestFactory
 from catalog.models import Tabular
 from catalog.selectors import access_reviews
 from catalog.selectors.access_reviews import ReviewNotFinished, all_from
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from management.api.access_review_shapes import OBJECT_HEADER, PLACES_HEADER, REACHED_HEADER
 from management.api.csv_answers import cell, wants_csv
 from tenancy.models import Role, User

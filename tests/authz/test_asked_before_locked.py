@@ -14,9 +14,9 @@ import pytest
 from catalog.models import LocationClaim
 from catalog.selectors.staged_places import list_staged_places_for
 from catalog.services.staged_places import release_staged_place
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Forbidden, NoSuchWarehouse
+from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
+from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref
 from tenancy.models import Securable

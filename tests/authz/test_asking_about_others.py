@@ -10,7 +10,7 @@ import pytest
 
 from catalog.selectors.action_checks import ActionCheck, check_actions_for
 from catalog.selectors.addressed import Address
-from icekeeper.kernel.errors import CatalogError, NoSuchWarehouse
+from icekeeper.kernel.errors.types import CatalogError, NoSuchWarehouse
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import Namespace
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer

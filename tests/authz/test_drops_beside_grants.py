@@ -14,7 +14,7 @@ from django.db import connection, connections
 from catalog.identifiers import Identifier
 from catalog.services.drops import unregister_table
 from catalog.services.namespace_moves import move_namespace
-from icekeeper.kernel.errors import CatalogError, NotFound
+from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import securables

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from icekeeper.kernel.errors import InvalidPageToken, NoSuchWarehouse
-from icekeeper.kernel.paging import Page
+from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
+from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.refs import Ref

@@ -12,8 +12,8 @@ from catalog.models import Tabular, WarehouseStatistic
 from catalog.selectors import deleted_tabulars, tabular_search, visibility
 from catalog.services.warehouse_statistics import record_warehouse_statistics
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from icekeeper.setting_groups import RoleSettings
 from tenancy.actor import INTERNAL
 from tenancy.authn.assumed_roles import UnknownAssumedRole

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from catalog.models import Tabular
-from icekeeper.kernel import deadline
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
+from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer

@@ -13,9 +13,9 @@ from django.db import connection, connections, transaction
 
 from catalog.models import Namespace, Tabular
 from catalog.services.retirement import retire
-from icekeeper.kernel import deadline, premises
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.names import LEVEL_SEPARATOR
+from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changed
@@ -44,7 +44,7 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
 
     def begin() -> None:
         if left:
-            with premises.resting():
+            with permission_recheck.resting():
                 left.pop()()
         begin_write()
 

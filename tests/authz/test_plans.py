@@ -12,9 +12,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.selectors.grants import list_grants_of_for
-from icekeeper.kernel import sql
+from icekeeper.kernel.db import sql
+from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.builtin import proof_records, records

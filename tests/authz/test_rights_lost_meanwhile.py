@@ -17,8 +17,8 @@ from django.db import connection, connections
 from catalog.models import Tabular
 from catalog.services import renames
 from catalog.services.retirement import retire
-from icekeeper.kernel import deadline, premises
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
+from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
@@ -193,7 +193,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 
     def change(actor: Actor, difference: Difference) -> None:
         try:
-            with premises.resting():
+            with permission_recheck.resting():
                 apply_grants(actor=actor, ref=place, difference=difference, missing=NotFound("no"))
         finally:
             connections.close_all()

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer

@@ -10,8 +10,8 @@ import pytest
 
 from catalog.models import Tabular
 from catalog.selectors import deleted_tabulars, tabular_search, visibility
-from icekeeper.kernel.page_tokens import write_page_token
-from icekeeper.kernel.paging import listing_of
+from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.paging import listing_of
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref
 from tests.authz.conftest import good, person

@@ -10,7 +10,7 @@ from django.db import connection, connections
 from pydantic import AnyHttpUrl
 
 from icekeeper.authentication_settings import ProviderSettings
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse

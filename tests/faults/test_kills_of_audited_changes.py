@@ -26,7 +26,7 @@ ROOMS = (
     "tenancy/audit",
     "tenancy/services/projects.py",
     "management/api/projects.py",
-    "icekeeper/kernel/write_transaction.py",
+    "icekeeper/kernel/db/write_transaction.py",
 )
 api = ApiClient("/management/v1")
 

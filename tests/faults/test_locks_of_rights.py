@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.authz.refs import Ref
 from tenancy.models import Grant, Project, Role, Securable, Server, User

@@ -17,7 +17,7 @@ from django.db import close_old_connections, connection, connections
 from catalog.models import Namespace, Tabular
 from catalog.services import expiration, namespace_moves, namespaces, renames, retirement, undrops
 from catalog.services.expiration import expire_tabular
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tasks.queue.leases import Lease, LeaseLost, take_task
 from tasks.queue.models import Task

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from catalog.models import Namespace, Tabular
-from icekeeper.kernel import statement_deadline
+from icekeeper.kernel.db import statement_deadline
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
 from tests.faults.losses import lost

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection, connections, transaction
 
-from icekeeper.kernel.sql import lock_row
+from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User

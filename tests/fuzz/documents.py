@@ -16,7 +16,7 @@ import schemathesis
 import yaml
 from schemathesis.schemas import APIOperation, BaseSchema
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import InvalidMember
 
 HERE: Final = Path(__file__).parent

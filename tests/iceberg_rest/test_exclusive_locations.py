@@ -21,7 +21,7 @@ from catalog.services.locations import (
     require_unheld,
 )
 from catalog.services.purges import purge
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore
 from storage.models import Warehouse

@@ -16,9 +16,9 @@ from catalog.services import insertion, outcomes
 from catalog.services.outcomes import delete_old_outcomes
 from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CommitContended
+from icekeeper.kernel.errors.types import CommitContended
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import read_json_object, write_json
+from icekeeper.kernel.json.strict import read_json_object, write_json
 from tenancy.actor import INTERNAL
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import Answer, ApiClient, call

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import LocationClaim, Tabular
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from tasks.queue.models import Task
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA

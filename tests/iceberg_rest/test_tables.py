@@ -638,7 +638,7 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catalog.services import commits
-    from icekeeper.kernel.errors import RequestTimeout
+    from icekeeper.kernel.errors.types import RequestTimeout
 
     created = make_table()
     before = files()

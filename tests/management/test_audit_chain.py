@@ -20,7 +20,7 @@ from django.db import connection, connections, transaction
 from django.db.models import F
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit import verification
 from tenancy.audit.chain import seal_records

@@ -14,8 +14,8 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from catalog.models import Tabular
 from icekeeper.env import SettingsError, read_settings
-from icekeeper.kernel.request_origin import NOWHERE, current_origin
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.request.request_origin import NOWHERE, current_origin
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector

@@ -16,8 +16,8 @@ from django.db import DatabaseError, OperationalError, connection
 
 from catalog.models import Tabular
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Forbidden, NotFound
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import Forbidden, NotFound
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit import collector as collecting

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.models import User
 from tenancy.services.blocking import block_user

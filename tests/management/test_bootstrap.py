@@ -16,7 +16,7 @@ import requests
 from django.conf import settings
 from django.db import connections
 
-from icekeeper.kernel.errors import BadRequest, CatalogError
+from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authn import requests as authn_requests
 from tenancy.authn import verification

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from pydantic import SecretStr
 
-from icekeeper.kernel.errors import BadRequest, Conflict
+from icekeeper.kernel.errors.types import BadRequest, Conflict
 from management.bootstrap import apply as apply_module
 from management.bootstrap import plan as plan_module
 from management.bootstrap.document import MAX_BYTES, BadDocument, parse_document

@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from catalog.models import Namespace, Tabular
 from catalog.selectors import deleted_tabulars
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.page_tokens import write_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tasks.queue.models import Task

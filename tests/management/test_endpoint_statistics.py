@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import connections
 
 from catalog.services.warehouses import delete_warehouse
+from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.page_tokens import write_page_token
 from management.api import endpoint_statistics as api_module
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from icekeeper.database import databases
 from icekeeper.env import SettingsError, read_settings
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.secrets.start import require_readable_secrets
 from tenancy.actor import INTERNAL
 from tenancy.authz import port

@@ -12,8 +12,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.paging import FIRST
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.paging import FIRST
 from tenancy.models import Project, Role, RoleMember, User
 from tenancy.selectors import role_members
 from tests.wsgi_client import ApiClient

@@ -14,10 +14,10 @@ from catalog.models import Namespace, Tabular
 from catalog.selectors import alike_names, tabular_search
 from catalog.selectors.trigrams import similarity_of
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.http.page_tokens import write_page_token
+from icekeeper.kernel.http.sealed_page_tokens import seal_page_token
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.page_tokens import write_page_token
-from icekeeper.kernel.sealed_page_tokens import seal_page_token
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
+from icekeeper.kernel.db.sql import as_uuid
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.sql import as_uuid
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from importlib import import_module
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.apps import apps
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.authn.token_text import read_token
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service
-from tenancy.services.access_tokens import create_token, rotate_token
+from tenancy.services.access_tokens import rotate_token
 from tenancy.services.service_accounts import create_service_account
 from tests.token_fixtures import TokenClient, new_token
 
@@ -90,23 +88,3 @@ def test_a_token_that_is_replaced_takes_no_place(
     assert answer.refused(409, "TooManyAccessTokens"), "the one before goes on working, and so takes a place"
     assert AccessToken.objects.get(pk=one["id"]).replaced_by_id is None
     assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)
-
-
-def test_tokens_of_before_are_bound_to_the_end_that_they_have(alice: TokenClient) -> None:
-    """The rows are as they were written before there was a bound."""
-    robot = create_service_account(actor=INTERNAL, name="robot").user_id
-    child = made(alice)
-    renewed = rotated(child)
-    made(alice, **{"user-id": robot})
-    free = create_token(actor=INTERNAL, user_id="local~alice", name="t")
-    rotated({"id": str(free.row.pk), "token": free.text})
-    AccessToken.objects.update(not_after=None)
-    AccessToken.objects.filter(pk=renewed["id"]).update(expires_at=now() + timedelta(days=300))
-
-    import_module("tenancy.migrations.0004_access_token_not_after").bind_to_their_makers(apps, None)
-
-    bound = AccessToken.objects.exclude(not_after=None)
-    assert {str(each.pk) for each in bound} == {child["id"], renewed["id"]}
-    assert all(each.not_after == each.expires_at for each in bound)
-    end = AccessToken.objects.get(pk=renewed["id"]).expires_at
-    assert datetime.fromisoformat(rotated(renewed)["expires-at"]) == end

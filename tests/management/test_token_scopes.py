@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
 from tenancy.authn.scopes import ALL, InsufficientScope, narrowed, require_scope
 from tenancy.identity import Identity

@@ -14,7 +14,7 @@ from django.db import connection
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.session_tokens import make_session_token
 from tenancy.authn.stored_tokens import find_live_token

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from django.db import connection
 
+from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.paging import Page
 from storage.credentials.kinds import SERVERS_OWN
 from storage.models import Warehouse
 from storage.profiles.place import at_or_above, below, place_of

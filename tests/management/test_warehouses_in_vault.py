@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from django.db import connections
 
 from icekeeper.env import read_settings
-from icekeeper.kernel.errors import CommitStateUnknown
+from icekeeper.kernel.errors.types import CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from storage.models import Secret, Warehouse
 from storage.secrets.credentials import CredentialChanged, stored_credential

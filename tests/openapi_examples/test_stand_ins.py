@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.page_tokens import write_page_token
 from management.api import openapi
 from management.api.openapi_examples import FOLDER as EXAMPLES
 from tenancy.authn.token_text import Kind, make_token, prefix_of, read_prefix, read_token

@@ -13,7 +13,7 @@ from django.db import connections, transaction
 from pydantic import AnyHttpUrl
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import NotFound
+from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.openfga import delivery, sending

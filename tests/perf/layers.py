@@ -56,7 +56,7 @@ def layers(target: str) -> dict[str, float]:
     from catalog.models import Tabular
     from catalog.selectors import tabulars
     from catalog.selectors.metadata_cache import metadata_cache
-    from icekeeper.kernel.sql import fetch_one
+    from icekeeper.kernel.db.sql import fetch_one
     from management.statistics.counter import count_request
     from tenancy.actor import ANONYMOUS
 

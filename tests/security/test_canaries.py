@@ -20,7 +20,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from icekeeper.env import read_settings
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.logs import JsonFormatter
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import KINDS, read_credential

@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from icekeeper.kernel.base_url import base_url
-from icekeeper.kernel.deadline import begin_write, remaining
-from icekeeper.kernel.raw_path import decode_levels
-from icekeeper.kernel.request_id import current_request_id
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.http.base_url import base_url
+from icekeeper.kernel.http.raw_path import decode_levels
+from icekeeper.kernel.request.deadline import begin_write, remaining
+from icekeeper.kernel.request.request_id import current_request_id
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from management.api.health import health, live, ready
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.types import TableMetadata
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.spark.iceberg_java import Java, java_refusal
 from tests.unit.iceberg.damage import damaged
 from tests.unit.iceberg.documents import partition, sorting, table

@@ -18,7 +18,7 @@ from catalog.iceberg.views.requirements import check_view_requirements
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.spark.iceberg_java import Java, java_refusal
 from tests.unit.iceberg.damage import damaged
 from tests.unit.iceberg.examples import examples

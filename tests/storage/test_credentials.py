@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import KINDS, read_credential
 from tests.storage.test_profiles_azure import CLIENT, SHARED

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import BadRequest, InvalidLocation
+from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from icekeeper.kernel.names import require_name
 from storage.profiles.default_locations import LONGEST_KEY, LONGEST_SEGMENT, namespace_location, tabular_location
 from storage.profiles.location import location_inside

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.errors import StoreUnavailable
 from storage.io import folders
 from storage.io.folders import MAX_DEPTH

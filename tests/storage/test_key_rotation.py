@@ -18,7 +18,7 @@ from django.db import connection
 from pydantic import SecretStr
 
 from icekeeper.env import SettingsError, read_settings
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from storage.models import Secret, Warehouse
 from storage.secrets.database import DatabaseSecrets
 from storage.secrets.keyring import KeyRing

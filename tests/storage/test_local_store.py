@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge

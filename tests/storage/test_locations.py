@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import BadRequest, InvalidLocation
+from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.profiles.location import location_inside, new_location_inside, parents

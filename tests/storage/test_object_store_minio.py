@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.errors import StoreAccessDenied, StoreUnavailable
 from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.profiles.options import longest_life_of_credentials

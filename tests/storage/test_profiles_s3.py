@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from icekeeper.endpoint_patterns import read_pattern
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.identity.s3 import assume_role, own_keys
 from storage.profiles.kinds import read_profile

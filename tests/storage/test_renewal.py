@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import RequestTimeout
+from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.request.deadline import deadline
 from storage.errors import StoreUnavailable
 from storage.identity.renewal import Renewed
 

@@ -7,8 +7,8 @@ from threading import BoundedSemaphore, Event
 
 import pytest
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import Busy, Conflict
+from icekeeper.kernel.errors.types import Busy, Conflict
+from icekeeper.kernel.request import deadline
 from storage.validation import timed
 from storage.validation.timed import StepTimedOut, finish_in_time
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.credentials.kinds import read_credential
 from storage.profiles.kinds import read_profile
 from storage.validation import access

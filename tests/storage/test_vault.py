@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import new_id
 from storage.secrets.port import SecretMissing, SecretStoreNotConfigured
 from storage.secrets.vault import VaultSecrets

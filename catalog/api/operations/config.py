@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from catalog.api.operations.refusals import NO_WAREHOUSE
 from catalog.api.operations.tags import CONFIGURATION
 from catalog.api.shapes.config import CatalogConfig
-from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.http.serializers import answers
 
 get_config = extend_schema(
     operation_id="getConfig",

@@ -14,7 +14,7 @@ from catalog.api.shapes.namespaces import (
     UpdateNamespacePropertiesRequest,
     UpdateNamespacePropertiesResponse,
 )
-from icekeeper.kernel.api_shapes import done
+from icekeeper.kernel.http.serializers import done
 
 list_namespaces = extend_schema(
     operation_id="listNamespaces",

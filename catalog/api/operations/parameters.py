@@ -7,7 +7,7 @@ from typing import Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.paging import LARGEST_SIZE
+from icekeeper.kernel.http.paging import LARGEST_SIZE
 
 _PREFIX: Final = OpenApiParameter(
     "prefix", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The warehouse's id: the `prefix` that config gives"

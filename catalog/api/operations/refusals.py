@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.http.serializers import answers
 
 NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {NO_WAREHOUSE}"

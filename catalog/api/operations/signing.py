@@ -10,7 +10,7 @@ from catalog.api.operations.refusals import NO_TABLE, NO_WAREHOUSE, STORE_FAILED
 from catalog.api.operations.tabulars import Decorator
 from catalog.api.operations.tags import CATALOG
 from catalog.api.shapes.signing import RemoteSignRequest, RemoteSignResult
-from icekeeper.kernel.api_shapes import answers
+from icekeeper.kernel.http.serializers import answers
 
 _CACHE_CONTROL: Final = OpenApiParameter(
     "Cache-Control",

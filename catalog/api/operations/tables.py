@@ -28,7 +28,7 @@ from catalog.api.shapes.tables import (
     ReportMetricsRequest,
 )
 from catalog.api.shapes.tabulars import ListTablesResponse
-from icekeeper.kernel.api_shapes import done
+from icekeeper.kernel.http.serializers import done
 
 TABLE = Kind("table", CATALOG, OF_TABLE, missing=NO_TABLE, taken=TAKEN)
 

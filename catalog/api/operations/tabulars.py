@@ -29,7 +29,7 @@ from catalog.api.operations.refusals import (
 )
 from catalog.api.shapes.table_access import LoadCredentialsResponse
 from catalog.api.shapes.tabulars import RenameTableRequest
-from icekeeper.kernel.api_shapes import done
+from icekeeper.kernel.http.serializers import done
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shape: TypeAlias = type[Serializer[Any]]

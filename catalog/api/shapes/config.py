@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from catalog.api.shapes.fields import string_map, text_list
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 
 class CatalogConfig(KebabSerializer):

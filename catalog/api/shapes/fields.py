@@ -9,7 +9,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import Text
+from icekeeper.kernel.http.serializers import Text
 
 
 def string_map(**options: Any) -> serializers.DictField:

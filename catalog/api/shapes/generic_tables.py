@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from catalog.api.shapes.fields import string_map, token_of_next_page
 from catalog.api.shapes.tabulars import TableIdentifier
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 _DESCRIBED = "Any JSON, kept as it is, order of keys included; at most 1 MiB"
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from catalog.api.shapes.fields import protection_of_each, string_map, text_list, token_of_next_page, uuids_of
-from icekeeper.kernel.api_shapes import KebabSerializer
+from icekeeper.kernel.http.serializers import KebabSerializer
 
 
 class CreateNamespaceRequest(serializers.Serializer[Any]):

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from icekeeper.kernel.api_shapes import Text
+from icekeeper.kernel.http.serializers import Text
 from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, OTHER_TYPES, OWN_TYPES, TOKEN_EXCHANGE
 from tenancy.authn.scopes import ALL
 

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from catalog.api.shapes.fields import string_map, text_list
-from icekeeper.kernel.api_shapes import Text
+from icekeeper.kernel.http.serializers import Text
 
 METHODS = ("PUT", "GET", "HEAD", "POST", "DELETE", "PATCH", "OPTIONS")
 

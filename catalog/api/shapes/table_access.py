@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from catalog.api.shapes.fields import string_map
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 
 class StorageCredential(serializers.Serializer[Any]):

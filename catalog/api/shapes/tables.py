@@ -15,7 +15,7 @@ from catalog.api.shapes.table_parts import (
     TableUpdate,
 )
 from catalog.api.shapes.tabulars import TableIdentifier
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 
 class CreateTableRequest(KebabSerializer):

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from catalog.api.shapes.fields import protection_of_each, text_list, token_of_next_page, uuids_of
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 
 class TableIdentifier(serializers.Serializer[Any]):

@@ -8,7 +8,7 @@ from catalog.api.shapes.fields import string_map
 from catalog.api.shapes.specification_object import REST_SPEC, VIEW_SPEC, SpecificationObject
 from catalog.api.shapes.table_parts import TableSchema
 from catalog.iceberg.views.updates import VIEW_HANDLERS
-from icekeeper.kernel.api_shapes import KebabSerializer, Text
+from icekeeper.kernel.http.serializers import KebabSerializer, Text
 
 
 class ViewMetadata(SpecificationObject):

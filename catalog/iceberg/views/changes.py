@@ -18,7 +18,7 @@ from catalog.iceberg.views.draft import ViewDraft
 from catalog.iceberg.views.properties import read_view_properties
 from catalog.iceberg.views.types import VIEW_FORMAT_VERSION
 from catalog.iceberg.views.versions import read_new_version, version_identity
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def check_view_format_version(version: int, where: str) -> None:

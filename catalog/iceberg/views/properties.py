@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from catalog.iceberg.json_fields import as_string_map, clip
 from catalog.iceberg.properties import parse_int
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 HISTORY_SIZE: Final = "version.history.num-entries"
 DEFAULT_HISTORY_SIZE: Final = 10

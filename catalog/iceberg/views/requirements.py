@@ -7,7 +7,7 @@ from typing import Any, Final
 from catalog.iceberg.json_fields import as_list, clip, read_string
 from catalog.iceberg.requirements import requirement_kind
 from catalog.iceberg.views.types import ViewMetadata
-from icekeeper.kernel.errors import CommitFailed
+from icekeeper.kernel.errors.types import CommitFailed
 
 KNOWN_REQUIREMENTS: Final = ("assert-view-uuid",)
 

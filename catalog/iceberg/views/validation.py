@@ -21,7 +21,7 @@ from catalog.iceberg.validation import check_entries, check_unique, refuse_null_
 from catalog.iceberg.views.changes import check_view_format_version
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.versions import check_version, check_version_log_entry
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 
 
 def read_view_metadata(document: Any) -> ViewMetadata:

@@ -23,7 +23,7 @@ from catalog.iceberg.json_fields import (
     without_nulls,
 )
 from catalog.iceberg.views.types import SQL
-from icekeeper.kernel.errors import BadRequest, EmptyView, IllegalArgument
+from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
 
 
 def check_version(version: dict[str, Any], where: str) -> int:

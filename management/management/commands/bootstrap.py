@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.apply import apply
 from management.bootstrap.declaration import Declaration, WrongDeclaration, read_declaration
 from management.bootstrap.document import BadDocument, read_document

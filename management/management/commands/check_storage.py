@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.json.strict import write_json
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.warehouse_storage import access_checks

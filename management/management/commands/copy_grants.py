@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from tenancy import maintenance
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.import_grants import Imported, import_grants

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.durations import read_duration
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import name_key
-from icekeeper.kernel.write_transaction import write_transaction
 from management.api.tokens import token_json
 from tenancy.actor import INTERNAL
 from tenancy.authn.access_tokens import AccessTokens

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.json.strict import write_json
 from management.bootstrap.document import BadDocument, parse_document, read_document
 from management.bootstrap.references import MissingSecret, resolved
 from storage.models import Warehouse

@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from catalog.selectors.explanations import Explained, ToldMembership, ToldStep, explain_to_operator
 from catalog.selectors.object_names import NamedObject, name_objects
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.json.strict import write_json
 from management.api.explanation_shapes import explanation_json
 from management.selectors.spoken_names import (
     SPOKEN,

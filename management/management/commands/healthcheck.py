@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 
 LONGEST_WAIT = 10.0

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from management.api.tokens import token_json
 from tenancy.models import AccessToken
 

@@ -13,7 +13,7 @@ from django.db import DatabaseError, InterfaceError
 
 from catalog.identifiers import Levels
 from catalog.selectors.warehouses import find_warehouse_for
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from management.registration.list_file import FORMATS, ListFile, format_of, read_namespace
 from management.registration.report import sentence, summary, write_failure
 from management.registration.rest_client import Access, RestClient

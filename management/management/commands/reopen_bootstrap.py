@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from tenancy.actor import INTERNAL
 from tenancy.services.bootstrap import reopen_bootstrap
 

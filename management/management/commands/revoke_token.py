@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import INTERNAL
 from tenancy.authn.token_text import read_prefix

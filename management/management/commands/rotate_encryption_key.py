@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.json.strict import write_json
 from storage.secrets.stores import database_secrets
 from storage.services.key_rotation import (
     Rotation,

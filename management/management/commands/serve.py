@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.companion import Companion
 from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
 from icekeeper.server.ports import CannotListen

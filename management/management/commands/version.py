@@ -6,7 +6,7 @@ from typing import Any
 import django
 from django.core.management.base import BaseCommand, CommandParser
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 from storage.secrets.start import require_readable_secrets
 from tasks.workers.worker import run_worker

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.records import Asker, read_held
 from tenancy.authz.builtin.review_records import end_of

@@ -13,8 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.paging import EVERYTHING
-from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.http.paging import EVERYTHING
 from tenancy.actor import Actor
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.statements import (

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.authz.builtin.evaluation import Node
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_statements import (

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.sql import as_datetime, as_uuid, fetch_all
+from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from tenancy.authz.builtin.records import Asker, read_token_roles
 from tenancy.authz.role_ways import Edge, Entry, Membership, RoleGraph
 

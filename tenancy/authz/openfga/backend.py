@@ -17,7 +17,7 @@ from uuid import UUID
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import Forbidden
+from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer

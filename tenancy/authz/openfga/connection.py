@@ -21,18 +21,18 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.http_answers import UnusableAnswer, read_pieces
-from icekeeper.kernel.json_text import JsonBound, read_json
-from icekeeper.kernel.thread_lending import waiting_for_others
-from icekeeper.kernel.timed_connections import (
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.http.http_answers import UnusableAnswer, read_pieces
+from icekeeper.kernel.http.timed_connections import (
     TimedHTTPConnection,
     TimedHTTPPool,
     TimedHTTPSConnection,
     TimedHTTPSPool,
     cut_off,
 )
+from icekeeper.kernel.json.strict import JsonBound, read_json
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from icekeeper.version import VERSION
 from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaUnavailable
 

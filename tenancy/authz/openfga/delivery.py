@@ -16,8 +16,8 @@ from uuid import UUID
 
 from icekeeper.kernel.attendant import Attendant
 from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.failures import OpenFgaUnavailable

@@ -12,8 +12,8 @@ from time import sleep
 from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from icekeeper.kernel import deadline
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from tenancy.authz.openfga.breaker import PAUSE
 from tenancy.authz.openfga.connection import Connection, Limits
 from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable

@@ -9,8 +9,8 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import CatalogError
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL
 from tenancy.audit.log import Event, record
 from tenancy.authz.changes import rights_changed

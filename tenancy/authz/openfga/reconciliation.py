@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Final, Literal
 
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.authz.model import Direct, parts_of
 from tenancy.authz.openfga.delivery import deliver_now
 from tenancy.authz.openfga.installation import foreign_models

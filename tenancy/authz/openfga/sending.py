@@ -14,8 +14,8 @@ from typing import Final
 from uuid import UUID
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import RequestTimeout
+from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.request.deadline import deadline
 from tenancy.authz.openfga.failures import OpenFgaRefused, OpenFgaUnavailable
 from tenancy.authz.openfga.holding import HELD_SECONDS
 from tenancy.authz.openfga.recorded import Recorded, recorded_among

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from icekeeper.kernel.json_text import write_json
+from icekeeper.kernel.json.strict import write_json
 from tenancy.authz.model import DOWN, UP, VERSION
 from tenancy.authz.openfga.breaker import Breaker
 from tenancy.authz.openfga.connection import Connection, Limits, Reply

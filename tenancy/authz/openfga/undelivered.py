@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from icekeeper.kernel.db.sql import fetch_one
+from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
-from icekeeper.kernel.sql import fetch_one
-from icekeeper.kernel.write_transaction import write_transaction
 from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.openfga.tuples import TupleKey
 from tenancy.models import UndeliveredTuple

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import read_document
 from storage.profiles.s3 import S3Profile, StackitProfile
 from storage.signing.addresses import addresses_of

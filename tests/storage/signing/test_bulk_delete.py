@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.signing.bulk_delete import keys_to_delete
 from tests.storage.signing.test_request import read, refusal
 

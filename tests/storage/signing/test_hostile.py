@@ -10,7 +10,7 @@ from hypothesis import given, settings, target
 from hypothesis import strategies as st
 from urllib3.util import parse_url
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from storage.signing.addresses import addresses_of
 from storage.signing.errors import MethodNotSignable
 from storage.signing.request import RequestToSign, SignableRequest, read_request

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.signing.addresses import addresses_of
 from storage.signing.request import Operation, RequestToSign, SignableRequest, read_request
 from tests.storage.signing.test_addresses import profile_of

@@ -23,7 +23,7 @@ from django.conf import settings
 from hypothesis import given
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.credentials.azure import AzureClientCredentials, AzureSystemIdentity
 from storage.credentials.credential import Credential
 from storage.credentials.kinds import read_credential

@@ -23,7 +23,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.credentials.gcs import GcsServiceAccount
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreUnavailable

@@ -17,8 +17,8 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.request.deadline import deadline
 from storage.credentials.kinds import read_credential
 from storage.credentials.s3 import CloudflareR2
 from storage.errors import StoreUnavailable

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import InvalidLocation
+from icekeeper.kernel.errors.types import InvalidLocation
 from storage.identity.keys import CredentialNotIssued
 from storage.profiles.kinds import read_profile
 from storage.profiles.s3 import S3Profile

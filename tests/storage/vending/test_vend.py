@@ -12,8 +12,8 @@ from django.conf import settings
 from pydantic import SecretStr
 
 from icekeeper.env import read_settings
-from icekeeper.kernel.errors import InvalidLocation
-from icekeeper.kernel.thread_lending import set_lender
+from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.request.thread_lending import set_lender
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued

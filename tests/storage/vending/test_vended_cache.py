@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import Busy, RequestTimeout
-from icekeeper.kernel.waiting import MOST_BRIEFLY, MOST_PATIENT
+from icekeeper.kernel.errors.types import Busy, RequestTimeout
+from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request.waiting import MOST_BRIEFLY, MOST_PATIENT
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import cache as module
 from storage.vending.cache import CacheStatistics, CredentialCache

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.authenticator import AuthenticationFailed
 from tenancy.authn.claims import ClaimRules, identity_of

@@ -12,9 +12,10 @@ import pytest
 from catalog.services import contention, turns
 from catalog.services.contention import attempts, turns_at
 from catalog.services.turns import Turn
-from icekeeper.kernel import deadline, node_leases
-from icekeeper.kernel.client_connection import set_client_connection
-from icekeeper.kernel.errors import CommitContended, CommitFailed
+from icekeeper.kernel import node_leases
+from icekeeper.kernel.errors.types import CommitContended, CommitFailed
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.client_connection import set_client_connection
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

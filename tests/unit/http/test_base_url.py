@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from icekeeper.env import read_settings
-from icekeeper.kernel.base_url import base_url
-from icekeeper.kernel.errors import BadRequest, NoHostHeader
+from icekeeper.kernel.errors.types import BadRequest, NoHostHeader
+from icekeeper.kernel.http.base_url import base_url
 
 DEFAULTS, _ = read_settings({})
 

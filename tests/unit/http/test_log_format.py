@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from icekeeper.kernel.request_id import choose_request_id, set_request_id
+from icekeeper.kernel.request.request_id import choose_request_id, set_request_id
 from icekeeper.logs import JsonFormatter
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from icekeeper.http.request_body import bound_body
-from icekeeper.kernel.errors import BadRequest, BodyTooLarge, RequestTimeout
+from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge, RequestTimeout
 
 
 def _environ(body: bytes, **more: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection, transaction
 
-from icekeeper.kernel import statement_deadline
-from icekeeper.kernel.deadline import begin_write, deadline
-from icekeeper.kernel.errors import RequestTimeout
-from icekeeper.kernel.statement_deadline import before_statement, restore_statement_limits
+from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.statement_deadline import before_statement, restore_statement_limits
+from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.request.deadline import begin_write, deadline
 from tests.unit.steps import count_steps
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

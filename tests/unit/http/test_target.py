@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icekeeper.http.target import set_path
-from icekeeper.kernel.errors import BadRequest, CatalogError, NotFound
+from icekeeper.kernel.errors.types import BadRequest, CatalogError, NotFound
 
 PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
 

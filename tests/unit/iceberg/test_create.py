@@ -10,7 +10,7 @@ import pytest
 from catalog.iceberg.create import create_table_metadata, requested_format_version
 from catalog.iceberg.updates import apply_updates
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.documents import (
     NOW,
     UUID,

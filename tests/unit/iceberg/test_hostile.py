@@ -11,7 +11,7 @@ import pytest
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg.damage import places
 from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, partition, schema, snapshot, sorting, table
 

@@ -13,7 +13,7 @@ from catalog.iceberg.json_fields import LONG_RANGE
 from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
 from catalog.iceberg.validation import check_times, read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.documents import (
     NOW,
     UUID,

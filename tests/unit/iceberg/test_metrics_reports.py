@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE, LARGEST_REPORT, read_metrics_report
-from icekeeper.kernel.errors import BadRequest, BodyTooLarge
-from icekeeper.kernel.json_text import read_json, write_json
+from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
+from icekeeper.kernel.json.strict import read_json, write_json
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
 
 ABSENT = object()

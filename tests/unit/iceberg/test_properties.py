@@ -16,7 +16,7 @@ from catalog.iceberg.schemas import parse_schema
 from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata, current_snapshot_id
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg import strategies as given_a
 from tests.unit.iceberg.damage import damaged, nonsense
 from tests.unit.iceberg.examples import examples

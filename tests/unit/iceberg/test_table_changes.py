@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.updates import apply_updates
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.documents import BASE_FILE, NOW, UUID, after, commit, table
 
 LIMIT = "write.metadata.previous-versions-max"

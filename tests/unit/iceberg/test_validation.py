@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.validation import read_table_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.documents import DATA, ID, NOW, TIME, column, partition, schema, snapshot, sorting, table
 
 GONE = object()

@@ -10,9 +10,9 @@ import pytest
 from django.db import InterfaceError, OperationalError
 from psycopg_pool import PoolTimeout
 
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.error_answers import answer_error
-from icekeeper.kernel.write_transaction import write_transaction
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.request.deadline import deadline
 
 pytestmark = pytest.mark.both_databases
 

@@ -14,7 +14,7 @@ import storage
 import tasks.queue
 import tasks.workers
 import tenancy
-from icekeeper.kernel.errors import CatalogError
+from icekeeper.kernel.errors.types import CatalogError
 from storage.documents import InvalidMember
 from storage.profiles.kinds import TYPES
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from icekeeper.kernel.errors import BadRequest
-from icekeeper.kernel.json_text import FILE_BOUND, REQUEST_BOUND, JsonBound, read_json, read_json_object, write_json
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.json.strict import FILE_BOUND, REQUEST_BOUND, JsonBound, read_json, read_json_object, write_json
 
 MILLION = 1_000_000
 HOSTILE = {

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from django.db import OperationalError, ProgrammingError, connection, transaction
 
-from icekeeper.kernel import statement_deadline
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.errors import RequestTimeout
-from icekeeper.kernel.sql import execute, fetch_all, fetch_one
-from icekeeper.kernel.statement_deadline import restore_statement_limits
+from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.db.sql import execute, fetch_all, fetch_one
+from icekeeper.kernel.db.statement_deadline import restore_statement_limits
+from icekeeper.kernel.errors.types import RequestTimeout
+from icekeeper.kernel.request.deadline import deadline
 from tenancy.models import Project
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

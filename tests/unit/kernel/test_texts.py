@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import BadRequest, InvalidPageToken
+from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
+from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
+from icekeeper.kernel.http.raw_path import decode_levels, decode_segment, raw_path
 from icekeeper.kernel.ids import new_id, parse_id
-from icekeeper.kernel.json_text import read_json
+from icekeeper.kernel.json.strict import read_json
 from icekeeper.kernel.names import name_key, require_name
-from icekeeper.kernel.page_tokens import read_page_token, write_page_token
-from icekeeper.kernel.raw_path import decode_levels, decode_segment, raw_path
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import time
 import pytest
 from django.db import connection, connections, transaction
 
-from icekeeper.kernel import statement_deadline
-from icekeeper.kernel.deadline import deadline
-from icekeeper.kernel.thread_lending import waiting_for_others
+from icekeeper.kernel.db import statement_deadline
+from icekeeper.kernel.request.deadline import deadline
+from icekeeper.kernel.request.thread_lending import waiting_for_others
 from tenancy.models import Project
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]

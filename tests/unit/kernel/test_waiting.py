@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connections
 
-from icekeeper.kernel.waiting import BRIEFLY, MOST_BRIEFLY, MOST_PATIENT, WaitingRoom
+from icekeeper.kernel.request.waiting import BRIEFLY, MOST_BRIEFLY, MOST_PATIENT, WaitingRoom
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -13,7 +13,7 @@ import pytest
 
 from catalog.models import Tabular
 from catalog.services.bulk_registration import Listed
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from management.registration.rest_client import Access, RestClient
 from management.registration.rest_source import RestCatalog
 from management.registration.secrets import read_headers, read_one_line, read_secret

@@ -13,7 +13,7 @@ from gunicorn.http.message import Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icekeeper.kernel.errors import BadRequest, BodyTooLarge
+from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge
 from icekeeper.server.body_arrival import MAX_CHUNK_LINE, ExpectedBody, ReceivedBytes, expected_body, expects_continue
 from icekeeper.server.client_socket import ClientSocket
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.views.validation import read_view_metadata
-from icekeeper.kernel.errors import BadRequest, EmptyView, IllegalArgument
+from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
 from tests.unit.iceberg.documents import DATA, ID, NOW, UUID, column, schema
 from tests.unit.iceberg.views.documents import created, sql, version
 

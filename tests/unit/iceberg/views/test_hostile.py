@@ -10,7 +10,7 @@ import pytest
 
 from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damage import places
 from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, one_long_name, schema
 from tests.unit.iceberg.views.documents import add_schema, add_version, after, created, sql, version, view

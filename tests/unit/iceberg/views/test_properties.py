@@ -18,7 +18,7 @@ from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.iceberg.views.versions import sql_dialects, version_identity
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.damage import damaged, nonsense
 from tests.unit.iceberg.examples import examples
 from tests.unit.iceberg.strategies import START_MS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.views.requirements import check_view_requirements
-from icekeeper.kernel.errors import BadRequest, CommitFailed
+from icekeeper.kernel.errors.types import BadRequest, CommitFailed
 from tests.unit.iceberg.documents import UUID
 from tests.unit.iceberg.views.documents import view
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.views.validation import read_view_metadata
-from icekeeper.kernel.errors import BadRequest
+from icekeeper.kernel.errors.types import BadRequest
 from tests.unit.iceberg.documents import DATA, ID, column, schema
 from tests.unit.iceberg.views.documents import after, log_entry, set_properties, sql, version, view
 

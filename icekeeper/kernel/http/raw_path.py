@@ -1,0 +1,49 @@
+"""The request path as the client wrote it: segments are split before they are decoded.
+
+A name may hold `/` (sent as `%2F`), `+` (sent as `%2B`) or a space (sent as `+` by Java, as `%20` by Python). Only the
+raw target keeps these apart, so everything that looks at a path looks at this one value.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_plus
+from uuid import UUID
+
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.ids import parse_id
+from icekeeper.kernel.names import LEVEL_SEPARATOR
+
+
+def raw_path(target: str) -> str:
+    """The path of a request target: scheme, authority, query and fragment cut off.
+
+    `GET http://host/catalog/v1?x` (absolute form, RFC 9112 §3.2.2) and `GET /catalog/v1?x` give `/catalog/v1`.
+    """
+    path = target.split("#", 1)[0].split("?", 1)[0]
+    if not path.startswith("/"):
+        _, found, rest = path.partition("://")
+        path = "/" + rest.partition("/")[2] if found else "/"
+    return path
+
+
+def decode_segment(segment: str) -> str:
+    """One path segment, decoded. Raises `BadRequest` when the bytes are not UTF-8."""
+    try:
+        return unquote_plus(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest("Malformed path: a segment is not UTF-8") from None
+
+
+def decode_id(segment: str) -> UUID | None:
+    """The UUID in a path segment, decoded; None for anything else. Some clients encode its hyphens (`%2D`)."""
+    return parse_id(unquote_plus(segment))
+
+
+def decode_levels(segment: str) -> tuple[str, ...]:
+    """A namespace segment: levels joined by `%1F`, decoded."""
+    return split_levels(decode_segment(segment))
+
+
+def split_levels(joined: str) -> tuple[str, ...]:
+    """A namespace whose levels are joined by U+001F; no name holds that character."""
+    return tuple(joined.split(LEVEL_SEPARATOR))
