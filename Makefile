@@ -8,7 +8,7 @@ IN := .venv/bin/python
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs \
+.PHONY: help setup demo run test test-long test-engines lint lint-style lint-types lint-layers lint-migrations lint-openapi lint-docs lint-words \
 	fmt bench rck parts openapi docs constraints clean python environment
 
 help: ## Show this list
@@ -56,6 +56,9 @@ lint-migrations: environment
 
 lint-openapi: environment
 	@$(IN) manage.py openapi --check
+
+lint-words: environment
+	@$(IN) -m scripts.check_words
 
 lint-docs: environment
 	@$(IN) manage.py document_settings --check
