@@ -121,7 +121,7 @@ API_OBSERVERS = ["management.statistics.counter.count_request"]
 LAST_ACTS = ["tenancy.audit.answers.tell_of_refusal"]
 # Services that the worker calls every minute, with the actor alone.
 HOUSEKEEPING = [
-    "catalog.services.outcomes.delete_old_outcomes",
+    "catalog.services.idempotency.delete_expired_idempotency_records",
     "catalog.services.staged_places.delete_old_claims",
     "catalog.services.metrics.delete_old_reports",
     "catalog.services.warehouse_statistics.record_warehouse_statistics",

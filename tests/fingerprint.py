@@ -10,7 +10,7 @@ from django.apps import apps
 from django.db import connection
 
 ROOMS = {"catalog", "storage", "tenancy", "tasks"}
-NOT_COUNTED = {"catalog_outcome", "tenancy_auditrecord", "tenancy_auditchain"}
+NOT_COUNTED = {"catalog_idempotencyrecord", "tenancy_auditrecord", "tenancy_auditchain"}
 """What a refusal does write: its own outcome, for who sends it again under the same Idempotency-Key, and that it was
 refused."""
 

@@ -20,9 +20,9 @@ from catalog.selectors.storage_access import access_for
 from catalog.selectors.tabular_files import find_files_for
 from catalog.selectors.tabulars import list_tabulars_for
 from catalog.selectors.view_chains import Reader, reader_through
-from catalog.selectors.warehouses import as_told_of
+from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.drops import drop_tabular
-from catalog.services.outcomes import RequestKey, perform_once
+from catalog.services.idempotency import IdempotencyKey, run_idempotent
 from catalog.services.renames import rename_tabular
 from icekeeper.kernel.errors.responses import answer_error
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
@@ -80,7 +80,7 @@ class IcebergView(APIView):
         if warehouse_id is None or not isinstance(error, CatalogError) or not hasattr(self, "actor"):
             return error
         try:
-            return as_told_of(self.actor, warehouse_id, error)
+            return conceal_warehouse(self.actor, warehouse_id, error)
         except Exception as another:  # noqa: BLE001 - rights could not be asked about
             return another
 
@@ -162,9 +162,9 @@ class IcebergView(APIView):
         return json_answer(answer)
 
     def dropping(self, request: HttpRequest, kind: Tabular.Kind, *, purges_unless_told: bool = False) -> HttpResponse:
-        once = self.once(request)
+        idempotency_key = self.idempotency_key(request)
         self.perform(
-            once,
+            idempotency_key,
             lambda: drop_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -172,22 +172,22 @@ class IcebergView(APIView):
                 kind=kind,
                 purge=query_flag(request, "purgeRequested", default=purges_unless_told),
                 force=query_flag(request, "force"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return no_content()
 
     def renaming(self, request: HttpRequest, kind: Tabular.Kind) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         self.perform(
-            once,
+            idempotency_key,
             lambda: rename_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 source=require_identifier(body.get("source"), "source"),
                 destination=require_identifier(body.get("destination"), "destination"),
                 kind=kind,
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return no_content()
@@ -204,7 +204,7 @@ class IcebergView(APIView):
         way = way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader)
         return json_answer({"storage-credentials": way.storage_credentials})
 
-    def once(self, request: HttpRequest) -> RequestKey | None:
+    def idempotency_key(self, request: HttpRequest) -> IdempotencyKey | None:
         """The request's Idempotency-Key with what it stands for; None when it has none, or the server takes none."""
         given = request.META.get("HTTP_IDEMPOTENCY_KEY")
         if given is None or not settings.ICEKEEPER.idempotency.enabled:
@@ -219,20 +219,20 @@ class IcebergView(APIView):
         for part in (self.actor.name, request.method, meta["PATH_INFO"], meta["QUERY_STRING"]):
             digest.update(f"{part}\n".encode(errors="surrogatepass"))
         digest.update(request.body)
-        return RequestKey(self.warehouse_id, key, digest.digest(), self.actor)
+        return IdempotencyKey(self.warehouse_id, key, digest.digest(), self.actor)
 
-    def perform(self, once: RequestKey | None, act: Callable[[], T]) -> T:
+    def perform(self, idempotency_key: IdempotencyKey | None, act: Callable[[], T]) -> T:
         """What `act` returns; with a key it is done at most once, and what it returned then is returned again."""
-        if once is None:
+        if idempotency_key is None:
             return act()
 
         def told() -> T:
             try:
                 return act()
             except CatalogError as error:  # what is kept of it is what is told of it
-                raise as_told_of(self.actor, once.warehouse_id, error) from error
+                raise conceal_warehouse(self.actor, idempotency_key.warehouse_id, error) from error
 
-        return perform_once(self.actor, once, told)
+        return run_idempotent(self.actor, idempotency_key, told)
 
 
 def json_answer(value: Any) -> HttpResponse:

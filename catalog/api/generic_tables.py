@@ -33,9 +33,9 @@ class GenericTablesView(IcebergView):
 
     @operations.create_generic_table
     def post(self, request: Request, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         created = self.perform(
-            once,
+            idempotency_key,
             lambda: create_generic_table(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -47,7 +47,7 @@ class GenericTablesView(IcebergView):
                 properties=body.get("properties"),
                 schema=body.get("schema"),
                 statistics=body.get("statistics"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         files, access = access_to_written(

@@ -47,15 +47,15 @@ class NamespacesView(IcebergView):
 
     @operations.create_namespace
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         made = self.perform(
-            once,
+            idempotency_key,
             lambda: create_namespace(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 levels=body.get("namespace"),
                 properties=body.get("properties"),
-                once=once,
+                idempotency_key=idempotency_key,
             ).as_json(),
         )
         return json_answer(made)
@@ -78,34 +78,43 @@ class NamespaceView(IcebergView):
 
     @operations.drop_namespace
     def delete(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        once = self.once(request)
+        idempotency_key = self.idempotency_key(request)
         force, purge = query_flag(request, "force"), query_flag(request, "purge")
         is_recursive = query_flag(request, "recursive")
 
         def drop() -> None:
             actor, warehouse_id, levels = self.actor, self.warehouse_id, self.levels
             if is_recursive:
-                drop_subtree(actor=actor, warehouse_id=warehouse_id, levels=levels, purge=purge, force=force, once=once)
+                drop_subtree(
+                    actor=actor,
+                    warehouse_id=warehouse_id,
+                    levels=levels,
+                    purge=purge,
+                    force=force,
+                    idempotency_key=idempotency_key,
+                )
             else:
-                drop_namespace(actor=actor, warehouse_id=warehouse_id, levels=levels, force=force, once=once)
+                drop_namespace(
+                    actor=actor, warehouse_id=warehouse_id, levels=levels, force=force, idempotency_key=idempotency_key
+                )
 
-        self.perform(once, drop)
+        self.perform(idempotency_key, drop)
         return no_content()
 
 
 class NamespacePropertiesView(IcebergView):
     @operations.update_namespace_properties
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         changes = self.perform(
-            once,
+            idempotency_key,
             lambda: update_namespace_properties(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 levels=self.levels,
                 removals=body.get("removals"),
                 updates=body.get("updates"),
-                once=once,
+                idempotency_key=idempotency_key,
             ).as_json(),
         )
         return json_answer(changes)

@@ -34,9 +34,9 @@ class TablesView(IcebergView):
 
     @operations.create_table
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         created = self.perform(
-            once,
+            idempotency_key,
             lambda: create_table(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -48,7 +48,7 @@ class TablesView(IcebergView):
                 location=body.get("location"),
                 properties=body.get("properties"),
                 stage=flag(body.get("stage-create"), "stage-create"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return _made(request, self.actor, self.warehouse_id, created, Identifier(self.levels, str(body.get("name"))))
@@ -82,11 +82,13 @@ class TableView(IcebergView):
 
     @operations.update_table
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         changes = _changes(_addressed(self.identifier, body.get("identifier")), body)
         committed = self.perform(
-            once,
-            lambda: commit_table(actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, once=once),
+            idempotency_key,
+            lambda: commit_table(
+                actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, idempotency_key=idempotency_key
+            ),
         )
         return commit_table_response(committed)
 
@@ -98,9 +100,9 @@ class TableView(IcebergView):
 class RegisterTableView(IcebergView):
     @operations.register_table
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         registered = self.perform(
-            once,
+            idempotency_key,
             lambda: register_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -109,7 +111,7 @@ class RegisterTableView(IcebergView):
                 metadata_location=body.get("metadata-location"),
                 kind=TABLE,
                 overwrite=flag(body.get("overwrite"), "overwrite"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return _made(request, self.actor, self.warehouse_id, registered, Identifier(self.levels, str(body.get("name"))))
@@ -118,11 +120,11 @@ class RegisterTableView(IcebergView):
 class UnregisterTableView(IcebergView):
     @operations.unregister_table
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        once = self.once(request)
+        idempotency_key = self.idempotency_key(request)
         last = self.perform(
-            once,
+            idempotency_key,
             lambda: unregister_table(
-                actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, once=once
+                actor=self.actor, warehouse_id=self.warehouse_id, table=self.identifier, idempotency_key=idempotency_key
             ),
         )
         return commit_table_response(last)
@@ -137,14 +139,16 @@ class RenameTableView(IcebergView):
 class TransactionView(IcebergView):
     @operations.commit_transaction
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         changes = [
             _changes(_named(entry, f"table-changes[{index}]"), entry, f"table-changes[{index}].")
             for index, entry in enumerate(listed(body.get("table-changes"), "table-changes"))
         ]
         self.perform(
-            once,
-            lambda: commit_transaction(actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, once=once),
+            idempotency_key,
+            lambda: commit_transaction(
+                actor=self.actor, warehouse_id=self.warehouse_id, changes=changes, idempotency_key=idempotency_key
+            ),
         )
         return no_content()
 

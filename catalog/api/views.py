@@ -49,9 +49,9 @@ class ViewsView(_OneView):
 
     @operations.create_view
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         created = self.perform(
-            once,
+            idempotency_key,
             lambda: create_view(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -61,7 +61,7 @@ class ViewsView(_OneView):
                 view_version=body.get("view-version"),
                 location=body.get("location"),
                 properties=body.get("properties"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return self.written(request, created)
@@ -85,16 +85,16 @@ class ViewView(_OneView):
 
     @operations.replace_view
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         replaced = self.perform(
-            once,
+            idempotency_key,
             lambda: replace_view(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
                 view=self.identifier,
                 requirements=optional_list(body.get("requirements"), "requirements"),
                 updates=optional_list(body.get("updates"), "updates"),
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return self.written(request, replaced)
@@ -107,9 +107,9 @@ class ViewView(_OneView):
 class RegisterViewView(_OneView):
     @operations.register_view
     def post(self, request: HttpRequest, **_: Any) -> HttpResponse:
-        body, once = self.body(request), self.once(request)
+        body, idempotency_key = self.body(request), self.idempotency_key(request)
         registered = self.perform(
-            once,
+            idempotency_key,
             lambda: register_tabular(
                 actor=self.actor,
                 warehouse_id=self.warehouse_id,
@@ -117,7 +117,7 @@ class RegisterViewView(_OneView):
                 name=body.get("name"),
                 metadata_location=body.get("metadata-location"),
                 kind=VIEW,
-                once=once,
+                idempotency_key=idempotency_key,
             ),
         )
         return self.written(request, registered)

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
-from catalog.selectors.visibility import AT_ONCE, seen_of
+from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import FIRST, Page
 from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
@@ -43,7 +43,7 @@ def list_deleted_tabulars_for(
 ) -> tuple[list[DeletedTabular], str | None]:
     """In order of creation, and the next page's token; `namespace_id` None: of all namespaces.
 
-    A page is full as long as there are any, but for who must be looked for among more than `MOST_LOOKED_AT`.
+    A page is full as long as there are any, but for who must be looked for among more than `MAX_SCANNED`.
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `namespace_id` is none of the warehouse's, `Forbidden`.
     """
@@ -58,15 +58,15 @@ def list_deleted_tabulars_for(
     if page.token:
         (after_text,) = open_page_token(page.token, page.kind)
         after = UUID(after_text)
-    found = seen_of(
+    found = filter_visible(
         actor=actor,
         batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),
         ref=lambda item: (Securable.Type(item.kind), item.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )
-    shown, behind = found.cut_to(page.size)
-    return shown, None if behind is None else seal_page_token(page.kind, str(behind.id))
+    shown, cursor = found.truncated(page.size)
+    return shown, None if cursor is None else seal_page_token(page.kind, str(cursor.id))
 
 
 def _batches(warehouse_id: UUID, namespace_id: UUID | None, after: UUID, size: int) -> Iterator[list[DeletedTabular]]:

@@ -15,7 +15,7 @@ from catalog.models import Tabular
 from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
 from catalog.selectors.tabulars import require_listing
-from catalog.selectors.visibility import seen_page
+from catalog.selectors.visibility import visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import NoSuchGenericTable
 from icekeeper.kernel.http.paging import Page
@@ -147,7 +147,7 @@ def list_generic_tables_for(
         return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
 
     kind, found = Securable.Type.GENERIC_TABLE, listed([row[3:] for row in rows])
-    return seen_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
+    return visible_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
 
 
 def _loaded(row: Row) -> LoadedGenericTable:

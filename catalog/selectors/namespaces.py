@@ -12,7 +12,7 @@ from django.conf import settings
 from catalog.errors import no_such_namespace
 from catalog.identifiers import Levels, path_key
 from catalog.models.namespace import shown_properties
-from catalog.selectors.visibility import require_to_list, seen_page
+from catalog.selectors.visibility import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.paging import Page
@@ -125,7 +125,7 @@ def list_namespaces_for(
         return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
 
     found = listed([row[2:] for row in rows])
-    return seen_page(found, page, actor=actor, seen_in=seen_in, child_type=Securable.Type.NAMESPACE, read=read)
+    return visible_page(found, page, actor=actor, seen_in=seen_in, child_type=Securable.Type.NAMESPACE, read=read)
 
 
 def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> Ref | None:

@@ -12,7 +12,7 @@ from django.conf import settings
 from catalog.identifiers import Levels
 from catalog.models import Tabular
 from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
-from catalog.selectors.visibility import AT_ONCE, seen_of
+from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.http.sealed_page_tokens import open_page_token, seal_page_token
@@ -49,7 +49,7 @@ def search_tabulars_for(
 ) -> tuple[list[FoundTabular], str | None]:
     """What has any trigram of its name in common with `wanted.search`, the best first, and the next page's token.
 
-    A page is full as long as there are any, but for who must be looked for among more than `MOST_LOOKED_AT`.
+    A page is full as long as there are any, but for who must be looked for among more than `MAX_SCANNED`.
     A UUID finds the tabular that has it, and those right in the namespace that has it.
     Raises `NoSuchWarehouse`, `NoSuchNamespace` when `wanted.namespace_id` is none of the warehouse's, `Forbidden`.
     """
@@ -62,15 +62,15 @@ def search_tabulars_for(
         places = with_id(uuid, among)
     else:
         places = alike(name_key(search), among, after=after, limit=page.sql_limit if sees_everything else None)
-    shown = seen_of(
+    shown = filter_visible(
         actor=actor,
         batches=_batches(place for place in places if place > after),
         ref=lambda place: (Securable.Type(place.kind), place.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )
-    found, behind = shown.cut_to(page.size)
-    token = None if behind is None else seal_page_token(page.kind, repr(behind.similarity), str(behind.id))
+    found, cursor = shown.truncated(page.size)
+    token = None if cursor is None else seal_page_token(page.kind, repr(cursor.similarity), str(cursor.id))
     return _described(found, by_id=uuid is not None), token
 
 

@@ -16,7 +16,7 @@ from catalog.models import Tabular
 from catalog.selectors.data_rights import require_to_load
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
-from catalog.selectors.visibility import require_to_list, seen_page
+from catalog.selectors.visibility import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -229,7 +229,7 @@ def list_tabulars_for(
         return listed(fetch_all(settings.READ_DATABASE, _LISTED, [ids]))
 
     found = listed([row[3:] for row in rows])
-    return listing.levels, *seen_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
+    return listing.levels, *visible_page(found, page, actor=actor, seen_in=listing.seen_in, child_type=kind, read=read)
 
 
 @dataclass(frozen=True, slots=True)

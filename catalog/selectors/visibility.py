@@ -20,7 +20,7 @@ T = TypeVar("T")
 AT_ONCE: Final = 500
 """Of how many at least it is asked in one question, when more than a page is looked at."""
 MOST_AT_ONCE: Final = 50_000
-MOST_LOOKED_AT: Final = 10_000
+MAX_SCANNED: Final = 10_000
 """Candidates of lists over a whole warehouse that one request looks at for who does not see all of them. Then the page
 ends, however short, with a token for what comes behind."""
 
@@ -34,7 +34,7 @@ def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogErro
     return None if sees_everything else parent
 
 
-def seen_page(
+def visible_page(
     listed: Sequence[tuple[UUID, T]],
     page: Page,
     *,
@@ -68,26 +68,26 @@ def seen_page(
     return page_of(found, page)
 
 
-class Looked(NamedTuple, Generic[T]):
-    """Some of a list. `behind` is what was looked at last, when there may be more that was not looked at.
+class Scan(NamedTuple, Generic[T]):
+    """The visible items of a scanned part of a list. `cursor` is the last scanned item, None at the end of the list.
 
-    It may be what the caller must not see: tokens that name it are sealed.
+    The cursor may be an item that is hidden from the caller: tokens that name it are sealed.
     """
 
-    seen: list[T]
-    behind: T | None
+    items: list[T]
+    cursor: T | None
 
-    def cut_to(self, size: int | None) -> Looked[T]:
-        """No more than `size` of it, None for all. Where there was more, `behind` is what is left last."""
-        if size is None or len(self.seen) <= size:
+    def truncated(self, size: int | None) -> Scan[T]:
+        """At most `size` items (None: all). The cursor is then the last item that is kept."""
+        if size is None or len(self.items) <= size:
             return self
-        return Looked(self.seen[:size], self.seen[size - 1])
+        return Scan(self.items[:size], self.items[size - 1])
 
 
-def seen_of(
+def filter_visible(
     *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], Ref], sees_everything: bool, wanted: int
-) -> Looked[T]:
-    """The first `wanted` items that `actor` may see, in their order, of the first `MOST_LOOKED_AT`; one question each
+) -> Scan[T]:
+    """The first `wanted` items that `actor` may see, in their order, of the first `MAX_SCANNED`; one question each
     batch, none with `sees_everything`, the answer to `Can.LIST_EVERYTHING` on what holds them all.
 
     A batch is read only when it is come to.
@@ -103,7 +103,7 @@ def seen_of(
             seen += islice(shown, wanted - len(seen))  # who answers as they are asked is asked no more than that
             looked_at += len(batch)
         if len(seen) >= wanted:
-            return Looked(seen[:wanted], None)
-        if looked_at >= MOST_LOOKED_AT:
-            return Looked(seen, batch[-1])
-    return Looked(seen, None)
+            return Scan(seen[:wanted], None)
+        if looked_at >= MAX_SCANNED:
+            return Scan(seen, batch[-1])
+    return Scan(seen, None)

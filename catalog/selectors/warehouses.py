@@ -58,7 +58,7 @@ def namespace_key_for(actor: Actor, warehouse_id: UUID, namespace_id: UUID) -> s
     return key
 
 
-def as_told_of(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
+def conceal_warehouse(actor: Actor, warehouse_id: UUID, error: CatalogError) -> CatalogError:
     """Return the error to send to `actor` when `error` came of a request about something in a warehouse.
 
     In a warehouse that is hidden from the caller everything that is not found becomes "no such warehouse". The

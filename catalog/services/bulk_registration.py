@@ -133,7 +133,7 @@ def check_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite:
             is_verbatim=is_verbatim,
             replaced=target.current,
         )
-        insert_tabular(new, once=None)
+        insert_tabular(new, idempotency_key=None)
     return came
 
 

@@ -18,7 +18,7 @@ from catalog.selectors.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
 from catalog.services.contention import attempts, turns_at
 from catalog.services.creation import finish_staged_create, require_format_version
-from catalog.services.outcomes import RequestKey, keep_unchanged
+from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
 from catalog.services.revisions import Revision, revise, write_revisions
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import BadRequest
@@ -45,7 +45,9 @@ class TableChanges:
     updates: list[Any]
 
 
-def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, once: RequestKey | None = None) -> Loaded:
+def commit_table(
+    *, actor: Actor, warehouse_id: UUID, changes: TableChanges, idempotency_key: IdempotencyKey | None = None
+) -> Loaded:
     """Apply the changes; the new metadata is durable on return. No net change writes nothing.
 
     When the pointer moved in between but the requirements still hold, they are applied again on top. Raises
@@ -61,18 +63,20 @@ def commit_table(*, actor: Actor, warehouse_id: UUID, changes: TableChanges, onc
                 check_requirements(None, changes.requirements)
                 if target.current is not None:
                     raise already_exists(target.current.kind, Tabular.Kind.TABLE, table)
-                return finish_staged_create(actor, target, namespace_id, updates=changes.updates, once=once)
+                return finish_staged_create(
+                    actor, target, namespace_id, updates=changes.updates, idempotency_key=idempotency_key
+                )
             revision = _revise_table(actor, target, before, changes)
             if isinstance(revision, Loaded):
-                keep_unchanged(once, revision)
+                store_unchanged_response(idempotency_key, revision)
                 return revision
-            if write_revisions(target, [revision], once=once, result=revision.result):
+            if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
 
 
 def commit_transaction(
-    *, actor: Actor, warehouse_id: UUID, changes: Sequence[TableChanges], once: RequestKey | None = None
+    *, actor: Actor, warehouse_id: UUID, changes: Sequence[TableChanges], idempotency_key: IdempotencyKey | None = None
 ) -> None:
     """Commit to several tables that are there: all or none, in one database transaction.
 
@@ -99,9 +103,9 @@ def commit_transaction(
                 else:
                     unchanged.append(revision)
             if target is None or not revisions:
-                keep_unchanged(once, None)
+                store_unchanged_response(idempotency_key, None)
                 return
-            if write_revisions(target, revisions, unchanged=unchanged, once=once, result=None):
+            if write_revisions(target, revisions, unchanged=unchanged, idempotency_key=idempotency_key, result=None):
                 return
 
 

@@ -13,11 +13,11 @@ from catalog.models import Tabular
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import make_tabular
+from catalog.services.idempotency import IdempotencyKey
+from catalog.services.insertion import create_tabular
 from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.outcomes import RequestKey
-from catalog.services.staged_places import hold_staged_place, require_own_folder
-from catalog.services.vacancy import require_vacant
+from catalog.services.staged_places import require_own_folder, reserve_staged_location
+from catalog.services.vacancy import require_empty_location
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import AlreadyExists, CommitFailed, InvalidLocation, NotFound
 from icekeeper.kernel.ids import new_id
@@ -44,7 +44,7 @@ def create_table(
     location: object,
     properties: object,
     stage: bool,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded | StagedTable:
     """Make a table, or with `stage` only work out what it would be; the arguments are those of CreateTableRequest.
 
@@ -72,12 +72,20 @@ def create_table(
     if stage:
         require_own_folder(target, metadata)
     if is_foreseeable(metadata["location"], table_uuid):
-        require_vacant(actor, target, metadata["location"], once)
+        require_empty_location(actor, target, metadata["location"], idempotency_key)
     if not stage:
-        return make_tabular(actor, target, namespace_id, Tabular.Kind.TABLE, metadata, fresh_uuid=table_uuid, once=once)
+        return create_tabular(
+            actor,
+            target,
+            namespace_id,
+            Tabular.Kind.TABLE,
+            metadata,
+            fresh_uuid=table_uuid,
+            idempotency_key=idempotency_key,
+        )
     files = TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
     staged = StagedTable(write_json(metadata), files)
-    hold_staged_place(actor, target, namespace_id, metadata, staged=staged, once=once)
+    reserve_staged_location(actor, target, namespace_id, metadata, staged=staged, idempotency_key=idempotency_key)
     return staged
 
 
@@ -99,14 +107,14 @@ def files_to_write(
         return None
     metadata = read_stored_json(staged.document)
     try:
-        hold_staged_place(actor, target, namespace_id, metadata, staged=staged, once=None)
+        reserve_staged_location(actor, target, namespace_id, metadata, staged=staged, idempotency_key=None)
     except (LocationAlreadyTaken, InvalidLocation, AlreadyExists, NotFound):
         return None
     return TabularFiles(target.storage, (metadata["location"].rstrip("/"),))
 
 
 def finish_staged_create(
-    actor: Actor, target: Target, namespace_id: UUID, *, updates: list[Any], once: RequestKey | None
+    actor: Actor, target: Target, namespace_id: UUID, *, updates: list[Any], idempotency_key: IdempotencyKey | None
 ) -> Loaded:
     """Make the table whose commit asserts that there is none, in a namespace where `actor` may create it; everything it
     is stands in `updates`.
@@ -124,7 +132,9 @@ def finish_staged_create(
     require_format_version(target, change.metadata["format-version"])
     try:
         table = Tabular.Kind.TABLE
-        return make_tabular(actor, target, namespace_id, table, change.metadata, fresh_uuid=None, once=once)
+        return create_tabular(
+            actor, target, namespace_id, table, change.metadata, fresh_uuid=None, idempotency_key=idempotency_key
+        )
     except NameTaken as error:
         # The name was taken between the client's look and this commit: a failed requirement, unless a view has it.
         if error.kind != "table":

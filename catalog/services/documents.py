@@ -25,7 +25,7 @@ def write_metadata(metadata: dict[str, Any]) -> bytes:
     return document
 
 
-def inline(document: bytes, kind: str) -> bytes | None:
+def inline_or_none(document: bytes, kind: str) -> bytes | None:
     """What of a document stands in the database: all of it, or nothing when it is too large.
 
     Those of views always: they say with whose rights something is read, and files can be changed by others.
@@ -34,7 +34,7 @@ def inline(document: bytes, kind: str) -> bytes | None:
     return document if is_kept else None
 
 
-def take_away(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
+def delete_orphaned_metadata(store: ObjectStore, metadata_locations: Sequence[str]) -> None:
     """Delete metadata files that certainly no pointer names. Left undone they are orphans, not an error.
 
     Whatever fails, it does not change what the caller has to say of its own work.

@@ -10,9 +10,9 @@ from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, find_target, find_target_of_commit
 from catalog.services.contention import attempts
+from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations import lock_warehouse
-from catalog.services.outcomes import RequestKey, keep_outcome
-from catalog.services.retirement import hide, retire, tell_of_dropped
+from catalog.services.retirement import audit_drop, hide, retire
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from storage.errors import no_such_warehouse
@@ -20,7 +20,9 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
 
-def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, once: RequestKey | None = None) -> Loaded:
+def unregister_table(
+    *, actor: Actor, warehouse_id: UUID, table: Identifier, idempotency_key: IdempotencyKey | None = None
+) -> Loaded:
     """Forget a table and leave all its files to whoever asked; what it last was is the answer.
 
     Also in a soft-delete warehouse it goes at once. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409)
@@ -39,8 +41,8 @@ def unregister_table(*, actor: Actor, warehouse_id: UUID, table: Identifier, onc
             if row.metadata_location == last.metadata_location:
                 ended = retire([row], purge=False)
                 named = [*table.levels, table.name]
-                tell_of_dropped(ended, row, actor=actor, project=target.project_id, levels=named)
-                keep_outcome(once, last)
+                audit_drop(ended, row, actor=actor, project=target.project_id, levels=named)
+                store_response(idempotency_key, last)
                 return last
     raise AssertionError("attempts() ends with an error")
 
@@ -53,7 +55,7 @@ def drop_tabular(
     kind: Tabular.Kind,
     purge: bool,
     force: bool = False,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Forget it: nobody finds it any more on return.
 
@@ -76,8 +78,8 @@ def drop_tabular(
         else:
             ended = retire([row], purge=purge)
             named = [*identifier.levels, identifier.name]
-            tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, levels=named)
-        keep_outcome(once)
+            audit_drop(ended, row, actor=actor, project=warehouse.project_id, levels=named)
+        store_response(idempotency_key)
 
 
 def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.models import Tabular
 from catalog.services.locations import lock_warehouse
-from catalog.services.retirement import PURGE, retire, tell_of_dropped
+from catalog.services.retirement import PURGE, audit_drop, retire
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tasks.queue.leases import Lease
@@ -24,5 +24,5 @@ def expire_tabular(*, actor: Actor, lease: Lease) -> None:
         row = lock_row(Tabular, where, expired, mode="UPDATE")
         if row is not None and warehouse is not None:
             ended = retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
-            tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, named=row.name)
+            audit_drop(ended, row, actor=actor, project=warehouse.project_id, named=row.name)
         lease.finish()

@@ -15,11 +15,11 @@ from catalog.models import GenericTable, Tabular
 from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.targets import Target, find_target
-from catalog.services.insertion import hold_name, insert_row, making
+from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.insertion import insert_row, lock_name, translate_integrity_errors
 from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties
-from catalog.services.vacancy import do_queued_purges
+from catalog.services.vacancy import run_pending_purges
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id
@@ -59,7 +59,7 @@ def create_generic_table(
     properties: object,
     schema: Any,
     statistics: Any,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> LoadedGenericTable:
     """Make a generic table; the arguments are those of CreateGenericTableRequest. Nothing is written to the store.
 
@@ -81,17 +81,17 @@ def create_generic_table(
     table_id = new_id()
     wanted = spelled_location(target, base_location, table_id)
     if base_location is None and is_foreseeable(wanted, table_id):
-        do_queued_purges(actor, target, wanted)
-    with making(KIND, identifier), write_transaction():
+        run_pending_purges(actor, target, wanted)
+    with translate_integrity_errors(KIND, identifier), write_transaction():
         made = _insert_rows(actor, target, namespace_id, described, table_id=table_id, wanted=wanted)
-        keep_outcome(once, made)
+        store_response(idempotency_key, made)
     return made
 
 
 def _insert_rows(
     actor: Actor, target: Target, namespace_id: UUID, described: GenericTable, *, table_id: UUID, wanted: str
 ) -> LoadedGenericTable:
-    warehouse = hold_name(actor, target, namespace_id, KIND, table_id)
+    warehouse = lock_name(actor, target, namespace_id, KIND, table_id)
     location = location_inside(wanted, base=warehouse.location)
     insert_row(
         actor,

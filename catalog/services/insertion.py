@@ -18,7 +18,8 @@ from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import TabularFiles, spelled_as
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
-from catalog.services.documents import inline, take_away, write_metadata
+from catalog.services.documents import delete_orphaned_metadata, inline_or_none, write_metadata
+from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
 from catalog.services.locations import (
     NOBODY,
     claim,
@@ -26,13 +27,12 @@ from catalog.services.locations import (
     is_foreseeable,
     lock_warehouse,
     require_free_location,
-    require_new_places,
-    require_unheld,
+    require_unreserved,
+    require_valid_locations,
     take_location,
 )
-from catalog.services.outcomes import RequestKey, Rewritten, file_id, keep_outcome
 from catalog.services.pointers import snapshot_row
-from catalog.services.retirement import retire, tell_of_dropped
+from catalog.services.retirement import audit_drop, retire
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -70,7 +70,7 @@ class NewTabular:
     replaced: CurrentTabular | None = None
 
 
-def make_tabular(
+def create_tabular(
     actor: Actor,
     target: Target,
     namespace_id: UUID,
@@ -78,25 +78,25 @@ def make_tabular(
     metadata: dict[str, Any],
     *,
     fresh_uuid: UUID | None,
-    once: RequestKey | None,
+    idempotency_key: IdempotencyKey | None,
 ) -> Loaded:
     """Write the first metadata file, then the rows; a refusal takes the file away again.
 
     `fresh_uuid` is its UUID when that was made for this very request: who had it before may have been there before.
     """
     document = write_metadata(metadata)
-    require_new_places(target, metadata)
+    require_valid_locations(target, metadata)
     _require_unheld(actor, target, metadata, fresh_uuid)
-    metadata_location = first_metadata_location(metadata, file_id(once))
+    metadata_location = first_metadata_location(metadata, file_id(idempotency_key))
     store = store_for(target.storage)
     store.put_new(metadata_location, encode(document, metadata))
     try:
         new = NewTabular(actor, target, namespace_id, kind, metadata, metadata_location, document)
-        return insert_tabular(new, once=once)
+        return insert_tabular(new, idempotency_key=idempotency_key)
     except CommitStateUnknown:
         raise  # it may be there: then it needs its file
     except (CatalogError, DatabaseError):
-        take_away(store, [metadata_location])
+        delete_orphaned_metadata(store, [metadata_location])
         raise
 
 
@@ -109,10 +109,10 @@ def _require_unheld(actor: Actor, target: Target, metadata: dict[str, Any], fres
     is_in_base = location.rpartition("/")[0] == base
     if fresh_uuid is None or not is_in_base or is_foreseeable(location, fresh_uuid):
         suspected.append(location)
-    require_unheld(target, suspected, owner=NOBODY, actor=actor)
+    require_unreserved(target, suspected, owner=NOBODY, actor=actor)
 
 
-def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
+def insert_tabular(new: NewTabular, *, idempotency_key: IdempotencyKey | None) -> Loaded:
     """Make the rows of a table or view whose metadata file is in place.
 
     Raises `NoSuchNamespace`, `AlreadyExists` (name or UUID), `LocationAlreadyTaken`, `Busy`, or `CommitStateUnknown`
@@ -123,16 +123,16 @@ def insert_tabular(new: NewTabular, *, once: RequestKey | None) -> Loaded:
     places = _places(new, base=new.target.warehouse_location)
     files = TabularFiles(new.target.storage, spelled_as(tuple(places), new.metadata_location))
     made = Loaded(new_id(), new.metadata_location, new.document, files)
-    with making(new.kind, identifier), write_transaction():
+    with translate_integrity_errors(new.kind, identifier), write_transaction():
         _insert_rows(new, made.id, client_uuid, places)
-        keep_outcome(once, made if new.is_verbatim else Rewritten(made))
+        store_response(idempotency_key, made if new.is_verbatim else ModernizedVersion(made))
     address = (new.target.warehouse_id, identifier.path_key, identifier.name_key)
     metadata_cache.put(Version(made.id, made.metadata_location), made.document, address=address)
     return made
 
 
 @contextmanager
-def making(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
+def translate_integrity_errors(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
     """Around the transaction that makes a tabular: what the database refuses, as the refusal of its kind."""
     try:
         yield
@@ -146,7 +146,7 @@ def making(kind: Tabular.Kind, identifier: Identifier) -> Iterator[None]:
         raise Busy("The database is busy: nothing was made, try again") from error
 
 
-def hold_name(
+def lock_name(
     actor: Actor,
     target: Target,
     namespace_id: UUID,
@@ -167,7 +167,7 @@ def hold_name(
     if lock_row(Namespace, "id = %s AND path_key = %s", [namespace_id, identifier.path_key]) is None:
         raise no_such_namespace(identifier.levels)
     if replaced is not None:
-        _give_way(actor, warehouse, replaced, namespace_id, identifier)
+        _replace_existing(actor, warehouse, replaced, namespace_id, identifier)
     params = [namespace_id, identifier.name_key, warehouse.pk, client_uuid]
     for what, its_kind in fetch_all("default", _IN_THE_WAY, params):
         if what == "name":
@@ -183,7 +183,7 @@ SELECT 'uuid', kind FROM catalog_tabular WHERE warehouse_id = %s AND uuid = %s
 """
 
 
-def _give_way(
+def _replace_existing(
     actor: Actor, warehouse: Warehouse, replaced: CurrentTabular, namespace_id: UUID, identifier: Identifier
 ) -> None:
     """Delete the rows of `replaced` unless somebody renamed it just now: then it is not in the way."""
@@ -195,7 +195,7 @@ def _give_way(
         raise Protected(f"{noun(row.kind)} is protected: {identifier}")
     ended = retire([row], purge=False)
     levels = [*identifier.levels, identifier.name]
-    tell_of_dropped(ended, row, actor=actor, project=warehouse.project_id, levels=levels)
+    audit_drop(ended, row, actor=actor, project=warehouse.project_id, levels=levels)
 
 
 def insert_row(
@@ -210,7 +210,7 @@ def insert_row(
     location: str,
     metadata_location: str,
 ) -> None:
-    """The row that every kind has, and what its rights hang on, with those of its owner; under `hold_name`'s locks.
+    """The row that every kind has, and what its rights hang on, with those of its owner; under `lock_name`'s locks.
 
     `location` is the compared form. Raises `LocationAlreadyTaken`.
     """
@@ -261,7 +261,7 @@ def _client_uuid(new: NewTabular) -> UUID:
 
 
 def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: list[str]) -> None:
-    warehouse = hold_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
+    warehouse = lock_name(new.actor, new.target, new.namespace_id, new.kind, client_uuid, replaced=new.replaced)
     location, *beside = places
     insert_row(
         new.actor,
@@ -277,7 +277,7 @@ def _insert_rows(new: NewTabular, tabular_id: UUID, client_uuid: UUID, places: l
     for place in beside:
         require_free_location(warehouse=warehouse, location=place, owner=tabular_id)
     claim(warehouse=warehouse, owner=tabular_id, locations=beside)
-    execute(_INSERT_DOCUMENT, [tabular_id, inline(new.document, new.kind) if new.is_verbatim else new.document])
+    execute(_INSERT_DOCUMENT, [tabular_id, inline_or_none(new.document, new.kind) if new.is_verbatim else new.document])
     snapshots = new.metadata.get("snapshots") or ()
     if snapshots:
         rows = [Snapshot(tabular_id=tabular_id, **snapshot_row(snapshot)) for snapshot in snapshots]

@@ -102,7 +102,7 @@ def spelled_location(target: Target, location: object, tabular_uuid: UUID) -> st
     return str(location).rstrip("/")
 
 
-def require_new_places(target: Target, metadata: dict[str, Any], *, base: dict[str, Any] | None = None) -> None:
+def require_valid_locations(target: Target, metadata: dict[str, Any], *, base: dict[str, Any] | None = None) -> None:
     """See that the warehouse takes what `metadata` says of places, apart from what its former version, `base`, said.
 
     Raises `InvalidLocation` when they are not in the warehouse, or spelled as it takes nothing new.
@@ -154,7 +154,7 @@ def take_location(*, actor: Actor, warehouse: Warehouse, location: str, owner: U
         LocationClaim.objects.filter(warehouse_id=warehouse.pk, location=location, staged_by=actor.name).delete()
 
 
-def require_unheld(target: Target, locations: Sequence[str], *, owner: UUID, actor: Actor | None = None) -> None:
+def require_unreserved(target: Target, locations: Sequence[str], *, owner: UUID, actor: Actor | None = None) -> None:
     """The look before a file is put to or read at one of `locations`: as `require_free_location`, which must follow, or
     `take_location` when there is an `actor`.
 

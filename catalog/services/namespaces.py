@@ -13,8 +13,8 @@ from catalog.errors import NamespaceProtected, ReservedNamespace, no_such_namesp
 from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.warehouses import require_active
+from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations import lock_warehouse, require_outside_tabulars
-from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.properties import read_properties, require_small
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -69,7 +69,12 @@ class PropertyChanges:
 
 
 def create_namespace(
-    *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, once: RequestKey | None = None
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: object,
+    properties: object,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> Namespace:
     """Make a namespace below one that exists, as CreateNamespaceRequest says. The levels above keep their own spelling.
 
@@ -107,7 +112,7 @@ def create_namespace(
                     Event.GRANT_CREATED, actor=actor, subject=namespace.pk, project=warehouse.project_id,
                     object_type=Securable.Type.NAMESPACE.value, levels=namespace.levels, **granted,
                 )  # fmt: skip
-            keep_outcome(once, namespace.as_json())
+            store_response(idempotency_key, namespace.as_json())
     except IntegrityError as error:
         if is_foreign_key_violation(error):
             raise (no_such_namespace(checked[:-1]) if checked[1:] else no_such_warehouse(warehouse_id)) from None
@@ -174,7 +179,7 @@ def update_namespace_properties(
     levels: Levels,
     removals: object,
     updates: object,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> PropertyChanges:
     """Merge property changes under the row's lock, so that concurrent ones are all kept.
 
@@ -202,7 +207,7 @@ def update_namespace_properties(
             namespace.save(update_fields=["properties", "version", "updated_at"])
         missing = [key for key in to_remove if key not in removed]
         changes = PropertyChanges(updated=list(to_set), removed=removed, missing=missing)
-        keep_outcome(once, changes.as_json())
+        store_response(idempotency_key, changes.as_json())
     return changes
 
 
@@ -226,7 +231,12 @@ def _without_managed(properties: dict[str, str]) -> dict[str, str]:
 
 
 def drop_namespace(
-    *, actor: Actor, warehouse_id: UUID, levels: Levels, force: bool = False, once: RequestKey | None = None
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    levels: Levels,
+    force: bool = False,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Forget an empty namespace; what was soft-deleted in it and can be restored counts.
 
@@ -247,7 +257,7 @@ def drop_namespace(
             tell_of_ended_grants(
                 ended, actor=actor, ref=ref, warehouse=warehouse_id, project=project, levels=namespace.levels
             )
-            keep_outcome(once)
+            store_response(idempotency_key)
     except (RestrictedError, IntegrityError):
         # Something moved in between the look and the delete: the foreign keys have the last word.
         raise NamespaceNotEmpty(f"Namespace {dotted(levels)} is not empty") from None

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from catalog.models import Outcome, Snapshot, Tabular, TabularMetadata
+from catalog.models import IdempotencyRecord, Snapshot, Tabular, TabularMetadata
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.json.strict import write_json
 
@@ -41,7 +41,7 @@ _SNAPSHOTS = """, removed AS (
 )"""
 
 _OUTCOME = """, kept AS (
-  INSERT INTO catalog_outcome (warehouse_id, key, fingerprint, status, answer, created_at)
+  INSERT INTO catalog_idempotencyrecord (warehouse_id, key, fingerprint, status, answer, created_at)
   SELECT %s, %s, %s, 200, %s, %s FROM moved
 )"""
 
@@ -76,8 +76,8 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOutcome:
-    """The row of `catalog.models.Outcome` that goes with a move."""
+class StoredResponse:
+    """The row of `catalog.models.IdempotencyRecord` that goes with a move."""
 
     warehouse_id: UUID
     key: UUID
@@ -85,7 +85,7 @@ class KeptOutcome:
     answer: dict[str, Any]
 
 
-def move_pointer(move: Move, outcome: KeptOutcome | None) -> bool:
+def move_pointer(move: Move, outcome: StoredResponse | None) -> bool:
     """Whether the pointer still was at `seen`, in its namespace, and has moved; False changes nothing.
 
     Raises `IntegrityError`, and changes nothing, when there is an outcome under the key of `outcome` already.
@@ -112,7 +112,7 @@ def _printable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) else str(value)
 
 
-def _move_in_one_statement(move: Move, outcome: KeptOutcome | None) -> bool:
+def _move_in_one_statement(move: Move, outcome: StoredResponse | None) -> bool:
     params: list[Any] = [move.metadata_location, move.location, move.at]
     params += [move.tabular_id, move.namespace_id, move.seen, move.document]
     with_snapshots = bool(move.added_snapshots or move.removed_snapshot_ids)
@@ -129,7 +129,7 @@ def _move_in_one_statement(move: Move, outcome: KeptOutcome | None) -> bool:
     return row is not None and row[0] == 1
 
 
-def _move_step_by_step(move: Move, outcome: KeptOutcome | None) -> bool:
+def _move_step_by_step(move: Move, outcome: StoredResponse | None) -> bool:
     with transaction.atomic():
         seen = Tabular.objects.filter(
             pk=move.tabular_id,
@@ -149,7 +149,7 @@ def _move_step_by_step(move: Move, outcome: KeptOutcome | None) -> bool:
             [Snapshot(tabular_id=move.tabular_id, **snapshot_row(s)) for s in move.added_snapshots], batch_size=500
         )
         if outcome is not None:
-            Outcome.objects.create(
+            IdempotencyRecord.objects.create(
                 warehouse_id=outcome.warehouse_id,
                 key=outcome.key,
                 fingerprint=outcome.fingerprint,

@@ -16,10 +16,10 @@ from catalog.models import Tabular
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target
 from catalog.services.creation import require_format_version
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.insertion import NewTabular, insert_tabular
-from catalog.services.locations import NOBODY, require_new_places, require_unheld
-from catalog.services.outcomes import RequestKey
-from catalog.services.successions import is_succession
+from catalog.services.locations import NOBODY, require_unreserved, require_valid_locations
+from catalog.services.successions import is_same_table_lineage
 from catalog.services.view_owners import require_may_name_owners
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
@@ -42,7 +42,7 @@ def register_tabular(
     metadata_location: object,
     kind: Tabular.Kind,
     overwrite: bool = False,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
     """Make a table or view of its metadata file. Keeps its UUID; copies nothing.
 
@@ -60,7 +60,7 @@ def register_tabular(
             raise already_exists(target.current.kind, kind, identifier)
         replaced = target.tabular_for(actor, Can.DROP, kind)
     metadata, stored, is_verbatim = read_registered(target, kind, metadata_location)
-    if replaced is not None and is_succession(
+    if replaced is not None and is_same_table_lineage(
         replaced, metadata, str(metadata_location), base=target.warehouse_location
     ):
         # Whoever registers it owns it, and what was granted on the former one goes: that is giving and taking rights.
@@ -79,7 +79,7 @@ def register_tabular(
         is_verbatim=is_verbatim,
         replaced=replaced,
     )
-    return insert_tabular(new, once=once)
+    return insert_tabular(new, idempotency_key=idempotency_key)
 
 
 def read_registered(
@@ -93,13 +93,13 @@ def read_registered(
     """
     base = target.warehouse_location
     file = new_location_inside(metadata_location, base=base, storage_profile=target.storage.profile)
-    require_unheld(target, [file], owner=NOBODY if target.current is None else target.current.id)
+    require_unreserved(target, [file], owner=NOBODY if target.current is None else target.current.id)
     limit = settings.ICEKEEPER.metadata_file_limit
     found = decode(store_for(target.storage).get(str(metadata_location), limit=limit), limit=limit)
     document = read_json(found)
     metadata = read_view_metadata(document) if kind == Tabular.Kind.VIEW else _read_table(target, document)
     check_times(metadata, now_ms())
-    require_new_places(target, metadata)
+    require_valid_locations(target, metadata)
     # A file of the old form is served in the modern one, which means the same; any other exactly as it lies there.
     is_verbatim = metadata == document
     return metadata, found if is_verbatim else write_json(metadata), is_verbatim

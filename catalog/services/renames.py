@@ -11,7 +11,7 @@ from catalog.errors import already_exists, no_such_namespace, no_such_tabular, n
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
 from catalog.selectors.targets import find_target
-from catalog.services.outcomes import RequestKey, keep_outcome
+from catalog.services.idempotency import IdempotencyKey, store_response
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -37,7 +37,7 @@ def rename_tabular(
     source: Identifier,
     destination: Identifier,
     kind: Tabular.Kind,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Give it another name, in its namespace or in another one; its files and UUID stay as they are.
 
@@ -68,7 +68,7 @@ def rename_tabular(
             if not renamed:
                 raise no_such_tabular(kind, source)
             permission_recheck.look_again()  # the update may have waited, too
-            keep_outcome(once)
+            store_response(idempotency_key)
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type(kind.value), tabular.id, parent=parent)

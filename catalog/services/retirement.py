@@ -74,7 +74,7 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
     return ended
 
 
-def tell_of_dropped(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
+def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
     """That the grants on a table, view or generic table ended with it, if there were any."""
     tell_of_ended_grants(
         ended, actor=actor, ref=(Securable.Type(row.kind), row.pk), project=project, warehouse=row.warehouse_id,

@@ -19,18 +19,18 @@ from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
-from catalog.services.documents import inline, take_away, write_metadata
+from catalog.services.documents import delete_orphaned_metadata, inline_or_none, write_metadata
 from catalog.services.expired_files import MOST_AT_ONCE, deletable_files
+from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
 from catalog.services.locations import (
     claim,
     folder_outside,
     lock_warehouse,
     require_free_location,
-    require_new_places,
-    require_unheld,
+    require_unreserved,
+    require_valid_locations,
 )
-from catalog.services.outcomes import AlreadyDone, RequestKey, answer_to_keep, keep_outcome
-from catalog.services.pointers import KeptOutcome, Move, move_pointer
+from catalog.services.pointers import Move, StoredResponse, move_pointer
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction
@@ -92,7 +92,7 @@ def revise(
     `InvalidLocation` when the tabular would leave the warehouse, `BadRequest` when its file would be too large, and
     `Forbidden`.
     """
-    require_new_places(target, metadata, base=base)
+    require_valid_locations(target, metadata, base=base)
     if _goes_elsewhere(target, base, metadata):
         target.namespace_to_create_in(actor, Tabular.Kind(current.kind))
     location = location_inside(metadata["location"], base=target.warehouse_location)
@@ -108,7 +108,7 @@ def revise(
         seen=current.metadata_location,
         metadata_location=metadata_location,
         location=location,
-        document=inline(document, current.kind),
+        document=inline_or_none(document, current.kind),
         added_snapshots=added_snapshots,
         removed_snapshot_ids=removed_snapshot_ids,
         at=now(),
@@ -140,40 +140,40 @@ def write_revisions(
     revisions: Sequence[Revision],
     *,
     unchanged: Sequence[Loaded] = (),
-    once: RequestKey | None,
+    idempotency_key: IdempotencyKey | None,
     result: object,
 ) -> bool:
     """All files, then all pointers; False when one of the tabulars was changed by others: then nothing is changed.
 
     `target` tells the warehouse. `unchanged` are tabulars that must still be what they were seen to be. `result` is
-    the outcome that is kept under the key `once`. Whenever the pointers certainly did not move, the files are taken
+    the outcome that is kept under the key `idempotency_key`. Whenever the pointers certainly did not move, the files are taken
     away again. Raises `LocationAlreadyTaken`, and `CommitStateUnknown` when the outcome is in doubt.
     """
     store = store_for(target.storage)
     written: list[str] = []
     for revision in revisions:
-        require_unheld(target, revision.wanted_locations, owner=revision.move.tabular_id)
+        require_unreserved(target, revision.wanted_locations, owner=revision.move.tabular_id)
     try:
         _write_files(store, revisions, written)
-        moved = _move(target, revisions, unchanged, once, result)
+        moved = _move(target, revisions, unchanged, idempotency_key, result)
     except (DatabaseError, InterfaceError) as error:
         if is_outcome_unknown(error):
             raise CommitStateUnknown("The connection to the database was lost while committing") from error
-        take_away(store, written)
+        delete_orphaned_metadata(store, written)
         if not is_load(error):
             raise
         raise CommitContended("The database is busy: nothing was committed, try again") from error
     except CommitStateUnknown:
         raise  # the files may be the tabulars now
     except CatalogError:
-        take_away(store, written)
+        delete_orphaned_metadata(store, written)
         raise
     if not moved:
-        take_away(store, written)
+        delete_orphaned_metadata(store, written)
         return False
     for revision in revisions:
         _remember(target, revision)
-    take_away(store, [file for revision in revisions for file in revision.expired_files][:MOST_AT_ONCE])
+    delete_orphaned_metadata(store, [file for revision in revisions for file in revision.expired_files][:MOST_AT_ONCE])
     return True
 
 
@@ -198,20 +198,20 @@ def _move(
     target: Target,
     revisions: Sequence[Revision],
     unchanged: Sequence[Loaded],
-    once: RequestKey | None,
+    idempotency_key: IdempotencyKey | None,
     result: object,
 ) -> bool:
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
         with _nothing_committed():
             permission_recheck.look_again()
-        kept = _kept(once, result) if once else None
+        kept = _kept(idempotency_key, result) if idempotency_key else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
         except IntegrityError:
-            if once is None:
+            if idempotency_key is None:
                 raise
-            raise AlreadyDone("The same request was done already") from None
+            raise DuplicateRequest("The same request was done already") from None
         if is_moved:
             deadline.end_write()
             permission_recheck.settle()
@@ -219,7 +219,7 @@ def _move(
     try:
         with _nothing_committed(), write_transaction():
             _move_all(target, revisions, unchanged)
-            keep_outcome(once, result)
+            store_response(idempotency_key, result)
     except _ChangedByOthers:
         return False
     return True
@@ -236,8 +236,13 @@ def _nothing_committed() -> Iterator[None]:
         raise
 
 
-def _kept(once: RequestKey, result: object) -> KeptOutcome:
-    return KeptOutcome(once.warehouse_id, once.key, once.fingerprint, answer_to_keep(once, result))
+def _kept(idempotency_key: IdempotencyKey, result: object) -> StoredResponse:
+    return StoredResponse(
+        idempotency_key.warehouse_id,
+        idempotency_key.key,
+        idempotency_key.fingerprint,
+        response_to_store(idempotency_key, result),
+    )
 
 
 class _ChangedByOthers(Exception):

@@ -10,9 +10,9 @@ from catalog.selectors.staged_places import StagedPlace
 from catalog.selectors.tabulars import StagedTable
 from catalog.selectors.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
-from catalog.services.insertion import hold_name, making
+from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.insertion import lock_name, translate_integrity_errors
 from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
-from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.staging_tickets import GOOD_FOR
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.batches import delete_in_batches
@@ -28,31 +28,31 @@ from tenancy.authz.actions import Can
 from tenancy.models import Securable
 
 
-def hold_staged_place(
+def reserve_staged_location(
     actor: Actor,
     target: Target,
     namespace_id: UUID,
     metadata: dict[str, Any],
     *,
     staged: StagedTable,
-    once: RequestKey | None,
+    idempotency_key: IdempotencyKey | None,
 ) -> None:
     """Let nobody but `actor` make anything at, above or below the location in `metadata`, and keep the outcome.
 
     For as long as a query may write before it commits, and what is lent at its last moment is good; again from now on
-    when `actor` has it already. The name stays free. Raises as `hold_name`, `require_own_folder` and `take_location`.
+    when `actor` has it already. The name stays free. Raises as `lock_name`, `require_own_folder` and `take_location`.
     """
     location = location_inside(metadata["location"], base=target.warehouse_location)
     held_for = GOOD_FOR + longest_life_of_credentials(target.storage.profile)
-    with making(Tabular.Kind.TABLE, target.identifier), write_transaction():
+    with translate_integrity_errors(Tabular.Kind.TABLE, target.identifier), write_transaction():
         table_uuid = UUID(metadata["table-uuid"])
-        warehouse = hold_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
+        warehouse = lock_name(actor, target, namespace_id, Tabular.Kind.TABLE, table_uuid)
         require_own_folder(target, metadata)  # again, now that no namespace can come
         take_location(actor=actor, warehouse=warehouse, location=location, owner=NOBODY)
         LocationClaim.objects.create(
             warehouse_id=warehouse.pk, staged_by=actor.name, location=location, expires_at=now() + held_for
         )
-        keep_outcome(once, staged)
+        store_response(idempotency_key, staged)
 
 
 def require_own_folder(target: Target, metadata: dict[str, Any]) -> None:

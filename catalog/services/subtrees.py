@@ -16,9 +16,9 @@ from catalog.errors import (
 )
 from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
+from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations import lock_warehouse
 from catalog.services.namespaces import find_namespace_for, require_not_reserved
-from catalog.services.outcomes import RequestKey, keep_outcome
 from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -40,7 +40,7 @@ def drop_subtree(
     levels: Levels,
     purge: bool,
     force: bool = False,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> None:
     """Forget a namespace, those below it, and every table, view and generic table in them, soft-deleted ones too.
 
@@ -80,7 +80,7 @@ def drop_subtree(
             ended, actor=actor, ref=(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
             project=warehouse.project_id, levels=top.levels,
         )  # fmt: skip
-        keep_outcome(once)
+        store_response(idempotency_key)
 
 
 def subtree_of(warehouse_id: UUID, key: str) -> QuerySet[Namespace]:

@@ -14,7 +14,9 @@ from icekeeper.kernel.ids import parse_id
 from storage.profiles.location import location_inside
 
 
-def is_succession(replaced: CurrentTabular, metadata: dict[str, Any], metadata_location: str, *, base: str) -> bool:
+def is_same_table_lineage(
+    replaced: CurrentTabular, metadata: dict[str, Any], metadata_location: str, *, base: str
+) -> bool:
     """Whether the metadata has the UUID of `replaced`, or names what lies where that lies or lay; in the warehouse at
     `base`. What only manifests name is not looked at: no credentials are lent for it.
     """

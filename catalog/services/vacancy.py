@@ -13,8 +13,8 @@ from django.db import DatabaseError, InterfaceError
 from catalog.errors import LocationNotEmpty, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.selectors.targets import Target
+from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations import others_at
-from catalog.services.outcomes import RequestKey
 from catalog.services.purges import purge
 from icekeeper.kernel.errors.types import Busy
 from icekeeper.kernel.request import deadline
@@ -34,45 +34,45 @@ LONGEST_WAIT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 
 
-def require_vacant(actor: Actor, target: Target, location: str, once: RequestKey | None) -> None:
+def require_empty_location(actor: Actor, target: Target, location: str, idempotency_key: IdempotencyKey | None) -> None:
     """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
     unless the warehouse allows that.
 
-    Files of a dropped table whose purge is queued are no obstacle: see `do_queued_purges`. Nor is what an equal request
+    Files of a dropped table whose purge is queued are no obstacle: see `run_pending_purges`. Nor is what an equal request
     left that was cut short after it had written its file.
     """
-    do_queued_purges(actor, target, location)
+    run_pending_purges(actor, target, location)
     if allows_non_empty_locations(target.storage.profile):
         return
     compared = location_inside(location, base=target.warehouse_location)
-    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, once)):
+    if not store_for(target.storage).is_empty(compared, apart_from=partial(_is_of, idempotency_key)):
         raise LocationNotEmpty(f"Unexpected files in location {compared}: a new table needs an empty one")
 
 
-def do_queued_purges(actor: Actor, target: Target, location: str) -> None:
+def run_pending_purges(actor: Actor, target: Target, location: str) -> None:
     """Delete what dropped tables left at or below the location and a purge is queued for, in place of the worker.
 
     Raises `LocationAlreadyTaken` (409) when anybody else is there or around it, `Busy` (503) when there is no time for
     it, or when the worker is at it and does not end soon.
     """
     compared = location_inside(location, base=target.warehouse_location)
-    patience = _Patience.of_this_request(compared)
+    budget = _TimeBudget.of_this_request(compared)
     while tasks := _queued_purges(actor, target, compared):
-        deadline.begin_write()  # from here on only `patience` ends it: a purge given up must still be given back
+        deadline.begin_write()  # from here on only `budget` ends it: a purge given up must still be given back
         for task_id in tasks:
             lease = take_task(task_id)
             if lease is None:
-                patience.wait_for_the_worker()
+                budget.wait_for_the_worker()
             else:
-                _purge_now(lease, patience)
+                _purge_now(lease, budget)
 
 
-def _is_of(once: RequestKey | None, name: str) -> bool:
-    return once is not None and is_first_metadata_file(name, once.mark)
+def _is_of(idempotency_key: IdempotencyKey | None, name: str) -> bool:
+    return idempotency_key is not None and is_first_metadata_file(name, idempotency_key.mark)
 
 
 @dataclass(frozen=True, slots=True)
-class _Patience:
+class _TimeBudget:
     """How long the request may go on (None: without end) and may wait, on the monotonic clock.
 
     The request's own deadline does not tell: it ends before the first purge, which is a write.
@@ -83,7 +83,7 @@ class _Patience:
     wait_until: float
 
     @classmethod
-    def of_this_request(cls, location: str) -> _Patience:
+    def of_this_request(cls, location: str) -> _TimeBudget:
         left, at = deadline.remaining(), time.monotonic()
         return cls(location, None if left is None else at + left - RESERVED_SECONDS, at + LONGEST_WAIT_SECONDS)
 
@@ -112,15 +112,15 @@ def _queued_purges(actor: Actor, target: Target, location: str) -> list[UUID]:
     return list(dict.fromkeys(found))
 
 
-def _purge_now(lease: Lease, patience: _Patience) -> None:
+def _purge_now(lease: Lease, budget: _TimeBudget) -> None:
     def keep_going() -> None:
-        patience.keep()
+        budget.keep()
         lease.keep()
 
     try:
         purge(lease, keep_going)
     except LeaseLost:
-        raise patience.lost() from None
+        raise budget.lost() from None
     except (StoreUnavailable, StoreRefused) as error:
         lease.fail(error.message)
         raise

@@ -16,11 +16,11 @@ from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
 from catalog.services.contention import attempts, turns_at
-from catalog.services.insertion import make_tabular
+from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
+from catalog.services.insertion import create_tabular
 from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.outcomes import RequestKey, keep_unchanged
 from catalog.services.revisions import revise, write_revisions
-from catalog.services.vacancy import do_queued_purges
+from catalog.services.vacancy import run_pending_purges
 from catalog.services.view_owners import names_in, require_may_change, require_may_name_owners
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.ids import new_id
@@ -42,7 +42,7 @@ def create_view(
     view_version: object,
     location: object,
     properties: object,
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
     """Make a view; the arguments are those of CreateViewRequest.
 
@@ -65,8 +65,10 @@ def create_view(
     )
     check_times(metadata, now_ms())
     if location is None and is_foreseeable(metadata["location"], view_uuid):
-        do_queued_purges(actor, target, metadata["location"])
-    return make_tabular(actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, once=once)
+        run_pending_purges(actor, target, metadata["location"])
+    return create_tabular(
+        actor, target, namespace_id, VIEW, metadata, fresh_uuid=view_uuid, idempotency_key=idempotency_key
+    )
 
 
 def replace_view(
@@ -76,7 +78,7 @@ def replace_view(
     view: Identifier,
     requirements: list[Any],
     updates: list[Any],
-    once: RequestKey | None = None,
+    idempotency_key: IdempotencyKey | None = None,
 ) -> Loaded:
     """Apply `updates` if all `requirements` hold on the newest metadata. No net change writes nothing.
 
@@ -94,10 +96,10 @@ def replace_view(
             change = apply_view_updates(base, updates, now_ms=now_ms(), between_updates=deadline.remaining)
             if not change.changed:
                 unchanged = Loaded(current.id, current.metadata_location, before)
-                keep_unchanged(once, unchanged)
+                store_unchanged_response(idempotency_key, unchanged)
                 return unchanged
             require_may_change(actor, current.id, base, change.metadata)
             revision = revise(actor, target, current, base, change.metadata)
-            if write_revisions(target, [revision], once=once, result=revision.result):
+            if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")

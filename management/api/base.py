@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from catalog.selectors.warehouses import as_told_of
+from catalog.selectors.warehouses import conceal_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
 from icekeeper.kernel.http.paging import LARGEST_SIZE, Page, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
@@ -70,7 +70,7 @@ class ManagementView(APIView):
         """The answer to an error, less what the caller may not know of the warehouse in the path."""
         if "warehouse_id" in self.kwargs and isinstance(exc, CatalogError) and hasattr(self, "actor"):
             try:
-                exc = as_told_of(self.actor, self.warehouse_id, exc)
+                exc = conceal_warehouse(self.actor, self.warehouse_id, exc)
             except Exception as another:  # noqa: BLE001 - no id, or rights could not be asked about
                 exc = another
         return super().handle_exception(exc)

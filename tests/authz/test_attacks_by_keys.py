@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from catalog.models import Outcome
+from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.refs import Ref, securable_id
 from tenancy.models import Grant
@@ -43,7 +43,7 @@ def test_a_refusal_for_want_of_rights_is_not_kept(
         give(seen, lake["closed"], ALICE)
     refused = alice.post(f"/namespaces/{name}/properties", UPDATE, **sent)
     assert refused.status == (403 if (seen, name) == ("describe", "closed") else 404)
-    assert not Outcome.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
     good(alice.post("/namespaces/open/properties", UPDATE, **sent))
     if name == "closed":
         give("ownership", lake["closed"], ALICE)
@@ -61,10 +61,10 @@ def test_who_may_not_use_the_warehouse_writes_nothing_into_it(client: Client, la
     alice, bad = client("alice"), {"updates": {"k": "v"}, "removals": ["k"]}
     for path in ("/namespaces/open/properties", "/namespaces/nowhere/properties"):
         assert alice.post(path, bad, **{"idempotency-key": key}).refused(422, "UnprocessableEntityException")
-    assert not Outcome.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
     give("describe", lake["open.a"], ALICE)
     alice.post("/namespaces/open/properties", bad, **{"idempotency-key": key})
-    assert Outcome.objects.get().status == 422
+    assert IdempotencyRecord.objects.get().status == 422
 
 
 def test_a_key_tells_nobody_that_there_is_a_warehouse(

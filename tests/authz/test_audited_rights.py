@@ -83,7 +83,7 @@ MADE: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def make_tabular(house: Lake, maker: CallerClient) -> Callable[[str], Answer]:
+def create_tabular(house: Lake, maker: CallerClient) -> Callable[[str], Answer]:
     """Makes one in the namespace `aa`, in an empty trail."""
     make(maker, "aa")
     generic = CallerClient(maker.base.replace("/catalog", "/lakekeeper"), "maker")
@@ -97,9 +97,9 @@ def make_tabular(house: Lake, maker: CallerClient) -> Callable[[str], Answer]:
 
 @pytest.mark.parametrize("kind", MADE)
 def test_who_makes_a_table_or_its_like_is_told_to_own_it(
-    house: Lake, make_tabular: Callable[[str], Answer], kind: str
+    house: Lake, create_tabular: Callable[[str], Answer], kind: str
 ) -> None:
-    assert make_tabular(kind).status == 200
+    assert create_tabular(kind).status == 200
     made = Tabular.objects.get(name="t", namespace__path="aa")
     row = the_row()
     assert (row.event, row.object_type, row.object_id) == ("grant.created", kind, str(made.pk))
@@ -108,7 +108,7 @@ def test_who_makes_a_table_or_its_like_is_told_to_own_it(
         "levels": ["aa", "t"], "uuid": str(made.uuid), "warehouse": str(house.warehouse.pk),
         "privilege": "ownership", "user": MAKER,
     }  # fmt: skip
-    assert make_tabular(kind).status == 409
+    assert create_tabular(kind).status == 409
     assert len(rows(event="grant.created")) == 1
 
 
@@ -124,9 +124,9 @@ def test_a_staged_table_is_owned_when_it_is_made(house: Lake, maker: CallerClien
 
 
 def test_a_registered_table_is_owned_by_who_registers_it(
-    maker: CallerClient, make_tabular: Callable[[str], Answer]
+    maker: CallerClient, create_tabular: Callable[[str], Answer]
 ) -> None:
-    location = make_tabular("table").json()["metadata-location"]
+    location = create_tabular("table").json()["metadata-location"]
     assert maker.post("/namespaces/aa/tables/t/unregister").status == 200
     AuditRecord.objects.all().delete()
     assert maker.post("/namespaces/aa/register", {"name": "again", "metadata-location": location}).status == 200
@@ -143,27 +143,27 @@ def test_of_a_table_that_nobody_owns_there_is_no_row(house: Lake, maker: CallerC
 
 
 def test_where_the_row_cannot_be_written_no_table_is_made(
-    house: Lake, make_tabular: Callable[[str], Answer], monkeypatch: pytest.MonkeyPatch
+    house: Lake, create_tabular: Callable[[str], Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
 
     monkeypatch.setattr("catalog.services.insertion.record", fail)
-    assert make_tabular("table").status == 500
+    assert create_tabular("table").status == 500
     assert (rows(), Tabular.objects.filter(namespace__path="aa").count()) == ([], 0)
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_the_row_of_a_maker_costs_one_statement(
-    make_tabular: Callable[[str], Answer], maker: CallerClient, monkeypatch: pytest.MonkeyPatch, kind: str
+    create_tabular: Callable[[str], Answer], maker: CallerClient, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     with counting() as told:
-        assert make_tabular(kind).status == 200
+        assert create_tabular(kind).status == 200
     AuditRecord.objects.all().delete()
     Tabular.objects.filter(namespace__path="aa").delete()
     use_settings(monkeypatch, audit=audit_settings(enabled=False))
     with counting() as untold:
-        assert make_tabular(kind).status == 200
+        assert create_tabular(kind).status == 200
     assert rows() == []
     assert told["statements"] == untold["statements"] + 1
 

@@ -248,7 +248,7 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     if listing == "deleted":
         for number in range(9):
             good(root.delete(f"/namespaces/open/tables/zebra{number}"))
-    monkeypatch.setattr(visibility, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(visibility, "MAX_SCANNED", 4)
     for module in (deleted_tabulars, tabular_search):
         monkeypatch.setattr(module, "AT_ONCE", 2)
     at, token, lengths = manage("alice"), "", list[int]()

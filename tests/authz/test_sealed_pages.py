@@ -36,7 +36,7 @@ def ask(
         good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
     his = Tabular.objects.get(name=f"{NAME}_of_bob")
     give("ownership", (T.TABLE, his.pk), person("bob"))
-    monkeypatch.setattr(visibility, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
     for module in (deleted_tabulars, tabular_search):
         monkeypatch.setattr(module, "AT_ONCE", 1)
     bob, base = manage("bob"), f"/warehouse/{warehouse.pk}"

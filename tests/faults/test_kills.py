@@ -23,7 +23,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from catalog.models import GenericTable, LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
+from catalog.models import GenericTable, IdempotencyRecord, LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.selectors.metadata_cache import MetadataCache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
@@ -677,7 +677,7 @@ def test_transaction_that_is_sent_again(catalog: ApiClient, make_table: Any, sta
         found = state()
         has_line = {f"line{line}" in each["metadata"]["properties"] for each in found.values()}
         assert len(has_line) == 1, "some tables have changed and some have not"
-        assert Outcome.objects.filter(key=keys[line]).exists() is has_line.copy().pop()
+        assert IdempotencyRecord.objects.filter(key=keys[line]).exists() is has_line.copy().pop()
         assert send(line).status == 204
         done.append(f"line{line}")
         for name in found:
@@ -704,7 +704,7 @@ def test_commit_that_is_sent_again(catalog: ApiClient, make_table: Any, state: A
 
     def check(line: int) -> bool:
         is_new = state()["t"]["metadata"]["properties"].get("line") == str(line)
-        assert Outcome.objects.filter(key=keys[line]).exists() is is_new
+        assert IdempotencyRecord.objects.filter(key=keys[line]).exists() is is_new
         assert send(line).status == 200
         sent.append(line)
         metadata = catalog.get("/namespaces/ns/tables/t").json()["metadata"]

@@ -217,7 +217,7 @@ def test_a_rename_to_the_name_that_is_restored(
 ) -> None:
     """A rename does not take the lock of the warehouse: the constraint of the database decides."""
     make_table("other")
-    held = hold(renames, "keep_outcome")
+    held = hold(renames, "store_response")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
     renamed = beside(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:

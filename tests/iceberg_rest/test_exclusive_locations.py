@@ -16,9 +16,9 @@ from catalog.selectors.targets import Target
 from catalog.services.locations import (
     claim,
     require_free_location,
-    require_new_places,
     require_outside_tabulars,
-    require_unheld,
+    require_unreserved,
+    require_valid_locations,
 )
 from catalog.services.purges import purge
 from icekeeper.kernel.errors.types import InvalidLocation
@@ -72,7 +72,7 @@ def is_taken(warehouse: Warehouse, location: str) -> bool:
     refusals = 0
     for look in (
         lambda: require_free_location(warehouse=warehouse, location=location, owner=NOBODY),
-        lambda: require_unheld(target_of(warehouse), [location], owner=NOBODY),
+        lambda: require_unreserved(target_of(warehouse), [location], owner=NOBODY),
     ):
         try:
             look()
@@ -144,12 +144,12 @@ OTHER_SPELLING = [
 def test_nothing_new_is_spelled_otherwise_without_leave(bucket_warehouse: Warehouse, new: dict[str, Any]) -> None:
     target = target_of(bucket_warehouse)
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
-        require_new_places(target, new)
+        require_valid_locations(target, new)
     with pytest.raises(InvalidLocation, match="must begin with s3:"):
-        require_new_places(target, new, base=places(f"{S3}/t"))
-    require_new_places(target, new, base=new)  # it had leave once
-    require_new_places(target_of(bucket_warehouse, **{"allow-alternative-protocols": True}), new)
-    require_new_places(target, places(f"{S3}/back"), base=new)
+        require_valid_locations(target, new, base=places(f"{S3}/t"))
+    require_valid_locations(target, new, base=new)  # it had leave once
+    require_valid_locations(target_of(bucket_warehouse, **{"allow-alternative-protocols": True}), new)
+    require_valid_locations(target, places(f"{S3}/back"), base=new)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_nothing_new_lies_elsewhere(bucket_warehouse: Warehouse, location: str) 
     for new in (places(location), places(f"{S3}/t", location)):
         for base in (None, places(f"{S3}/t")):
             with pytest.raises(InvalidLocation):
-                require_new_places(target_of(bucket_warehouse), new, base=base)
+                require_valid_locations(target_of(bucket_warehouse), new, base=base)
 
 
 SPELLINGS = ["{t}/", "{t}//", "{short}", "{short}/", "{t}/in", "{t}/in/"]

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from catalog.models import GenericTable, Outcome, Tabular
+from catalog.models import GenericTable, IdempotencyRecord, Tabular
 from storage.models import Warehouse
 from tasks.queue.models import Task
 from tenancy.models import Securable
@@ -450,7 +450,7 @@ def test_a_refusal_is_kept_under_its_key(generic: ApiClient, make: MakeTable) ->
         if not Tabular.objects.exists():
             make("g")
     assert Tabular.objects.count() == 1
-    assert Outcome.objects.get().status == 404
+    assert IdempotencyRecord.objects.get().status == 404
 
 
 @pytest.mark.parametrize("views", [0, 1, 10])

@@ -11,9 +11,9 @@ import pytest
 from django.conf import settings
 
 from catalog.api import tables
-from catalog.models import Namespace, Outcome, Tabular
-from catalog.services import insertion, outcomes
-from catalog.services.outcomes import delete_old_outcomes
+from catalog.models import IdempotencyRecord, Namespace, Tabular
+from catalog.services import idempotency, insertion
+from catalog.services.idempotency import delete_expired_idempotency_records
 from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CommitContended
@@ -82,7 +82,7 @@ def test_sent_again_it_is_not_done_again(
     assert same(first, operate(catalog, key))
     assert set(Tabular.objects.values_list("pk", "metadata_location")) == rows
     assert files() == stored
-    assert Outcome.objects.count() == 1
+    assert IdempotencyRecord.objects.count() == 1
 
 
 def test_a_registered_table_is_not_registered_again(catalog: ApiClient, make_table: MakeTable, key: str) -> None:
@@ -129,7 +129,7 @@ def test_a_refusal_is_given_again(catalog: ApiClient, make_table: MakeTable, key
     body = {"requirements": [{"type": "assert-ref-snapshot-id", "ref": "b", "snapshot-id": 1}], "updates": []}
     refusal = (409, "CommitFailedException", "Requirement failed: branch or tag b is missing, expected 1")
     assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
-    assert Outcome.objects.get().status == 409
+    assert IdempotencyRecord.objects.get().status == 409
     assert catalog.post(T, body, idempotency_key=key).refused(*refusal)
     missing = str(new_id())
     assert catalog.delete("/namespaces/ns/tables/no", idempotency_key=missing).refused(404, "NoSuchTableException")
@@ -184,14 +184,14 @@ def test_any_uuid_is_a_key_and_case_does_not_matter(catalog: ApiClient, make_tab
 def test_the_slower_of_two_equal_requests_undoes_itself(
     catalog: ApiClient, make_table: MakeTable, files: Files, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both looked for an outcome before either was there: the key's uniqueness decides, in the transaction itself."""
+    """Both looked for a record before either existed: the key's uniqueness decides, in the transaction itself."""
     make_table()
     first = catalog.post(T, SET_A, idempotency_key=key)
     other = catalog.post("/namespaces/ns/tables", {"name": "u", "schema": SCHEMA}, idempotency_key=str(new_id()))
     assert other.status == 200
     stored = files()
-    find, looks = outcomes._find, iter([None])
-    monkeypatch.setattr(outcomes, "_find", lambda *args: next(looks, find(*args)))
+    find, looks = idempotency._find, iter([None])
+    monkeypatch.setattr(idempotency, "_find", lambda *args: next(looks, find(*args)))
     assert same(first, catalog.post(T, SET_A, idempotency_key=key))
     assert files() == stored, "what the slower one wrote is taken away"
 
@@ -206,7 +206,7 @@ def test_contention_is_not_remembered(
         contended.setattr(contention, "ATTEMPTS", 2)
         contended.setattr(commits, "write_revisions", lambda *args, **options: False)
         assert catalog.post(T, SET_A, idempotency_key=key).refused(409, "CommitFailedException", "try again")
-    assert not Outcome.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
 
 
@@ -310,10 +310,10 @@ def test_outcomes_are_forgotten_after_their_lifetime(catalog: ApiClient, make_ta
     catalog.post(T, SET_B, idempotency_key=str(new_id()))
     conf = settings.ICEKEEPER.idempotency
     old = now() - timedelta(seconds=conf.lifetime + conf.grace_period + 1)
-    Outcome.objects.filter(key=key).update(created_at=old)
-    assert delete_old_outcomes(actor=INTERNAL) == 1
-    assert Outcome.objects.count() == 1
-    assert delete_old_outcomes(actor=INTERNAL) == 0
+    IdempotencyRecord.objects.filter(key=key).update(created_at=old)
+    assert delete_expired_idempotency_records(actor=INTERNAL) == 1
+    assert IdempotencyRecord.objects.count() == 1
+    assert delete_expired_idempotency_records(actor=INTERNAL) == 0
 
 
 def test_switched_off_the_header_means_nothing(
@@ -323,7 +323,7 @@ def test_switched_off_the_header_means_nothing(
     off = settings.ICEKEEPER.idempotency.model_copy(update={"enabled": False})
     monkeypatch.setattr(settings, "ICEKEEPER", settings.ICEKEEPER.model_copy(update={"idempotency": off}))
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200
-    assert not Outcome.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
     assert "idempotency-key-lifetime" not in call("GET", "/catalog/v1/config?warehouse=wh").json()
 
 
@@ -356,5 +356,5 @@ def test_the_longest_lifetime_can_be_counted_back_by(
             read_settings(longest | {variable: "36501d"})
     changed = settings.ICEKEEPER.model_copy(update={"idempotency": read_settings(longest)[0].idempotency})
     monkeypatch.setattr(settings, "ICEKEEPER", changed)
-    assert delete_old_outcomes(actor=INTERNAL) == 0
-    assert Outcome.objects.count() == 1
+    assert delete_expired_idempotency_records(actor=INTERNAL) == 0
+    assert IdempotencyRecord.objects.count() == 1

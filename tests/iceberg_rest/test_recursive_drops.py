@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from catalog.models import LocationClaim, Namespace, Outcome, Snapshot, Tabular, TabularMetadata
+from catalog.models import IdempotencyRecord, LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.services import subtrees
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
@@ -25,7 +25,7 @@ from tests.wsgi_client import ApiClient
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 Files = Callable[[], list[str]]
-MODELS = (Namespace, Tabular, TabularMetadata, Snapshot, LocationClaim, Task, Securable, Outcome)
+MODELS = (Namespace, Tabular, TabularMetadata, Snapshot, LocationClaim, Task, Securable, IdempotencyRecord)
 
 
 def state() -> list[list[dict[str, Any]]]:

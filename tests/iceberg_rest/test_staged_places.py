@@ -311,10 +311,10 @@ def test_a_warehouse_goes_with_what_is_only_staged_in_it(alice: CallerClient, wa
 def test_what_changed_between_the_look_and_the_lock(
     alice: CallerClient, bob: CallerClient, warehouse: Warehouse, place: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    hold = creation.hold_staged_place
+    hold = creation.reserve_staged_location
 
     def after_others(*args: Any, **more: Any) -> None:
-        monkeypatch.setattr(creation, "hold_staged_place", hold)
+        monkeypatch.setattr(creation, "reserve_staged_location", hold)
         done = {
             "namespace": lambda: bob.delete("/namespaces/ns").status == 204,
             "another namespace": lambda: (
@@ -327,7 +327,7 @@ def test_what_changed_between_the_look_and_the_lock(
         assert done[what]()
         hold(*args, **more)
 
-    monkeypatch.setattr(creation, "hold_staged_place", after_others)
+    monkeypatch.setattr(creation, "reserve_staged_location", after_others)
     body = {"name": "t", "schema": SCHEMA, "stage-create": True, "location": place}
     answer = alice.post("/namespaces/ns/tables", body)
     refusal = {

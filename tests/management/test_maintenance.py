@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.urls import resolve
 
-from catalog.models import Outcome
+from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from management.api import health
@@ -105,7 +105,7 @@ def test_every_change_is_refused_and_every_read_answered(
     counted = call("POST", "/management/v1/endpoint-statistics", body=b'{"warehouse": {"type": "all"}}')
     assert counted.status == 200, counted.body
     assert everything() == before
-    assert not Outcome.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
 
 
 def test_the_switch_is_switched(catalog: ApiClient) -> None:
@@ -254,7 +254,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, read_only_setting: Callabl
 
 
 def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
-    Outcome.objects.create(
+    IdempotencyRecord.objects.create(
         warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}", created_at=now()
     )
     close()
@@ -262,7 +262,7 @@ def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
         run("worker", "--once")
     with pytest.raises(CommandError, match="Maintenance mode is read-only: nothing is deleted"):
         run("prune_metrics")
-    assert Outcome.objects.exists()
+    assert IdempotencyRecord.objects.exists()
 
 
 # --- real processes --------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def read_contents(server: CatalogServer, url: str | None) -> Contents:
             rows.add((*snapshot, tuple(sorted(_json(summary).items()))))
         for key, parent, path in fetch("SELECT id, parent_id, path FROM tenancy_securable"):
             found.securables[key] = (parent, path)
-        for key, status in fetch("SELECT key, status FROM catalog_outcome"):
+        for key, status in fetch("SELECT key, status FROM catalog_idempotencyrecord"):
             found.outcomes.setdefault(_uuid(key), []).append(status)
         if url is not None:
             [(found.deadlocks,)] = fetch("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")

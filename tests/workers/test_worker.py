@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from catalog.models import LocationClaim, Outcome
-from catalog.services import outcomes
+from catalog.models import IdempotencyRecord, LocationClaim
+from catalog.services import idempotency
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.logs import JsonFormatter
@@ -144,18 +144,21 @@ def test_the_loop_survives_a_database_that_is_away(monkeypatch: pytest.MonkeyPat
 
 def test_old_outcomes_are_deleted(bootstrapped: None) -> None:
     for age in (0, 1000, *[10_000] * 10):
-        Outcome.objects.create(
+        IdempotencyRecord.objects.create(
             warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}",
             created_at=now() - timedelta(seconds=age),
         )  # fmt: skip
     housekeeping.keep_house(lambda: None)
-    assert Outcome.objects.count() == 2
+    assert IdempotencyRecord.objects.count() == 2
 
 
 def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
-    monkeypatch.setattr(outcomes, "delete_old_outcomes", lambda **_: done.append(1))
-    wrong = ["catalog.services.outcomes.no_such_chore", "catalog.services.outcomes.delete_old_outcomes"]
+    monkeypatch.setattr(idempotency, "delete_expired_idempotency_records", lambda **_: done.append(1))
+    wrong = [
+        "catalog.services.idempotency.no_such_chore",
+        "catalog.services.idempotency.delete_expired_idempotency_records",
+    ]
     monkeypatch.setattr(settings, "HOUSEKEEPING", wrong)
     housekeeping.keep_house(lambda: None)
     assert done == [1]

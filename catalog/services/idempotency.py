@@ -22,7 +22,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
-from catalog.models import Outcome
+from catalog.models import IdempotencyRecord
 from catalog.selectors.generic_tables import LoadedGenericTable, load_generic_table_by_id
 from catalog.selectors.tabulars import Loaded, StagedTable, load_version
 from icekeeper.kernel.clock import now
@@ -45,13 +45,13 @@ class KeyReused(BadRequest):
     wire_type, is_final = "IdempotencyKeyReused", False
 
 
-class AlreadyDone(Conflict):
+class DuplicateRequest(Conflict):
     """Somebody committed the same request first; this transaction must not."""
 
     wire_type, is_final = "RequestInProgress", False
 
 
-class RefusedBefore(CatalogError):
+class ReplayedError(CatalogError):
     """The refusal that the first of several equal requests met."""
 
     def __init__(self, status: int, wire_type: str, message: str) -> None:
@@ -60,7 +60,7 @@ class RefusedBefore(CatalogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class ModernizedVersion:
     """A version whose file says the same in other words: to answer alike, its document is kept as well."""
 
     version: Loaded
@@ -70,7 +70,7 @@ _MARK_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class RequestKey:
+class IdempotencyKey:
     """A client's Idempotency-Key, and the SHA-256 of everything that the request is."""
 
     warehouse_id: UUID
@@ -85,13 +85,13 @@ class RequestKey:
         return blake2b(whole, digest_size=_MARK_DIGITS // 2).hexdigest()
 
 
-def file_id(request: RequestKey | None) -> UUID:
+def file_id(request: IdempotencyKey | None) -> UUID:
     """A new id for the file that the request writes."""
     fresh = new_id()
     return fresh if request is None else UUID(hex=fresh.hex[:-_MARK_DIGITS] + request.mark)
 
 
-def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
+def run_idempotent(actor: Actor, request: IdempotencyKey, act: Callable[[], T]) -> T:
     """What `act` returns, which keeps its outcome under `request`; or what it returned when it was done before.
 
     Raises what `act` raises or raised, and `KeyReused` (400) when the key came with another request.
@@ -101,7 +101,7 @@ def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
         return cast("T", done[0])
     try:
         return act()
-    except AlreadyDone:
+    except DuplicateRequest:
         return cast("T", _found(actor, request))
     except CatalogError as error:
         if not _may_be_kept(actor, request, error):
@@ -114,35 +114,35 @@ def perform_once(actor: Actor, request: RequestKey, act: Callable[[], T]) -> T:
         try:
             with write_transaction():
                 _insert(request, error.status, {"type": error.wire_type, "message": error.message})
-        except AlreadyDone:
+        except DuplicateRequest:
             return cast("T", _found(actor, request))
         raise
 
 
-def _may_be_kept(actor: Actor, request: RequestKey, refusal: CatalogError) -> bool:
+def _may_be_kept(actor: Actor, request: IdempotencyKey, refusal: CatalogError) -> bool:
     if not refusal.is_final:
         return False
     kept_for = Can.LIST_EVERYTHING if isinstance(refusal, NotFound) else Can.USE
     return is_allowed(actor, kept_for, Securable.Type.WAREHOUSE, request.warehouse_id)
 
 
-def keep_outcome(request: RequestKey | None, result: object = None) -> None:
+def store_response(request: IdempotencyKey | None, result: object = None) -> None:
     """Write into the caller's transaction what the request came to: see `answer_of`. Nothing without a key.
 
-    Raises `AlreadyDone` when somebody else committed it first: the caller's transaction must be rolled back.
+    Raises `DuplicateRequest` when somebody else committed it first: the caller's transaction must be rolled back.
     """
     if request is not None:
-        _insert(request, 200, answer_to_keep(request, result))
+        _insert(request, 200, response_to_store(request, result))
 
 
-def keep_unchanged(request: RequestKey | None, result: object = None) -> None:
-    """As `keep_outcome`, for what changed nothing and so had no transaction."""
+def store_unchanged_response(request: IdempotencyKey | None, result: object = None) -> None:
+    """As `store_response`, for what changed nothing and so had no transaction."""
     if request is not None:
         with write_transaction():
-            keep_outcome(request, result)
+            store_response(request, result)
 
 
-def answer_to_keep(request: RequestKey, result: object) -> dict[str, Any]:
+def response_to_store(request: IdempotencyKey, result: object) -> dict[str, Any]:
     """What `result` can be made of again, and which rights it takes to be told."""
     needed = [(action.value, kind.value, str(own_id)) for action, (kind, own_id) in rights_rested_on(request.actor)]
     return answer_of(result) | {"needed": needed}
@@ -153,7 +153,7 @@ def answer_of(result: object) -> dict[str, Any]:
     match result:
         case Loaded():
             return {"tabular": str(result.id), "metadata-location": result.metadata_location}
-        case Rewritten(version):
+        case ModernizedVersion(version):
             return answer_of(version) | {"document": version.document.decode()}
         case LoadedGenericTable():
             return {"generic-table": str(result.id), "name": result.name}
@@ -166,16 +166,16 @@ def answer_of(result: object) -> dict[str, Any]:
     raise TypeError(f"no outcome can be kept of {type(result).__name__}")
 
 
-def delete_old_outcomes(*, actor: Actor) -> int:
+def delete_expired_idempotency_records(*, actor: Actor) -> int:
     """Forget outcomes beyond their lifetime and the grace period; returns how many."""
     conf = settings.ICEKEEPER.idempotency
     before = now() - timedelta(seconds=conf.lifetime + conf.grace_period)
-    return delete_in_batches(Outcome.objects.filter(created_at__lt=before))
+    return delete_in_batches(IdempotencyRecord.objects.filter(created_at__lt=before))
 
 
-def _insert(request: RequestKey, status: int, answer: dict[str, Any]) -> None:
+def _insert(request: IdempotencyKey, status: int, answer: dict[str, Any]) -> None:
     try:
-        Outcome.objects.create(
+        IdempotencyRecord.objects.create(
             warehouse_id=request.warehouse_id,
             key=request.key,
             fingerprint=request.fingerprint,
@@ -184,20 +184,20 @@ def _insert(request: RequestKey, status: int, answer: dict[str, Any]) -> None:
             created_at=now(),
         )
     except IntegrityError:
-        raise AlreadyDone("The same request was done already") from None
+        raise DuplicateRequest("The same request was done already") from None
 
 
-def _found(actor: Actor, request: RequestKey) -> Any:
+def _found(actor: Actor, request: IdempotencyKey) -> Any:
     done = _find(actor, request)
     if done is None:
-        raise AlreadyDone("The same request is being done; try again")
+        raise DuplicateRequest("The same request is being done; try again")
     return done[0]
 
 
-def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
+def _find(actor: Actor, request: IdempotencyKey) -> tuple[Any] | None:
     # What was done in a warehouse that is not active any more is told to nobody.
     active = Warehouse.objects.filter(pk=request.warehouse_id, status=Warehouse.Status.ACTIVE).values("pk")
-    outcome = Outcome.objects.filter(warehouse_id__in=active, key=request.key).first()
+    outcome = IdempotencyRecord.objects.filter(warehouse_id__in=active, key=request.key).first()
     if outcome is None:
         return None
     answer = read_stored_json(outcome.answer.encode())
@@ -214,7 +214,7 @@ def _find(actor: Actor, request: RequestKey) -> tuple[Any] | None:
 def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, Any]) -> Any:
     """What `answer_of` was given. Raises the refusal that was kept."""
     if status >= 400:  # noqa: PLR2004
-        raise RefusedBefore(status, answer["type"], answer["message"])
+        raise ReplayedError(status, answer["type"], answer["message"])
     if "tabular" in answer:
         tabular_id, location = UUID(answer["tabular"]), answer["metadata-location"]
         if "document" in answer:
