@@ -145,9 +145,9 @@ def write_revisions(
 ) -> bool:
     """All files, then all pointers; False when one of the tabulars was changed by others: then nothing is changed.
 
-    `target` tells the warehouse. `unchanged` are tabulars that must still be what they were seen to be. `result` is
-    the outcome that is kept under the key `idempotency_key`. Whenever the pointers certainly did not move, the files are taken
-    away again. Raises `LocationAlreadyTaken`, and `CommitStateUnknown` when the outcome is in doubt.
+    `target` names the warehouse. `unchanged` are tabulars that must still be at the version that was read. `result` is
+    the response that is stored under `idempotency_key`. When the pointers certainly did not move, the files are
+    deleted. Raises `LocationAlreadyTaken`, and `CommitStateUnknown` when it is unknown whether the commit happened.
     """
     store = store_for(target.storage)
     written: list[str] = []

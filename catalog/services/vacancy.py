@@ -38,8 +38,8 @@ def require_empty_location(actor: Actor, target: Target, location: str, idempote
     """Raises `LocationAlreadyTaken` (409) when somebody lies there, `InvalidLocation` (400) when files do,
     unless the warehouse allows that.
 
-    Files of a dropped table whose purge is queued are no obstacle: see `run_pending_purges`. Nor is what an equal request
-    left that was cut short after it had written its file.
+    Files of a dropped table whose purge is pending do not count (see `run_pending_purges`), nor does the metadata file
+    of an equal request that was interrupted.
     """
     run_pending_purges(actor, target, location)
     if allows_non_empty_locations(target.storage.profile):
