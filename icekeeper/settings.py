@@ -205,7 +205,7 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.answer_error",
     "UNAUTHENTICATED_USER": None,
 }
-# Titles, versions and tags of the documents: management/api/openapi.py.
+# Titles, versions and tags of the documents: management/openapi/documents.py.
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from management.api.health import health, live, ready
-from management.api.openapi import SwaggerView, redirect_to_swagger_ui, serve_openapi
+from management.openapi.documents import SwaggerView, redirect_to_swagger_ui, serve_openapi
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("catalog/", include("catalog.api.urls")),

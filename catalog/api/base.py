@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.fields import query_flag
-from catalog.api.storage_access import asked_by, way_to
-from catalog.api.view_chains import views_named
+from catalog.api.referenced_by import views_named
+from catalog.api.table_config import build_access_config, requested_delegation
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for
@@ -198,10 +198,12 @@ class IcebergView(APIView):
         tabular_id, files, rights = find_files_for(
             actor=reader.actor, warehouse_id=self.warehouse_id, identifier=tabular, kind=kind
         )
-        asked = asked_by(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
+        asked = requested_delegation(request) & ~Asked.CLIENT_MANAGED  # who asks here does not manage them
         access = access_for(reader=reader, rights=rights, kind=kind, files=files, asked=asked)
         refreshed_as = tabular if kind == Tabular.Kind.TABLE else None
-        way = way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader)
+        way = build_access_config(
+            request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as, reader=reader
+        )
         return json_answer({"storage-credentials": way.storage_credentials})
 
     def idempotency_key(self, request: HttpRequest) -> IdempotencyKey | None:

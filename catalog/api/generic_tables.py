@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from catalog.api.base import IcebergView, json_answer
 from catalog.api.operations import generic_tables as operations
 from catalog.api.render import load_generic_table_response
-from catalog.api.storage_access import asked_by, way_to, way_to_written
+from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
 from catalog.selectors.storage_access import access_for, access_to_written
@@ -55,10 +55,12 @@ class GenericTablesView(IcebergView):
             kind=GENERIC_TABLE,
             tabular_id=created.id,
             files=created.files,
-            asked=asked_by(request),
+            asked=requested_delegation(request),
             warehouse_id=self.warehouse_id,
         )
-        way = way_to_written(request, files, access, kind=GENERIC_TABLE, tabular_id=created.id, refreshed_as=None)
+        way = build_access_config_after_write(
+            request, files, access, kind=GENERIC_TABLE, tabular_id=created.id, refreshed_as=None
+        )
         return load_generic_table_response(created, way)
 
 
@@ -68,9 +70,11 @@ class GenericTableView(IcebergView):
         reader = self.reader(request, GENERIC_TABLE)
         loaded = load_generic_table_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=self.identifier)
         files = loaded.files
-        asked = asked_by(request)
+        asked = requested_delegation(request)
         access = access_for(reader=reader, rights=loaded.rights, kind=GENERIC_TABLE, files=files, asked=asked)
-        way = way_to(request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader)
+        way = build_access_config(
+            request, files, access, kind=GENERIC_TABLE, tabular_id=loaded.id, refreshed_as=None, reader=reader
+        )
         return load_generic_table_response(loaded, way)
 
     @operations.drop_generic_table

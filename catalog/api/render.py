@@ -7,8 +7,8 @@ from hashlib import blake2b
 
 from django.http import HttpResponse
 
-from catalog.api.storage_access import Way
-from catalog.api.view_chains import written
+from catalog.api.referenced_by import written
+from catalog.api.table_config import TableAccessConfig
 from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.storage_access import Access
 from catalog.selectors.tabulars import Loaded, StagedTable
@@ -18,14 +18,14 @@ from icekeeper.kernel.json.strict import write_json
 from storage.storage import Storage
 
 
-def load_table_result(loaded: Loaded | StagedTable, way: Way, *, etag: str | None) -> HttpResponse:
+def load_table_result(loaded: Loaded | StagedTable, way: TableAccessConfig, *, etag: str | None) -> HttpResponse:
     """LoadTableResult; `metadata-location` is null for a staged table. `etag` is without what `way` adds."""
     location = write_json(loaded.metadata_location if isinstance(loaded, Loaded) else None)
     content = b'{"metadata-location":%b,"metadata":%b%b}' % (location, loaded.document, _way(way))
     return _answer(content, None if etag is None else _until(etag, way.holds_until))
 
 
-def load_view_result(loaded: Loaded, way: Way) -> HttpResponse:
+def load_view_result(loaded: Loaded, way: TableAccessConfig) -> HttpResponse:
     """LoadViewResult, which has no `storage-credentials`."""
     parts = (write_json(loaded.metadata_location), loaded.document, write_json(way.config))
     return _answer(b'{"metadata-location":%b,"metadata":%b,"config":%b}' % parts, None)
@@ -38,7 +38,7 @@ def commit_table_response(table: Loaded) -> HttpResponse:
     return _answer(b'{"metadata-location":%b,"metadata":%b}' % (location, table.document), etag)
 
 
-def load_generic_table_response(table: LoadedGenericTable, way: Way) -> HttpResponse:
+def load_generic_table_response(table: LoadedGenericTable, way: TableAccessConfig) -> HttpResponse:
     """LoadGenericTableResponse, with schema and statistics as they are stored."""
     described = write_json(
         {
@@ -100,7 +100,7 @@ def known_etag(if_none_match: str, etag: str, *, ends: bool) -> str | None:
     return None
 
 
-def _way(way: Way) -> bytes:
+def _way(way: TableAccessConfig) -> bytes:
     """The members of an answer that tell the way to the files, each led by a comma."""
     config = b',"config":%b' % write_json(way.config)
     if not way.storage_credentials:

@@ -9,7 +9,12 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import flag, listed, optional_list
 from catalog.api.operations import tables as operations
 from catalog.api.render import commit_table_response, etag_of, known_etag, load_table_result, not_modified
-from catalog.api.storage_access import Way, asked_by, way_to, way_to_written
+from catalog.api.table_config import (
+    TableAccessConfig,
+    build_access_config,
+    build_access_config_after_write,
+    requested_delegation,
+)
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
@@ -60,7 +65,9 @@ class TableView(IcebergView):
         reader, table = self.reader(request, TABLE), self.identifier
         loaded = load_tabular_for(actor=reader.actor, warehouse_id=self.warehouse_id, identifier=table, kind=TABLE)
         files = loaded.files
-        access = access_for(reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=asked_by(request))
+        access = access_for(
+            reader=reader, rights=loaded.rights, kind=TABLE, files=files, asked=requested_delegation(request)
+        )
         has_query = bool(request.META["QUERY_STRING"])
         snapshots = "refs" if has_query and request.GET.get("snapshots", "").lower() == "refs" else "all"
         storage = files.storage if files else None
@@ -70,7 +77,9 @@ class TableView(IcebergView):
             known = known_etag(given, etag, ends=access is not None and access.delegation.vended)
             if known is not None:
                 return not_modified(known)
-        way = way_to(request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader)
+        way = build_access_config(
+            request, files, access, kind=TABLE, tabular_id=loaded.id, refreshed_as=table, reader=reader
+        )
         if snapshots == "refs":
             loaded = with_referenced_snapshots(loaded)
         return load_table_result(loaded, way, etag=etag)
@@ -174,22 +183,26 @@ def _made(
     request: HttpRequest, actor: Actor, warehouse_id: UUID, table: Loaded | StagedTable, identifier: Identifier
 ) -> HttpResponse:
     """LoadTableResult of a table for whoever made it; a staged one has no ETag, as it has no version yet."""
-    asked = asked_by(request)
+    asked = requested_delegation(request)
     if isinstance(table, StagedTable):
         files = files_to_write(actor=actor, warehouse_id=warehouse_id, identifier=identifier, staged=table)
         if files is None:
-            return load_table_result(table, Way(), etag=None)
+            return load_table_result(table, TableAccessConfig(), etag=None)
         ticket = StagingTicket.of(
             actor=actor, warehouse_id=warehouse_id, levels=identifier.levels, location=files.locations[0]
         )
         access = access_of_maker(files, asked)
-        way = way_to(request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket)
+        way = build_access_config(
+            request, files, access, kind=TABLE, tabular_id=None, refreshed_as=identifier, staged_as=ticket
+        )
         return load_table_result(table, way, etag=None)
     files, access = access_to_written(
         actor=actor, kind=TABLE, tabular_id=table.id, files=table.files, asked=asked, warehouse_id=warehouse_id
     )
     etag = etag_of(table.metadata_location, storage=files.storage if files else None, access=access)
-    way = way_to_written(request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier)
+    way = build_access_config_after_write(
+        request, files, access, kind=TABLE, tabular_id=table.id, refreshed_as=identifier
+    )
     return load_table_result(table, way, etag=etag)
 
 

@@ -8,7 +8,7 @@ from catalog.api.base import IcebergView, no_content
 from catalog.api.fields import optional_list
 from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
-from catalog.api.storage_access import asked_by, way_to, way_to_written
+from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for, access_to_written
 from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
@@ -23,9 +23,11 @@ class _OneView(IcebergView):
     """Answers with one view."""
 
     def found(self, request: HttpRequest, reader: Reader, view: Loaded) -> HttpResponse:
-        asked = asked_by(request)
+        asked = requested_delegation(request)
         access = access_for(reader=reader, rights=view.rights, kind=VIEW, files=view.files, asked=asked)
-        way = way_to(request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader)
+        way = build_access_config(
+            request, view.files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None, reader=reader
+        )
         return load_view_result(view, way)
 
     def written(self, request: HttpRequest, view: Loaded) -> HttpResponse:
@@ -34,11 +36,12 @@ class _OneView(IcebergView):
             kind=VIEW,
             tabular_id=view.id,
             files=view.files,
-            asked=asked_by(request),
+            asked=requested_delegation(request),
             warehouse_id=self.warehouse_id,
         )
         return load_view_result(
-            view, way_to_written(request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None)
+            view,
+            build_access_config_after_write(request, files, access, kind=VIEW, tabular_id=view.id, refreshed_as=None),
         )
 
 

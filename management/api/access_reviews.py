@@ -22,7 +22,7 @@ from catalog.selectors.access_reviews import (
 from catalog.selectors.rights_targets import RightsTarget, find_role_target, find_target
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import FIRST, listing_of
-from icekeeper.kernel.http.serializers import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.access_review_shapes import (
     OBJECT_HEADER,
     PLACES_HEADER,
@@ -125,7 +125,7 @@ class PrincipalReviewView(ManagementView):
         "lies in the object. What the caller may not see is left out, so that a page may hold less than its size. "
         "Roles that tokens bring are known of oneself alone. Unknown parameters are refused; who asks is recorded.",
         parameters=[*PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
-        responses=answers(
+        responses=operation_responses(
             _either(PrincipalReviewResponse, "A row for each grant", PLACES_HEADER),
             {
                 400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
@@ -157,7 +157,7 @@ class ReachedObjectsView(RightsView):
         "before what lies in it. What the caller may not see is left out, and a page may hold less than its size: only "
         "the one without `next-page-token` is the last. Unknown parameters are refused; who asks is recorded.",
         parameters=[WAREHOUSE_ID, *PRINCIPAL, *PAGE, FORMAT, PROJECT_HEADER],
-        responses=answers(
+        responses=operation_responses(
             _either(ReachedObjectsResponse, "A row for each object and grant", REACHED_HEADER),
             {
                 400: f"{_BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
@@ -200,7 +200,7 @@ def _object_view(kind: Securable.Type) -> type[ObjectReviewView]:
             "less than its size: only the one without `next-page-token` is the last. Unknown parameters are refused; "
             "who asks is recorded.",
             parameters=[*told.parameters, *PAGE, FORMAT, *([PROJECT_HEADER] if in_project else [])],
-            responses=answers(
+            responses=operation_responses(
                 _either(ObjectReviewResponse, "A row for each principal and grant", OBJECT_HEADER),
                 refusals | ({404: ", ".join(dict.fromkeys(gone))} if gone else {}),
             ),

@@ -17,7 +17,7 @@ from catalog.identifiers import Levels
 from catalog.selectors.action_checks import THE_SERVER, ActionCheck, Verdict, check_actions_for
 from catalog.selectors.addressed import TABULARS, Address
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.action_check_shapes import MOST_CHECKS, ActionsBatchCheckRequest, ActionsBatchCheckResponse
 from management.api.action_contexts import read_action
@@ -64,7 +64,7 @@ class BatchCheckView(ManagementView):
         "the caller, are denied.",
         parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=ActionsBatchCheckRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: ActionsBatchCheckResponse},
             {
                 400: "`TooManyChecks`, `AmbiguousCheckId`, `MalformedProjectID`",

@@ -19,7 +19,7 @@ from catalog.selectors.rights_targets import (
     the_server,
 )
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.action_checks import TAGS
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS
 from management.api.principals import PRINCIPAL, asked_principal
@@ -82,7 +82,7 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
         description="To ask about somebody else takes the right to read the grants there. What a token of theirs "
         "would add is not known, and nobody is an instance admin in the answer.",
         parameters=[*told.parameters, *([PROJECT_HEADER] if kind in _IN_PROJECTS else []), *PRINCIPAL],
-        responses=answers({200: _shape(kind)}, {400: ", ".join(bad), 404: ", ".join(gone)}),
+        responses=operation_responses({200: _shape(kind)}, {400: ", ".join(bad), 404: ", ".join(gone)}),
     )
 
     def describe(view: type[V]) -> type[V]:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page, listing_of
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import read_grantee, seen_json
@@ -147,7 +147,7 @@ def _assignments_view(
             description=f"What is granted on what it lies in, and what has ended, is not among it. {pages}",
             deprecated=deprecated,
             parameters=[*told.parameters, relations, *PAGE, EXTENSIONS_HEADER],
-            responses=answers(
+            responses=operation_responses(
                 {200: answer},
                 told.refusals(*(each for each in (bad_place, BAD_PAGE) if each)),
             ),
@@ -160,8 +160,8 @@ def _assignments_view(
             deprecated=deprecated,
             parameters=told.parameters,
             request=change,
-            responses=answers(
-                done("Done"),
+            responses=operation_responses(
+                empty_response("Done"),
                 {
                     **told.refusals(*bad, missing="`TupleNotFoundError`: what is to be taken away is not granted"),
                     403: "`GrantActionForbidden`",

@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from catalog.selectors.client_uuids import own_ids_of
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_of
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
 from management.selectors.audit_documents import documents_of, lines_of
@@ -193,7 +193,7 @@ class AuditView(AuditBaseView):
         description="Who asks is recorded, too. Uses of tokens and repeated denials come some seconds late, and "
         "several as one. Unknown parameters are refused.",
         parameters=[*LISTED, PROJECT_HEADER],
-        responses=answers({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
+        responses=operation_responses({200: AuditListResponse}, {400: f"{BAD_PAGE}, {BAD_PROJECT}", 403: NOT_ALLOWED}),
     )
     def get(self, request: Request) -> Response:
         require_parameters(request, [each.name for each in LISTED])
@@ -216,7 +216,7 @@ class AuditExportView(AuditBaseView):
         "more yet. Nothing is left out and nothing comes twice, whatever is written meanwhile. Unknown parameters are "
         "refused.",
         parameters=[*EXPORTED, PROJECT_HEADER],
-        responses=answers(
+        responses=operation_responses(
             {(200, NDJSON): OpenApiResponse(AuditRecordResponse, "JSON lines, one such object each")},  # type: ignore[dict-item]
             {
                 400: BAD_PROJECT,

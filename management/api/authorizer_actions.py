@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.base import PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
 from management.api.principals import PRINCIPAL, asked_principal
@@ -85,7 +85,7 @@ def _described(
         description="To ask about somebody else takes the right to read the grants there. What a token of theirs "
         "would add is not known, and nobody is an instance admin in the answer.",
         parameters=[*told.parameters, *PRINCIPAL],
-        responses=answers({200: answer}, refusals),
+        responses=operation_responses({200: answer}, refusals),
         **operation,
     )
     return extend_schema_view(get=described)(view)

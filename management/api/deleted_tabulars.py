@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
 from catalog.services.undrops import MOST_TARGETS, undrop_tabulars
 from icekeeper.kernel.http.paging import listing_of
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.tabular_shapes import KINDS, NO_TABULAR, TabularIdentUuid, named, required_id
@@ -53,7 +53,7 @@ class DeletedTabularsView(ManagementView):
             OpenApiParameter("namespaceId", OpenApiTypes.UUID, description="Only what is right in this namespace"),
             *PAGE,
         ],
-        responses=answers(
+        responses=operation_responses(
             {200: ListDeletedTabularsResponse},
             {400: BAD_PAGE, 404: f"{NO_WAREHOUSE}, {MISSING['namespace']}"},
         ),
@@ -79,8 +79,8 @@ class UndropView(ManagementView):
         description="Each comes back under its name, as it was, with its id, location, data and protection.",
         parameters=[WAREHOUSE_ID],
         request=UndropTabularsRequest,
-        responses=answers(
-            done("Restored"),
+        responses=operation_responses(
+            empty_response("Restored"),
             {
                 404: f"{NO_WAREHOUSE}, {NO_TABULAR}",
                 409: "`AlreadyExistsException`: something has one of the names by now; "

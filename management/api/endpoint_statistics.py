@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import BadRequest, InvalidPageToken
 from icekeeper.kernel.http.page_tokens import read_page_token, write_page_token
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.projects import TAGS
@@ -108,7 +108,7 @@ class EndpointStatisticsView(ManagementView):
         "`LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
         parameters=[PROJECT_HEADER],
         request=EndpointStatisticsRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: EndpointStatisticsResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, `InvalidPaginationToken`",

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.explanations import explain_for
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.explanation_shapes import ExplainRequest, ExplainResponse, explanation_json
 from management.api.permission_places import TAGS
@@ -28,7 +28,7 @@ class ExplainView(ManagementView):
         "who shows the token. Who asks about somebody else is recorded.",
         parameters=[PROJECT_HEADER],
         request=ExplainRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: ExplainResponse},
             {
                 400: BAD_QUESTION,

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
 from icekeeper.kernel.http.paging import listing_of
-from icekeeper.kernel.http.serializers import answers, done
+from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import (
     BAD_PAGE,
     EXTENSIONS_HEADER,
@@ -117,7 +117,7 @@ class GrantsView(ManagementView):
         "what is in a warehouse that is not active. One's own take nothing but to see the project. Unknown parameters "
         "are refused.",
         parameters=[*PRINCIPAL, *PAGE, PROJECT_HEADER, EXTENSIONS_HEADER],
-        responses=answers(
+        responses=operation_responses(
             {200: ListGrantsResponse},
             {
                 400: f"`MissingGrantPrincipal`, {BAD_PRINCIPAL}, {BAD_PAGE}, {PROJECT_REFUSALS[400]}",
@@ -141,7 +141,7 @@ class GrantablePrivilegesView(ManagementView):
         operation_id="get_grantable_privileges",
         tags=TAGS,
         summary="What can be granted on which type of object",
-        responses=answers({200: GrantablePrivilegesResponse}),
+        responses=operation_responses({200: GrantablePrivilegesResponse}),
     )
     def get(self, request: Request) -> Response:
         require_parameters(request)
@@ -161,7 +161,7 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
             description="Directly, nothing that follows from it. One's own grants take nothing but to see the object; "
             "those of others take the right to read grants. Unknown parameters are refused.",
             parameters=[*place["parameters"], *PRINCIPAL, *PAGE, EXTENSIONS_HEADER],
-            responses=answers(
+            responses=operation_responses(
                 {200: ListGrantsResponse}, {400: f"{bad}{BAD_PRINCIPAL}, {BAD_PAGE}", 403: _MAY_NOT, **missing}
             ),
         ),
@@ -173,8 +173,8 @@ def _grants_view(kind: Securable.Type) -> type[ResourceGrantsView]:
             "parameters are refused.",
             parameters=place["parameters"],
             request=ApplyGrantsRequest,
-            responses=answers(
-                done("It is so"),
+            responses=operation_responses(
+                empty_response("It is so"),
                 {
                     400: f"{bad}{_BAD_CHANGE}, {BAD_USER_ID}",
                     403: _MAY_NOT,
@@ -198,7 +198,7 @@ def _grantable_view(kind: Securable.Type) -> type[ResourceGrantablePrivilegesVie
             summary=f"What can be granted on {told.noun}, and whether one may",
             description="To ask about somebody else takes the right to read grants. Unknown parameters are refused.",
             parameters=[*place["parameters"], *PRINCIPAL],
-            responses=answers(
+            responses=operation_responses(
                 {200: ResourceGrantablePrivilegesResponse},
                 {400: f"{place['refusals'][400]}{BAD_PRINCIPAL}", 403: _MAY_NOT, 404: gone},
             ),

@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, answers, done
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, empty_response, operation_responses
 from management.api.base import no_body
 from management.api.permission_places import DESCRIBED, TAGS, PermissionView
 from tenancy.models import Securable
@@ -64,7 +64,7 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
             tags=TAGS,
             summary=f"Whether access in {told.noun} is managed",
             parameters=told.parameters,
-            responses=answers({200: shape}, told.refusals()),
+            responses=operation_responses({200: shape}, told.refusals()),
         )
     }
     changing = {
@@ -76,7 +76,9 @@ def _described(kind: Securable.Type) -> Callable[[type[V]], type[V]]:
             "`manage_grants` may.",
             parameters=told.parameters,
             request=SetManagedAccessRequest,
-            responses=answers(done("It is so", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}),
+            responses=operation_responses(
+                empty_response("It is so", status=200), {**told.refusals(), 409: "`GrantLockTimeout`"}
+            ),
         )
     }
 

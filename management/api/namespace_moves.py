@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from catalog.errors import no_such_object
 from catalog.services.namespace_moves import move_namespace
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
@@ -68,7 +68,7 @@ class NamespaceMoveView(ManagementView):
             ),
         ],
         request=MoveNamespaceRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: MoveNamespaceResponse},
             {
                 400: "`NamespaceEmpty`, `NamespaceDepthExceeded`, `ReservedNamespace`, `NamespaceCannotMoveIntoSelf`; "

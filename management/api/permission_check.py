@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import KebabSerializer, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.base import PROJECT_HEADER, ManagementView
 from management.api.permission_places import TAGS
 from management.api.permission_questions import (
@@ -48,7 +48,7 @@ class PermissionCheckView(ManagementView):
         "need not be registered.",
         parameters=[PROJECT_HEADER],
         request=PermissionCheckRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: PermissionCheckResponse},
             {400: BAD_QUESTION, 404: f"{NOTHING_THERE}; `RoleIdNotFound`: there is no role that `identity` names"},
         ),

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import LAST_ADMINISTRATOR, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project_for, list_projects_for, named_project_id, require_project_id
@@ -55,7 +55,7 @@ class ProjectView(ManagementView):
         tags=TAGS,
         summary="The project of this request",
         parameters=[PROJECT_HEADER],
-        responses=answers({200: ProjectResponse}, PROJECT_REFUSALS),
+        responses=operation_responses({200: ProjectResponse}, PROJECT_REFUSALS),
     )
     def get(self, request: Request) -> Response:
         return Response(project_json(get_project_for(actor=self.actor, given=named_project_id(request.META))))
@@ -65,7 +65,7 @@ class ProjectView(ManagementView):
         tags=TAGS,
         summary="Make a project; its maker becomes its `project_admin`",
         request=CreateProjectRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: CreateProjectResponse},
             {400: f"{_BAD_NAME}, `MalformedProjectID`", 409: f"{_NAME_TAKEN}, `ProjectIdAlreadyExists`"},
         ),
@@ -80,7 +80,7 @@ class ProjectView(ManagementView):
         tags=TAGS,
         summary="Forget the project of this request, with its roles and all rights on it",
         parameters=[PROJECT_HEADER],
-        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
+        responses=operation_responses(empty_response("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
     )
     def delete(self, request: Request) -> Response:
         delete_project(actor=self.actor, project_id=self.project().pk)
@@ -94,7 +94,7 @@ class ProjectByIdView(ManagementView):
         summary="One project",
         deprecated=True,
         parameters=[PROJECT_ID],
-        responses=answers({200: ProjectResponse}, PROJECT_REFUSALS),
+        responses=operation_responses({200: ProjectResponse}, PROJECT_REFUSALS),
     )
     def get(self, request: Request, project_id: str) -> Response:
         return Response(project_json(get_project_for(actor=self.actor, given=_named(project_id))))
@@ -105,7 +105,7 @@ class ProjectByIdView(ManagementView):
         summary="Forget a project, with its roles and all rights on it",
         deprecated=True,
         parameters=[PROJECT_ID],
-        responses=answers(done("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
+        responses=operation_responses(empty_response("Deleted"), {**PROJECT_REFUSALS, 409: _STAYS}),
     )
     def delete(self, request: Request, project_id: str) -> Response:
         delete_project(actor=self.actor, project_id=_named(project_id))
@@ -119,8 +119,8 @@ class RenameProjectView(ManagementView):
         summary="Give the project of this request another name",
         parameters=[PROJECT_HEADER],
         request=RenameProjectRequest,
-        responses=answers(
-            done("Renamed", status=200),
+        responses=operation_responses(
+            empty_response("Renamed", status=200),
             {400: f"{PROJECT_REFUSALS[400]}, {_BAD_NAME}", 404: PROJECT_REFUSALS[404], 409: _NAME_TAKEN},
         ),
     )
@@ -138,8 +138,8 @@ class RenameProjectByIdView(ManagementView):
         deprecated=True,
         parameters=[PROJECT_ID],
         request=RenameProjectRequest,
-        responses=answers(
-            done("Renamed", status=200),
+        responses=operation_responses(
+            empty_response("Renamed", status=200),
             {400: f"{PROJECT_REFUSALS[400]}, {_BAD_NAME}", 404: PROJECT_REFUSALS[404], 409: _NAME_TAKEN},
         ),
     )
@@ -154,7 +154,7 @@ class ProjectListView(ManagementView):
         operation_id="list_projects",
         tags=TAGS,
         summary="The projects that the caller may see",
-        responses=answers({200: ProjectListResponse}),
+        responses=operation_responses({200: ProjectListResponse}),
     )
     def get(self, request: Request) -> Response:
         return Response({"projects": [project_json(each) for each in list_projects_for(actor=self.actor)]})

@@ -15,7 +15,7 @@ from catalog.errors import no_such_object
 from catalog.selectors.protection import Protection, get_protection_for
 from catalog.services.protection import set_protection
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import Flag, answers
+from icekeeper.kernel.http.serializers import Flag, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.warehouses import TAGS
@@ -45,7 +45,7 @@ def described(kind: str) -> Callable[[type[ProtectionView]], type[ProtectionView
         WAREHOUSE_ID,
         OpenApiParameter("object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description=f"The {noun}'s id"),
     ]
-    responses = answers({200: ProtectionResponse}, {404: f"{MISSING[kind]}, {NO_WAREHOUSE}"})
+    responses = operation_responses({200: ProtectionResponse}, {404: f"{MISSING[kind]}, {NO_WAREHOUSE}"})
     return extend_schema_view(
         get=extend_schema(
             operation_id=f"get_{thing}_protection",

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import (
     BAD_PAGE,
@@ -167,7 +167,7 @@ class RoleMembersView(MemberListView):
         tags=TAGS,
         summary="Users and roles that are directly in a role",
         parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, TYPE, *PAGE],
-        responses=answers({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
+        responses=operation_responses({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         return _members_answer(self, list_members_for(**self.asked()))
@@ -178,7 +178,7 @@ class RoleMembersView(MemberListView):
         summary="Put users and roles into a role, all or none; those who are in it already stay",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=AddRoleMembersRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: AddRoleMembersResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
@@ -217,8 +217,8 @@ class RoleMemberView(RoleResourceView):
             ),
             PROJECT_HEADER,
         ],
-        responses=answers(
-            done("Removed, or it was not there"),
+        responses=operation_responses(
+            empty_response("Removed, or it was not there"),
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_USER_ID}",
                 403: APPOINTING,
@@ -246,7 +246,7 @@ class RoleTransitiveMembersView(MemberListView):
         tags=TAGS,
         summary="Everybody who is in a role, directly or through other roles, and those roles",
         parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, TYPE, *PAGE],
-        responses=answers({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
+        responses=operation_responses({200: RoleMemberListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         return _members_answer(self, list_transitive_members_for(**self.asked()))
@@ -261,7 +261,7 @@ class RoleMemberOfView(RoleResourceView):
         tags=TAGS,
         summary="Roles that a role is directly in",
         parameters=[ROLE_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
-        responses=answers({200: RoleMembershipListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
+        responses=operation_responses({200: RoleMembershipListResponse}, {400: BAD_LISTING, 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         project, above = self.project(), self.role_id
@@ -288,7 +288,7 @@ class UserRolesView(UserResourceView):
         tags=USER_TAGS,
         summary="Roles of a project that a user is directly in",
         parameters=[USER_ID, PROJECT_HEADER, EXTENSIONS_HEADER, *PAGE],
-        responses=answers(
+        responses=operation_responses(
             {200: RoleMembershipListResponse},
             {400: f"{BAD_LISTING}, {BAD_USER_ID}", 404: f"{NO_USER}, {PROJECT_REFUSALS[404]}"},
         ),

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
@@ -132,7 +132,9 @@ class RolesView(ManagementView):
             ),
             OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True, description="Comes before x-project-id"),
         ],
-        responses=answers({200: RoleListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}),
+        responses=operation_responses(
+            {200: RoleListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
+        ),
     )
     def get(self, request: Request) -> Response:
         project = self.project(request.GET.get("projectId"))
@@ -147,7 +149,7 @@ class RolesView(ManagementView):
         summary="Make a role",
         parameters=[PROJECT_HEADER],
         request=CreateRoleRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: RoleResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, `EmptyRoleName`, {BAD_IDENTIFIER}",
@@ -205,7 +207,7 @@ class RoleView(RoleResourceView):
         tags=TAGS,
         summary="One role",
         parameters=[ROLE_ID, PROJECT_HEADER],
-        responses=answers({200: RoleResponse}, {400: PROJECT_REFUSALS[400], 404: NO_ROLE}),
+        responses=operation_responses({200: RoleResponse}, {400: PROJECT_REFUSALS[400], 404: NO_ROLE}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         role = get_role_for(actor=self.actor, action=Can.READ, project=self.project(), role_id=self.role_id)
@@ -217,7 +219,7 @@ class RoleView(RoleResourceView):
         summary="Give a role another name and description",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=UpdateRoleRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: RoleResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, `EmptyRoleName`, `SystemRoleImmutable`",
@@ -242,8 +244,8 @@ class RoleView(RoleResourceView):
         tags=TAGS,
         summary="Forget a role, its memberships and its grants",
         parameters=[ROLE_ID, PROJECT_HEADER],
-        responses=answers(
-            done("Deleted"),
+        responses=operation_responses(
+            empty_response("Deleted"),
             {
                 400: f"{PROJECT_REFUSALS[400]}, `SystemRoleImmutable`",
                 403: APPOINTING,
@@ -264,7 +266,7 @@ class RoleSourceSystemView(RoleResourceView):
         summary="Say which system knows a role, and under what name",
         parameters=[ROLE_ID, PROJECT_HEADER],
         request=UpdateRoleSourceSystemRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: RoleResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_IDENTIFIER}, `SystemRoleImmutable`",
@@ -286,7 +288,7 @@ class RoleMetadataView(ManagementView):
         tags=TAGS,
         summary="What may be known of a role of any project",
         parameters=[ROLE_ID],
-        responses=answers({200: RoleMetadataResponse}, {404: "`RoleIdNotFound`"}),
+        responses=operation_responses({200: RoleMetadataResponse}, {404: "`RoleIdNotFound`"}),
     )
     def get(self, request: Request, role_id: str) -> Response:
         text = decode_segment(role_id)
@@ -305,7 +307,9 @@ class RoleSearchView(ManagementView):
         summary="Roles of a project whose name is like a text, best first",
         parameters=[PROJECT_HEADER],
         request=SearchRoleRequest,
-        responses=answers({200: SearchRoleResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}),
+        responses=operation_responses(
+            {200: SearchRoleResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
+        ),
     )
     def post(self, request: Request) -> Response:
         body = self.body(SearchRoleRequest)

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 from management.api.base import ManagementView
 from tenancy.authz.port import AllowAll, authorizer
@@ -105,8 +105,8 @@ class BootstrapView(ManagementView):
         tags=TAGS,
         summary="Accept the terms of use, become administrator, make the default project; works once",
         request=BootstrapRequest,
-        responses=answers(
-            done("Bootstrapped"),
+        responses=operation_responses(
+            empty_response("Bootstrapped"),
             {
                 400: "`TermsOfUseNotAccepted`, `CatalogAlreadyBootstrapped`, `ConcurrentBootstrap`",
                 401: "`AnonymousBootstrap`",
@@ -128,7 +128,10 @@ class BootstrapView(ManagementView):
 
 class ServerInfoView(ManagementView):
     @extend_schema(
-        operation_id="get_server_info", tags=TAGS, summary="What this server is", responses=answers({200: ServerInfo})
+        operation_id="get_server_info",
+        tags=TAGS,
+        summary="What this server is",
+        responses=operation_responses({200: ServerInfo}),
     )
     def get(self, request: Request) -> Response:
         server = get_server()
@@ -159,7 +162,7 @@ class IcekeeperInfoView(ManagementView):
         operation_id="get_icekeeper_info",
         tags=TAGS,
         summary="Get the version of this server",
-        responses=answers({200: IcekeeperInfo}),
+        responses=operation_responses({200: IcekeeperInfo}),
     )
     def get(self, request: Request) -> Response:
         return Response({"version": VERSION, "commit-sha": commit_sha()})

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, LAST_ADMINISTRATOR, PAGE, ManagementView
 from management.api.tokens import NOBODY, TAGS
 from tenancy.models import ServiceAccount
@@ -58,7 +58,9 @@ class ServiceAccountsView(ManagementView):
         tags=TAGS,
         summary="The service accounts of this server",
         parameters=PAGE,
-        responses=answers({200: ServiceAccountListResponse}, {400: BAD_PAGE, 401: NOBODY, 403: NOT_ALLOWED}),
+        responses=operation_responses(
+            {200: ServiceAccountListResponse}, {400: BAD_PAGE, 401: NOBODY, 403: NOT_ALLOWED}
+        ),
     )
     def get(self, request: Request) -> Response:
         accounts, next_token = list_service_accounts_for(actor=self.actor, page=self.page("service-accounts"))
@@ -72,7 +74,7 @@ class ServiceAccountsView(ManagementView):
         tags=TAGS,
         summary="Make a service account: a user for a program, without tokens at first",
         request=CreateServiceAccountRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: ServiceAccountResponse},
             {
                 401: NOBODY,
@@ -98,8 +100,9 @@ class ServiceAccountView(ManagementView):
                 "account_id", OpenApiTypes.STR, OpenApiParameter.PATH, description="Its `id`, or the UUID alone"
             )
         ],
-        responses=answers(
-            done("Deleted"), {401: NOBODY, 403: NOT_ALLOWED, 404: "`ServiceAccountNotFound`", 409: LAST_ADMINISTRATOR}
+        responses=operation_responses(
+            empty_response("Deleted"),
+            {401: NOBODY, 403: NOT_ALLOWED, 404: "`ServiceAccountNotFound`", 409: LAST_ADMINISTRATOR},
         ),
     )
     def delete(self, request: Request, account_id: str) -> Response:

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from catalog.models import Tabular
 from catalog.selectors.tabular_search import FoundTabular, Wanted, search_tabulars_for
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
 from management.api.search import ONLY_FOR_PAGES, SearchRequest, next_page_of_search, page_of_search
@@ -56,7 +56,7 @@ class SearchTabularView(ManagementView):
         description="The most alike first; what has nothing in common with the search is left out.",
         parameters=[WAREHOUSE_ID],
         request=SearchTabularRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: SearchTabularResponse},
             {400: BAD_PAGE, 404: f"{NO_WAREHOUSE}, {MISSING['namespace']}", 413: "`PayloadTooLargeException`"},
         ),

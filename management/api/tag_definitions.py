@@ -14,7 +14,7 @@ from catalog.selectors.tags import Attached, list_tag_attachments_for
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.tabular_shapes import required_id
@@ -171,7 +171,7 @@ class TagDefinitionsView(ManagementView):
             *PAGE,
             OpenApiParameter("name", OpenApiTypes.STR, description="Only the one of this name, whatever its case"),
         ],
-        responses=answers(
+        responses=operation_responses(
             {200: TagDefinitionListResponse}, PROJECT_REFUSALS | {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
         ),
     )
@@ -188,7 +188,7 @@ class TagDefinitionsView(ManagementView):
         summary="Make a tag definition",
         parameters=[PROJECT_HEADER],
         request=CreateTagDefinitionRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: TagDefinitionResponse},
             {400: BAD_DEFINITION, 404: PROJECT_REFUSALS[404], 409: "`TagNameAlreadyExists`"},
         ),
@@ -217,7 +217,7 @@ class TagDefinitionView(TagDefinitionResourceView):
         tags=TAGS,
         summary="One tag definition",
         parameters=[TAG_ID, PROJECT_HEADER],
-        responses=answers({200: TagDefinitionResponse}, {400: PROJECT_REFUSALS[400], 404: NO_DEFINITION}),
+        responses=operation_responses({200: TagDefinitionResponse}, {400: PROJECT_REFUSALS[400], 404: NO_DEFINITION}),
     )
     def get(self, request: Request, tag_definition_id: str) -> Response:
         definition = get_tag_definition_for(
@@ -231,7 +231,7 @@ class TagDefinitionView(TagDefinitionResourceView):
         summary="Give a tag definition another name and description, a wider scope and more allowed values",
         parameters=[TAG_ID, PROJECT_HEADER],
         request=UpdateTagDefinitionRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: TagDefinitionResponse},
             {400: f"{BAD_DEFINITION}, `TagScopeNarrowed`", 404: NO_DEFINITION, 409: "`TagNameAlreadyExists`"},
         ),
@@ -248,8 +248,8 @@ class TagDefinitionView(TagDefinitionResourceView):
         tags=TAGS,
         summary="Forget a tag definition that nothing carries",
         parameters=[TAG_ID, PROJECT_HEADER],
-        responses=answers(
-            done("Deleted"),
+        responses=operation_responses(
+            empty_response("Deleted"),
             {
                 400: f"{PROJECT_REFUSALS[400]}, `ReservedTagNamespace`",
                 404: NO_DEFINITION,
@@ -279,7 +279,7 @@ class TagAttachmentsView(TagDefinitionResourceView):
             OpenApiParameter("createdBefore", OpenApiTypes.DATETIME, description="Only those of then or earlier"),
             OpenApiParameter("warehouseId", OpenApiTypes.UUID, description="Only in this warehouse"),
         ],
-        responses=answers(
+        responses=operation_responses(
             {200: TagAttachmentListResponse}, {400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}", 404: NO_DEFINITION}
         ),
     )

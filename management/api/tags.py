@@ -17,7 +17,7 @@ from catalog.selectors.tag_targets import TagPlace
 from catalog.selectors.tags import list_column_tags_for, list_tags_for
 from catalog.services.tags import attach_tag, detach_tag
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import NO_WAREHOUSE, PROJECT_HEADER, PROJECT_REFUSALS, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
@@ -168,7 +168,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
             summary=f"The tags of {target}",
             description="By name.",
             parameters=[*parameters, EFFECTIVE],
-            responses=answers({200: TagListResponse}, {400: bad, 404: ", ".join(missing)}),
+            responses=operation_responses({200: TagListResponse}, {400: bad, 404: ", ".join(missing)}),
         )
     }
     changing = {
@@ -178,7 +178,7 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
             summary=f"Put a tag on {target}, or give it another value there",
             parameters=[*parameters, TAG_NAME],
             request=SetTagRequest,
-            responses=answers(
+            responses=operation_responses(
                 {200: AppliedTagResponse},
                 {400: f"{bad}, `TagScopeNotAllowed`, `InvalidTagValue`", 404: ", ".join([NO_TAG, *missing])},
             ),
@@ -188,7 +188,9 @@ def described(kind: str, *, of_columns: bool = False) -> Callable[[type[V]], typ
             tags=TAGS,
             summary=f"Take a tag off {target}, if it is there",
             parameters=[*parameters, TAG_NAME],
-            responses=answers(done("It is not there"), {400: bad, 404: ", ".join([NO_TAG, *missing])}),
+            responses=operation_responses(
+                empty_response("It is not there"), {400: bad, 404: ", ".join([NO_TAG, *missing])}
+            ),
         ),
     }
 
@@ -272,7 +274,7 @@ class AllColumnTagsView(TaggedView):
             PROJECT_HEADER,
             OpenApiParameter("object_id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The table's id"),
         ],
-        responses=answers(
+        responses=operation_responses(
             {200: ColumnTagListResponse},
             {
                 400: PROJECT_REFUSALS[400],

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, ManagementView
 from tenancy.authn.scopes import ALL
@@ -152,7 +152,7 @@ class TokensView(ManagementView):
             OpenApiParameter("userId", OpenApiTypes.STR, description="Default: the caller"),
             *PAGE,
         ],
-        responses=answers({200: TokenListResponse}, {400: BAD_PAGE, 401: NOBODY, 403: NOT_ALLOWED}),
+        responses=operation_responses({200: TokenListResponse}, {400: BAD_PAGE, 401: NOBODY, 403: NOT_ALLOWED}),
     )
     def get(self, request: Request) -> Response:
         user_id = request.GET.get("userId")
@@ -168,7 +168,7 @@ class TokensView(ManagementView):
         tags=TAGS,
         summary="Make an access token; the answer is the only place where it is told",
         request=CreateTokenRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: CreatedTokenResponse},
             {
                 400: "`InvalidScope`",
@@ -210,7 +210,7 @@ class TokenView(OneTokenView):
         tags=TAGS,
         summary="What is known of an access token",
         parameters=[TOKEN_ID],
-        responses=answers({200: AccessTokenResponse}, {401: NOBODY, 403: NOT_ALLOWED, 404: MISSING}),
+        responses=operation_responses({200: AccessTokenResponse}, {401: NOBODY, 403: NOT_ALLOWED, 404: MISSING}),
     )
     def get(self, request: Request, token_id: str) -> Response:
         return Response(token_json(get_access_token_for(actor=self.actor, token_id=self.token_id)))
@@ -220,7 +220,9 @@ class TokenView(OneTokenView):
         tags=TAGS,
         summary="Revoke an access token: it is refused from now on, by other servers after 5 s at the latest",
         parameters=[TOKEN_ID],
-        responses=answers(done("Revoked, or it was already"), {401: NOBODY, 403: NOT_ALLOWED, 404: MISSING}),
+        responses=operation_responses(
+            empty_response("Revoked, or it was already"), {401: NOBODY, 403: NOT_ALLOWED, 404: MISSING}
+        ),
     )
     def delete(self, request: Request, token_id: str) -> Response:
         revoke_token(actor=self.actor, token_id=self.token_id)
@@ -234,7 +236,7 @@ class TokenRotationView(OneTokenView):
         summary="Make a new access token in place of another, which goes on working for a while",
         parameters=[TOKEN_ID],
         request=RotateTokenRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: CreatedTokenResponse},
             {
                 401: f"{NOBODY}; {ENDED}",

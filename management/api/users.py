@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.http.raw_path import decode_segment
-from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, answers, done
+from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import (
     BAD_PAGE,
     EXTENSIONS_HEADER,
@@ -150,7 +150,7 @@ class UsersView(ManagementView):
             *PAGE,
             EXTENSIONS_HEADER,
         ],
-        responses=answers({200: UserListResponse}, {400: BAD_PAGE, 403: "Not allowed"}),
+        responses=operation_responses({200: UserListResponse}, {400: BAD_PAGE, 403: "Not allowed"}),
     )
     def get(self, request: Request) -> Response:
         name, with_extensions = request.GET.get("name"), self.wants_extensions()
@@ -163,7 +163,7 @@ class UsersView(ManagementView):
         tags=TAGS,
         summary="Register oneself, or provision somebody else",
         request=CreateUserRequest,
-        responses=answers(
+        responses=operation_responses(
             {200: UserResponse, 201: UserResponse},
             {
                 400: f"{BAD_USER_ID}, `MissingUserId`, `MissingUserName`, `MissingUserType`, `EmptyName`, {NAMED}",
@@ -199,7 +199,7 @@ class UserView(UserResourceView):
         tags=TAGS,
         summary="One user",
         parameters=[USER_ID, EXTENSIONS_HEADER],
-        responses=answers({200: ListedUser}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
+        responses=operation_responses({200: ListedUser}, {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER}),
     )
     def get(self, request: Request, user_id: str) -> Response:
         with_extensions = self.wants_extensions()
@@ -212,8 +212,8 @@ class UserView(UserResourceView):
         summary="Replace what is known of a user",
         parameters=[USER_ID],
         request=UpdateUserRequest,
-        responses=answers(
-            done("Replaced", status=200),
+        responses=operation_responses(
+            empty_response("Replaced", status=200),
             {400: f"{BAD_USER_ID}, `EmptyName`, {NAMED}", 403: "Not allowed", 404: NO_USER},
         ),
     )
@@ -233,8 +233,8 @@ class UserView(UserResourceView):
         tags=TAGS,
         summary="End a user and all that they may do",
         parameters=[USER_ID],
-        responses=answers(
-            done("Deleted"), {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER, 409: LAST_ADMINISTRATOR}
+        responses=operation_responses(
+            empty_response("Deleted"), {400: BAD_USER_ID, 403: "Not allowed", 404: NO_USER, 409: LAST_ADMINISTRATOR}
         ),
     )
     def delete(self, request: Request, user_id: str) -> Response:
@@ -253,7 +253,7 @@ class UserSearchView(ManagementView):
         "further pages.",
         parameters=[EXTENSIONS_HEADER],
         request=SearchUserRequest,
-        responses=answers({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),
+        responses=operation_responses({200: SearchUserResponse}, {400: BAD_PAGE, 403: "A further page is not allowed"}),
     )
     def post(self, request: Request) -> Response:
         body, with_extensions = self.body(SearchUserRequest), self.wants_extensions()

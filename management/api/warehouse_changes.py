@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import KebabSerializer, answers, done
+from icekeeper.kernel.http.serializers import KebabSerializer, empty_response, operation_responses
 from management.api.base import NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import ProtectionResponse, SetProtectionRequest
 from management.api.warehouse_shapes import (
@@ -62,7 +62,7 @@ def described(
         summary=summary,
         parameters=[WAREHOUSE_ID],
         request=request,
-        responses=answers(success or {200: WarehouseResponse}, every | (refusals or {})),
+        responses=operation_responses(success or {200: WarehouseResponse}, every | (refusals or {})),
     )
     return decorate
 
@@ -81,14 +81,18 @@ class RenameWarehouseView(ManagementView):
 
 
 class ActivateWarehouseView(ManagementView):
-    @described("activate_warehouse", "Let the catalog have the warehouse again", success=done("Active", status=200))
+    @described(
+        "activate_warehouse", "Let the catalog have the warehouse again", success=empty_response("Active", status=200)
+    )
     def post(self, request: Request, warehouse_id: str) -> Response:
         activate_warehouse(actor=self.actor, warehouse_id=self.warehouse_id)
         return Response(status=200)
 
 
 class DeactivateWarehouseView(ManagementView):
-    @described("deactivate_warehouse", "Hide the warehouse from the catalog", success=done("Inactive", status=200))
+    @described(
+        "deactivate_warehouse", "Hide the warehouse from the catalog", success=empty_response("Inactive", status=200)
+    )
     def post(self, request: Request, warehouse_id: str) -> Response:
         deactivate_warehouse(actor=self.actor, warehouse_id=self.warehouse_id)
         return Response(status=200)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
 from icekeeper.kernel.http.paging import LARGEST_SIZE
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS, ManagementView
 from management.api.warehouses import TAGS
 
@@ -49,7 +49,7 @@ class WarehouseStatisticsView(ManagementView):
                 description="Entries of a page; the server has a default and a largest size",
             ),
         ],
-        responses=answers({200: WarehouseStatisticsResponse}, {400: BAD_PAGE, 404: NO_WAREHOUSE}),
+        responses=operation_responses({200: WarehouseStatisticsResponse}, {400: BAD_PAGE, 404: NO_WAREHOUSE}),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
         wants_extensions = self.wants_extensions()

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import KebabSerializer, Text, answers
+from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import new_id
 from management.api.base import (
     EXTENSIONS_HEADER,
@@ -72,7 +72,7 @@ class WarehouseCreationValidationView(ManagementView):
         description=f"Needs the right to make one. {OUTCOME}",
         parameters=[PROJECT_HEADER, EXTENSIONS_HEADER],
         request=CreateWarehouseRequest,
-        responses=answers({200: ValidationResponse}, PROJECT_REFUSALS),
+        responses=operation_responses({200: ValidationResponse}, PROJECT_REFUSALS),
     )
     def post(self, request: Request) -> Response:
         body = self.body(CreateWarehouseRequest)
@@ -100,7 +100,7 @@ class StorageValidationView(ManagementView):
         description=f"Needs the right to change them. {OUTCOME}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageRequest,
-        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         body = self.body(UpdateStorageRequest)
@@ -123,7 +123,7 @@ class StorageCredentialValidationView(ManagementView):
         description=f"Needs the right to change it. {OUTCOME}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=UpdateStorageCredentialRequest,
-        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         body = self.body(UpdateStorageCredentialRequest)
@@ -146,7 +146,7 @@ class StorageAccessValidationView(ManagementView):
         description=f"Needs the right to change it. {OUTCOME}",
         parameters=[WAREHOUSE_ID, EXTENSIONS_HEADER],
         request=None,
-        responses=answers({200: ValidationResponse}, {404: NO_WAREHOUSE}),
+        responses=operation_responses({200: ValidationResponse}, {404: NO_WAREHOUSE}),
     )
     def post(self, request: Request, warehouse_id: str) -> Response:
         checks = validate_access(actor=self.actor, warehouse_id=self.warehouse_id)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from catalog.services.warehouses import delete_warehouse
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page
-from icekeeper.kernel.http.serializers import answers, done
+from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import (
     BAD_PAGE,
     NO_WAREHOUSE,
@@ -61,7 +61,7 @@ class WarehousesView(ManagementView):
             OpenApiParameter("projectId", OpenApiTypes.STR, deprecated=True, description="Comes before x-project-id"),
             *PAGE,
         ],
-        responses=answers(
+        responses=operation_responses(
             {200: WarehouseListResponse}, {**PROJECT_REFUSALS, 400: f"{PROJECT_REFUSALS[400]}, {BAD_PAGE}"}
         ),
     )
@@ -86,7 +86,7 @@ class WarehousesView(ManagementView):
         summary="Make a warehouse; its maker owns it",
         parameters=[PROJECT_HEADER],
         request=CreateWarehouseRequest,
-        responses=answers(
+        responses=operation_responses(
             {201: WarehouseResponse},
             {
                 400: f"{PROJECT_REFUSALS[400]}, {BAD_NAME}, {BAD_POLICY}, {BAD_STORAGE}",
@@ -121,7 +121,7 @@ class WarehouseView(ManagementView):
         tags=TAGS,
         summary="One warehouse",
         parameters=[WAREHOUSE_ID],
-        responses=answers({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
+        responses=operation_responses({200: WarehouseResponse}, {404: NO_WAREHOUSE}),
     )
     def get(self, request: Request, warehouse_id: str) -> Response:
         warehouse = get_warehouse_for(actor=self.actor, warehouse_id=self.warehouse_id)
@@ -135,8 +135,8 @@ class WarehouseView(ManagementView):
             WAREHOUSE_ID,
             OpenApiParameter("force", OpenApiTypes.BOOL, default=False, description="Also when it is protected"),
         ],
-        responses=answers(
-            done("Deleted"),
+        responses=operation_responses(
+            empty_response("Deleted"),
             {
                 403: MANAGED,
                 404: NO_WAREHOUSE,

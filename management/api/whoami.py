@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 from management.api.base import ManagementView
 from management.api.users import NO_USER, TAGS, UserResponse, user_json
 from tenancy.authz.instance_admins import is_instance_admin
@@ -23,7 +23,7 @@ class WhoamiView(ManagementView):
         operation_id="whoami",
         tags=TAGS,
         summary="The user who calls",
-        responses=answers(
+        responses=operation_responses(
             {200: WhoamiResponse}, {401: "`GetMyUserWithoutToken`", 404: f"{NO_USER}: not registered yet"}
         ),
     )

@@ -22,8 +22,8 @@ from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from management.api import health
-from management.api.openapi import APIS, make_document
 from management.models import EndpointStatistic
+from management.openapi.documents import APIS, make_document
 from management.statistics.counter import CallCounter
 from management.statistics.flusher import Flusher
 from storage.io.local import LocalStore

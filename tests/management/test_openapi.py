@@ -15,8 +15,8 @@ from catalog.api.config import ENDPOINTS, ConfigView
 from catalog.api.operations.config import get_config
 from catalog.api.shapes.table_parts import REQUIREMENT_TYPES
 from catalog.iceberg import requirements
-from management.api import openapi
 from management.management.commands import openapi as command
+from management.openapi import documents as openapi
 from tests.wsgi_client import call
 
 DONE_WITH_200 = {

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from management.api.openapi import make_document
+from management.openapi.documents import make_document
 from tests.management.api_digest import Body, Digest, Operation, digest, read_peer
 
 OF_HEALTH = {"authentication"}

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from icekeeper.version import PEER_VERSION
-from management.api.openapi import make_document
-from management.api.openapi_examples import Exchange, read_exchanges
+from management.openapi.documents import make_document
+from management.openapi.examples import Exchange, read_exchanges
 from tests.management import lakekeeper_responses
 from tests.management.lakekeeper_responses import DOCUMENTS, differences, extract_folder, is_described, read_schemas
 from tests.wsgi_client import ApiClient

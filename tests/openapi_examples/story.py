@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from management.api.openapi import make_document
-from management.api.openapi_examples import Exchanges
+from management.openapi.documents import make_document
+from management.openapi.examples import Exchanges
 from tests.openapi_examples.stand_ins import STORY_BEGINS_MS, StandIns
 from tests.wsgi_client import Answer, call
 

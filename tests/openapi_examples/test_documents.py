@@ -12,8 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from openapi_schema_validator import OAS30ReadValidator, OAS30WriteValidator, oas30_format_checker
 
-from management.api import openapi, openapi_examples
-from management.api.openapi_examples import Exchanges, put_examples, read_exchanges
+from management.openapi import documents as openapi
+from management.openapi import examples as openapi_examples
+from management.openapi.examples import Exchanges, put_examples, read_exchanges
 
 Schema = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from management.api import openapi
-from management.api.openapi_examples import FOLDER, read_exchanges
+from management.openapi import documents as openapi
+from management.openapi.examples import FOLDER, read_exchanges
 from tests.openapi_examples.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from management.api import openapi
+from management.openapi import documents as openapi
 from tests.openapi_examples.story import Story
 from tests.statement_counts import Counts, counting, recorded, require_as_recorded
 from tests.wsgi_client import Answer

@@ -19,7 +19,7 @@ from uuid import UUID
 import pytest
 from django.db import transaction
 
-from management.api import openapi
+from management.openapi import documents as openapi
 from tenancy.actor import Actor
 from tenancy.authz import port
 from tests.fingerprint import take_fingerprint

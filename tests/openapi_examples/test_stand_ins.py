@@ -9,8 +9,8 @@ import pytest
 
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
-from management.api import openapi
-from management.api.openapi_examples import FOLDER as EXAMPLES
+from management.openapi import documents as openapi
+from management.openapi.examples import FOLDER as EXAMPLES
 from tenancy.authn.token_text import Kind, make_token, prefix_of, read_prefix, read_token
 from tests.openapi_examples.stand_ins import FOLDER, StandIns
 

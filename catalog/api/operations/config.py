@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from catalog.api.operations.refusals import NO_WAREHOUSE
 from catalog.api.operations.tags import CONFIGURATION
 from catalog.api.shapes.config import CatalogConfig
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 
 get_config = extend_schema(
     operation_id="getConfig",
@@ -21,7 +21,7 @@ get_config = extend_schema(
             description="The project, unless `warehouse` names it; default: the default project",
         ),
     ],
-    responses=answers(
+    responses=operation_responses(
         {200: CatalogConfig},
         {400: "`GetConfigNoWarehouseProvided`, `MalformedProjectID`", 404: NO_WAREHOUSE},
     ),

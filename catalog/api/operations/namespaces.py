@@ -14,7 +14,7 @@ from catalog.api.shapes.namespaces import (
     UpdateNamespacePropertiesRequest,
     UpdateNamespacePropertiesResponse,
 )
-from icekeeper.kernel.http.serializers import done
+from icekeeper.kernel.http.serializers import empty_response
 
 list_namespaces = extend_schema(
     operation_id="listNamespaces",
@@ -59,7 +59,7 @@ namespace_exists = extend_schema(
     tags=CATALOG,
     summary="Whether a namespace exists",
     parameters=IN_NAMESPACE,
-    responses=answers_below_prefix(done("It exists"), {404: "It does not exist"}, has_body=False),
+    responses=answers_below_prefix(empty_response("It exists"), {404: "It does not exist"}, has_body=False),
 )
 drop_namespace = extend_schema(
     operation_id="dropNamespace",
@@ -86,7 +86,7 @@ drop_namespace = extend_schema(
         IDEMPOTENCY_KEY,
     ],
     responses=answers_below_prefix(
-        done("Dropped"),
+        empty_response("Dropped"),
         {
             400: "`NamespaceDeleteNotAllowed`: recursive, in a soft-delete warehouse, without `force`",
             404: NO_NAMESPACE,

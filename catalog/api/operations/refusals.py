@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 
 NO_WAREHOUSE: Final = "`NoSuchWarehouseException`"
 NO_NAMESPACE: Final = f"`NoSuchNamespaceException`, {NO_WAREHOUSE}"
@@ -27,7 +27,7 @@ UNKNOWN_STATE: Final = "`CommitStateUnknownException`: it may have been committe
 def answers_below_prefix(
     success: dict[int, Any], refusals: dict[int, str], *, has_body: bool = True
 ) -> dict[int | str, Any]:
-    """As `answers`, of an operation whose path begins with a warehouse."""
+    """As `operation_responses`, of an operation whose path begins with a warehouse."""
     wrong_prefix = "`PrefixIsNotWarehouseID`"
     more = f"{wrong_prefix}, {refusals[400]}" if 400 in refusals else wrong_prefix  # noqa: PLR2004
-    return answers(success, {**refusals, 400: more}, has_body=has_body)
+    return operation_responses(success, {**refusals, 400: more}, has_body=has_body)

@@ -10,7 +10,7 @@ from catalog.api.operations.refusals import NO_TABLE, NO_WAREHOUSE, STORE_FAILED
 from catalog.api.operations.tabulars import Decorator
 from catalog.api.operations.tags import CATALOG
 from catalog.api.shapes.signing import RemoteSignRequest, RemoteSignResult
-from icekeeper.kernel.http.serializers import answers
+from icekeeper.kernel.http.serializers import operation_responses
 
 _CACHE_CONTROL: Final = OpenApiParameter(
     "Cache-Control",
@@ -88,5 +88,5 @@ sign_anywhere = extend_schema(
     tags=CATALOG,
     summary="Always refused: requests are signed for one warehouse",
     request=RemoteSignRequest,
-    responses=answers({}, {400: "`NoPrefixProvided`"}),
+    responses=operation_responses({}, {400: "`NoPrefixProvided`"}),
 )

@@ -28,7 +28,7 @@ from catalog.api.shapes.tables import (
     ReportMetricsRequest,
 )
 from catalog.api.shapes.tabulars import ListTablesResponse
-from icekeeper.kernel.http.serializers import done
+from icekeeper.kernel.http.serializers import empty_response
 
 TABLE = Kind("table", CATALOG, OF_TABLE, missing=NO_TABLE, taken=TAKEN)
 
@@ -73,7 +73,7 @@ load_table = extend_schema(
         REFERENCED_BY,
     ],
     responses=answers_below_prefix(
-        {200: LoadTableResult, **done("It is what `If-None-Match` says", status=304)},
+        {200: LoadTableResult, **empty_response("It is what `If-None-Match` says", status=304)},
         {
             400: TOO_MANY_VIEWS,
             404: f"{NO_TABLE}, {NO_METADATA_FILE}",
@@ -99,7 +99,7 @@ commit_transaction = extend_schema(
     parameters=[*IN_WAREHOUSE, IDEMPOTENCY_KEY],
     request=CommitTransactionRequest,
     responses=answers_below_prefix(
-        done("Committed"),
+        empty_response("Committed"),
         {
             400: f"{BAD_LOCATION}; `TableIdentifierRequiredForCommitTransaction`, `TableIdentifiersNotUnique`",
             404: NO_TABLE,
@@ -128,5 +128,5 @@ report_metrics = extend_schema(
     "not know are taken as they are.",
     parameters=OF_TABLE,
     request=ReportMetricsRequest,
-    responses=answers_below_prefix(done("Taken note of"), {404: NO_TABLE, 413: TOO_LARGE}),
+    responses=answers_below_prefix(empty_response("Taken note of"), {404: NO_TABLE, 413: TOO_LARGE}),
 )

@@ -29,7 +29,7 @@ from catalog.api.operations.refusals import (
 )
 from catalog.api.shapes.table_access import LoadCredentialsResponse
 from catalog.api.shapes.tabulars import RenameTableRequest
-from icekeeper.kernel.http.serializers import done
+from icekeeper.kernel.http.serializers import empty_response
 
 F = TypeVar("F", bound=Callable[..., Any])
 Shape: TypeAlias = type[Serializer[Any]]
@@ -123,7 +123,7 @@ def existence(operation_id: str, kind: Kind) -> Decorator:
         tags=kind.tags,
         summary=f"Whether a {kind.noun} exists",
         parameters=kind.path,
-        responses=answers_below_prefix(done("It exists"), {404: "It does not exist"}, has_body=False),
+        responses=answers_below_prefix(empty_response("It exists"), {404: "It does not exist"}, has_body=False),
     )
 
 
@@ -166,7 +166,7 @@ def drop(operation_id: str, kind: Kind, *, summary: str, purges_unless_told: boo
         tags=kind.tags,
         summary=summary,
         parameters=[*kind.path, purge_requested, _FORCE, IDEMPOTENCY_KEY],
-        responses=answers_below_prefix(done("Dropped"), {404: kind.missing, 409: PROTECTED}),
+        responses=answers_below_prefix(empty_response("Dropped"), {404: kind.missing, 409: PROTECTED}),
     )
 
 
@@ -178,7 +178,7 @@ def rename(operation_id: str, kind: Kind) -> Decorator:
         parameters=[*IN_WAREHOUSE, IDEMPOTENCY_KEY],
         request=RenameTableRequest,
         responses=answers_below_prefix(
-            done("Renamed"),
+            empty_response("Renamed"),
             {404: f"{kind.missing}, `NoSuchNamespaceException`: the destination's", 409: kind.taken, 413: TOO_LARGE},
         ),
     )

@@ -102,12 +102,12 @@ _EVERYWHERE: dict[int | str, str] = {
 }
 
 
-def answers(
+def operation_responses(
     success: dict[int, Any], refusals: dict[int, str] | None = None, *, has_body: bool = True
 ) -> dict[int | str, Any]:
     """The answers of an operation for `extend_schema`: `success`, its own `refusals` by status, and those of all.
 
-    `success` is `done(...)` or has the shape of the body by status. A text for a status that every operation has is
+    `success` is `empty_response(...)` or has the shape of the body by status. A text for a status that every operation has is
     added to the common one. `has_body` is False for HEAD.
     """
     described = dict(_EVERYWHERE)
@@ -122,6 +122,6 @@ def answers(
     return {**good, **{status: OpenApiResponse(shape, text) for status, text in by_status}}
 
 
-def done(description: str, *, status: int = 204) -> dict[int, Any]:
+def empty_response(description: str, *, status: int = 204) -> dict[int, Any]:
     """An answer without a body."""
     return {status: OpenApiResponse(description=description)}

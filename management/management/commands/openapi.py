@@ -7,7 +7,7 @@ import orjson
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from management.api.openapi import APIS, make_document
+from management.openapi.documents import APIS, make_document
 
 FOLDER = Path(settings.BASE_DIR) / "docs" / "openapi"
 

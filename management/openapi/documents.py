@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.http.base_url import base_path
 from icekeeper.kernel.json.strict import write_json
 from icekeeper.version import VERSION
-from management.api.openapi_examples import put_examples, read_exchanges
+from management.openapi.examples import put_examples, read_exchanges
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpRequest
 
-from catalog.api.view_chains import written
+from catalog.api.referenced_by import written
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.storage_access import Access, vended_credentials
@@ -39,7 +39,7 @@ LONGEST_UNASKED: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TableAccessConfig:
     """The way to the files of one tabular: `storage_credentials` are entries of the answer, maybe none.
 
     `holds_until`, in UTC, is when a client should ask again, None where nothing ends.
@@ -50,11 +50,11 @@ class Way:
     holds_until: Any = None
 
 
-def asked_by(request: HttpRequest) -> Asked:
+def requested_delegation(request: HttpRequest) -> Asked:
     return asked_in(request.META.get("HTTP_X_ICEBERG_ACCESS_DELEGATION"))
 
 
-def way_to(
+def build_access_config(
     request: HttpRequest,
     files: TabularFiles | None,
     access: Access | None,
@@ -64,7 +64,7 @@ def way_to(
     refreshed_as: Identifier | None,
     staged_as: StagingTicket | None = None,
     reader: Reader | None = None,
-) -> Way:
+) -> TableAccessConfig:
     """The way of a caller with `access`; `tabular_id` is None for a table that is not there yet, which has a ticket.
 
     There is no way to files that are gone (None). `refreshed_as` names the table whose route gives newer credentials,
@@ -72,7 +72,7 @@ def way_to(
     was lent something, if it is to. Raises as `vend`.
     """
     if files is None or access is None:
-        return Way()
+        return TableAccessConfig()
     profile, warehouse_id = files.storage.profile, files.storage.warehouse_id
     vended = vended_credentials(files, access)
     if vended:
@@ -106,10 +106,10 @@ def way_to(
         }
         for place, each in vended
     ]
-    return Way(config, credentials, _holds_until([each for _, each in vended]))
+    return TableAccessConfig(config, credentials, _holds_until([each for _, each in vended]))
 
 
-def way_to_written(
+def build_access_config_after_write(
     request: HttpRequest,
     files: TabularFiles | None,
     access: Access | None,
@@ -117,15 +117,15 @@ def way_to_written(
     kind: Tabular.Kind,
     tabular_id: UUID,
     refreshed_as: Identifier | None,
-) -> Way:
-    """As `way_to`, in the answer to a write that is done: what cannot be lent now is left out, and told by a load."""
+) -> TableAccessConfig:
+    """As `build_access_config`, in the answer to a write that is done: what cannot be lent now is left out, and told by a load."""
     try:
-        return way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
+        return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
     except CatalogError as error:
         logger.warning("nothing is lent for what was written: %s", error.message, extra={"tabular": str(tabular_id)})
     if access is not None:
         access = replace(access, delegation=replace(access.delegation, vended=False))
-    return way_to(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
+    return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
 
 
 def _catalog(request: HttpRequest) -> str:

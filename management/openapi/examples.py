@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
-FOLDER: Final = Path(__file__).parent / "examples"
+FOLDER: Final = Path(__file__).parent / "recorded"
 READS: Final = ("get", "head")
 
 
