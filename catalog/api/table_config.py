@@ -118,7 +118,7 @@ def build_access_config_after_write(
     tabular_id: UUID,
     refreshed_as: Identifier | None,
 ) -> TableAccessConfig:
-    """As `build_access_config`, in the answer to a write that is done: what cannot be lent now is left out, and told by a load."""
+    """Build the config for the response to a committed write; credentials that cannot be vended now are left out."""
     try:
         return build_access_config(request, files, access, kind=kind, tabular_id=tabular_id, refreshed_as=refreshed_as)
     except CatalogError as error:

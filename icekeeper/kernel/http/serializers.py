@@ -105,10 +105,10 @@ _EVERYWHERE: dict[int | str, str] = {
 def operation_responses(
     success: dict[int, Any], refusals: dict[int, str] | None = None, *, has_body: bool = True
 ) -> dict[int | str, Any]:
-    """The answers of an operation for `extend_schema`: `success`, its own `refusals` by status, and those of all.
+    """Return the responses of an operation for `extend_schema`: `success`, its own `refusals` and those of all.
 
-    `success` is `empty_response(...)` or has the shape of the body by status. A text for a status that every operation has is
-    added to the common one. `has_body` is False for HEAD.
+    `success` is `empty_response(...)` or the shape of the body by status. A text for a status that every operation has
+    is added to the common one. `has_body` is False for HEAD.
     """
     described = dict(_EVERYWHERE)
     for status, text in (refusals or {}).items():
