@@ -17,6 +17,7 @@ from catalog.api.shapes.table_parts import REQUIREMENT_TYPES
 from catalog.iceberg import requirements
 from management.management.commands import openapi as command
 from management.openapi import documents as openapi
+from tests.management.openapi_shape import Shape, is_open, read_record, read_shape
 from tests.wsgi_client import call
 
 DONE_WITH_200 = {
@@ -70,6 +71,29 @@ def references(node: Any) -> set[str]:
 def test_a_document_is_valid_and_nothing_in_it_was_guessed(document: openapi.Document) -> None:
     validate(document.content)
     assert document.complaints == []
+
+
+def test_a_document_keeps_the_recorded_shape(name: str, document: openapi.Document) -> None:
+    """That of the management API is equal but for texts; those of the catalog may have more, never less."""
+    recorded, shape = read_record()[name], read_shape(document.content)
+    lost, gained = differences(recorded, shape), differences(shape, recorded)
+    if name != "management":
+        lost, gained = [each for each in lost if not is_open(each)], []
+    assert (lost, gained) == ([], [])
+
+
+def differences(one: Shape, other: Shape) -> list[str]:
+    """What only `one` has."""
+    return [
+        f"{route} {part} {fact}"
+        for route, parts in one.items()
+        for part, facts in parts.items()
+        for fact in sorted({"exists", *facts} - set(other.get(route, {}).get(part, [])) - _existing(other, route, part))
+    ]
+
+
+def _existing(shape: Shape, route: str, part: str) -> set[str]:
+    return {"exists"} if part in shape.get(route, {}) else set()
 
 
 def test_every_operation_is_described(name: str, document: openapi.Document) -> None:
