@@ -43,7 +43,9 @@ class _Reader:
         self._document = document
 
     def operation(self, operation: Schema) -> dict[str, Facts]:
-        own = [f"{key} {_text(operation[key])}" for key in ("operationId", "deprecated", "security") if key in operation]
+        own = [
+            f"{key} {_text(operation[key])}" for key in ("operationId", "deprecated", "security") if key in operation
+        ]
         parts = {"operation": own, "parameters": sorted(self._parameters(operation.get("parameters", []), ""))}
         if "requestBody" in operation:
             parts["request"] = self._body(operation["requestBody"])
