@@ -74,28 +74,14 @@ class _Reader:
                 yield f"{path} contains itself"
                 return
             within, schema = (*within, name), self._resolve(name)
-        kinds = schema.get("type", [])
-        yield from (f"{path} is {kind}" for kind in ([kinds] if isinstance(kinds, str) else kinds))
-        if schema.get("nullable"):
-            yield f"{path} is null"
-        for key in schema.keys() - STRUCTURE - TEXTS - {*ALTERNATIVES, "enum", "discriminator"}:
-            yield f"{path} {key} {_text(schema[key])}"
-        for value in schema.get("enum", []):
-            yield f"{path} enum {_text(value)}"
-        if "discriminator" in schema:
-            known = schema["discriminator"]
-            yield f"{path} discriminator {known['propertyName']} {_text(sorted(known.get('mapping', {})))}"
-        yield from (f"{path}.{name} required" for name in schema.get("required", []))
+        yield from self._own_facts(schema, path)
         for name, member in schema.get("properties", {}).items():
             yield f"{path}.{name} member"
             yield from self._schema(member, f"{path}.{name}", within)
         if "items" in schema:
             yield from self._schema(schema["items"], f"{path}[]", within)
-        additional = schema.get("additionalProperties")
-        if isinstance(additional, dict) and additional:
-            yield from self._schema(additional, f"{path}.*", within)
-        elif additional is not None:
-            yield f"{path} additional {_text(additional != False)}"  # noqa: E712 - an empty schema allows all
+        if isinstance(schema.get("additionalProperties"), dict):
+            yield from self._schema(schema["additionalProperties"], f"{path}.*", within)
         for part in schema.get("allOf", []):
             yield from self._schema(part, path, within)
         for key in ALTERNATIVES:
@@ -103,6 +89,22 @@ class _Reader:
                 facts = sorted(set(self._schema(part, path, within)))
                 yield from facts
                 yield f"{path} {key} {_digest(facts)}"
+
+    @staticmethod
+    def _own_facts(schema: Schema, path: str) -> Iterator[str]:
+        kinds = schema.get("type", [])
+        yield from (f"{path} is {kind}" for kind in ([kinds] if isinstance(kinds, str) else kinds))
+        if schema.get("nullable"):
+            yield f"{path} is null"
+        for key in schema.keys() - STRUCTURE - TEXTS - {*ALTERNATIVES, "enum", "discriminator"}:
+            yield f"{path} {key} {_text(schema[key])}"
+        yield from (f"{path} enum {_text(value)}" for value in schema.get("enum", []))
+        if "discriminator" in schema:
+            known = schema["discriminator"]
+            yield f"{path} discriminator {known['propertyName']} {_text(sorted(known.get('mapping', {})))}"
+        yield from (f"{path}.{name} required" for name in schema.get("required", []))
+        if "additionalProperties" in schema:
+            yield f"{path} additional {_text(schema['additionalProperties'] is not False)}"
 
     def _resolve(self, name: str) -> Schema:
         target: Any = self._document
