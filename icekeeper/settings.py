@@ -118,7 +118,7 @@ API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekee
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
 API_OBSERVERS = ["management.statistics.counter.count_request"]
 # Called with request and answer before the answer is sent; what they raise is an error of the server.
-LAST_ACTS = ["tenancy.audit.answers.tell_of_refusal"]
+LAST_ACTS = ["tenancy.audit.responses.audit_response"]
 # Services that the worker calls every minute, with the actor alone.
 HOUSEKEEPING = [
     "catalog.services.idempotency.delete_expired_idempotency_records",

@@ -7,7 +7,7 @@ import re
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.names import hidden_character
 
-LONGEST_SUBJECT = 127
+MAX_SUBJECT_BYTES = 127
 """Bytes of UTF-8."""
 
 RESERVED_PROVIDERS = frozenset({"icekeeper", "lakekeeper", "system"})
@@ -46,8 +46,8 @@ def require_user_id(text: str) -> str:
         raise InvalidUserId("A user id must not hold characters that cannot be seen")
     if not subject.strip():
         raise EmptyUserId("A user id must have a subject behind the first ~")
-    if len(subject.encode()) > LONGEST_SUBJECT:
-        raise UserIdTooLong(f"The subject of a user id is longer than {LONGEST_SUBJECT} bytes")
+    if len(subject.encode()) > MAX_SUBJECT_BYTES:
+        raise UserIdTooLong(f"The subject of a user id is longer than {MAX_SUBJECT_BYTES} bytes")
     return text
 
 

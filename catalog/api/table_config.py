@@ -78,7 +78,7 @@ def build_access_config(
     if vended:
         record_read(
             actor=reader.actor if reader is not None else request.META.get("icekeeper.actor", ANONYMOUS),
-            event=Event.DATA_CREDENTIALS_LENT,
+            event=Event.DATA_CREDENTIALS_VENDED,
             action=Can.READ_DATA if access.rights is Rights.READ else Can.WRITE_DATA,
             object_type=kind.value if tabular_id is not None else Securable.Type.WAREHOUSE.value,
             object_id=tabular_id or warehouse_id,

@@ -26,7 +26,7 @@ from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.port import allowed_many, require
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.authz.reviews import Rights, Source
 from tenancy.grantee import Grantee, acting_as

@@ -17,7 +17,7 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import NO_OBJECT, Question, allowed_many
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable

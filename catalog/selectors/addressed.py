@@ -18,7 +18,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 TABULARS: Final = {

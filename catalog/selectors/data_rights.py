@@ -11,7 +11,7 @@ from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import allowed_many, require_and_ask
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 _ON_FILES: Final = {

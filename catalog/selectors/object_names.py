@@ -11,7 +11,7 @@ from catalog.models import Namespace, Tabular
 from catalog.selectors.addressed import TABULARS
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.models import Project, Role, Securable, TagDefinition
 
 T = Securable.Type

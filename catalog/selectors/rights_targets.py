@@ -14,7 +14,7 @@ from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Project, Role, Securable, TagDefinition
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found

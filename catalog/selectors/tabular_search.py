@@ -21,7 +21,7 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.selectors.similarity import LONGEST_SEARCH
+from tenancy.selectors.similarity import MAX_SEARCH_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def search_tabulars_for(
     (sees_everything,) = require_on_warehouse(actor, warehouse_id, Can.USE, [Can.LIST_EVERYTHING])
     among = Among(warehouse_id, [kind.value for kind in wanted.kinds], _below(actor, warehouse_id, wanted.namespace_id))
     after = _behind(page)
-    search = wanted.search[:LONGEST_SEARCH]
+    search = wanted.search[:MAX_SEARCH_LENGTH]
     uuid = parse_id(search)
     if uuid is not None:
         places = with_id(uuid, among)

@@ -29,7 +29,7 @@ from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 _LOAD = f"""

@@ -19,7 +19,7 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Project, Securable, TagDefinition
 
 _DOCUMENT = f"""

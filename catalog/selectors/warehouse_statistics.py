@@ -21,7 +21,7 @@ from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible_of, are_allowed
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 HOUR: Final = timedelta(hours=1)

@@ -46,7 +46,7 @@ from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 

@@ -35,7 +35,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
 

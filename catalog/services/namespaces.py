@@ -40,7 +40,7 @@ from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
-from tenancy.services.rights_that_end import tell_of_ended_grants
+from tenancy.services.cascaded_grants import audit_revoked_grants
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
 LOCATION = "location"
@@ -254,7 +254,7 @@ def drop_namespace(
             ref = (Securable.Type.NAMESPACE, namespace.pk)
             ended, project = remove_securable(*ref), namespace.warehouse.project_id
             namespace.delete()
-            tell_of_ended_grants(
+            audit_revoked_grants(
                 ended, actor=actor, ref=ref, warehouse=warehouse_id, project=project, levels=namespace.levels
             )
             store_response(idempotency_key)

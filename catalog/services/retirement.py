@@ -18,7 +18,7 @@ from tenancy.actor import Actor
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
-from tenancy.services.rights_that_end import tell_of_ended_grants
+from tenancy.services.cascaded_grants import audit_revoked_grants
 
 AT_ONCE = 500
 """Rows that one statement deletes or makes."""
@@ -76,7 +76,7 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
 
 def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
     """That the grants on a table, view or generic table ended with it, if there were any."""
-    tell_of_ended_grants(
+    audit_revoked_grants(
         ended, actor=actor, ref=(Securable.Type(row.kind), row.pk), project=project, warehouse=row.warehouse_id,
         uuid=row.uuid, **details,
     )  # fmt: skip

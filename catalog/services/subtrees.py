@@ -30,7 +30,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import lock_securable_tree, remove_securables
 from tenancy.models import Securable
-from tenancy.services.rights_that_end import tell_of_ended_grants
+from tenancy.services.cascaded_grants import audit_revoked_grants
 
 
 def drop_subtree(
@@ -76,7 +76,7 @@ def drop_subtree(
         lock_securable_tree(Securable.Type.NAMESPACE, top.pk)
         ended = retire(tabulars, purge=purge)
         ended.merge(_delete_namespaces(namespaces))
-        tell_of_ended_grants(
+        audit_revoked_grants(
             ended, actor=actor, ref=(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
             project=warehouse.project_id, levels=top.levels,
         )  # fmt: skip

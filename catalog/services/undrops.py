@@ -22,7 +22,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import allowed_many, rest_on_rights
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.models import Securable
 

@@ -22,7 +22,7 @@ from tenancy.authz.privileges import privileges_on
 from tenancy.models import Securable
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for
 from tenancy.services.grant_differences import make_difference
-from tenancy.services.grants import MOST_CHANGES, GrantSpec, assign
+from tenancy.services.grants import MAX_CHANGES, GrantSpec, assign
 
 T = Securable.Type
 _BAD_CHANGE: Final = (
@@ -156,7 +156,7 @@ def _assignments_view(
             operation_id=f"update_{told.word}_assignments{suffix}",
             tags=TAGS,
             summary=f"Grant privileges on {told.noun}, and take them away: all of it, or nothing",
-            description=f"At most {MOST_CHANGES} at once. It takes the right to grant each privilege that is named.",
+            description=f"At most {MAX_CHANGES} at once. It takes the right to grant each privilege that is named.",
             deprecated=deprecated,
             parameters=told.parameters,
             request=change,

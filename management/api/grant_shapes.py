@@ -17,8 +17,8 @@ from management.api.users import SEEN
 from tenancy.authz.privileges import Privilege, is_privilege
 from tenancy.models import Securable
 from tenancy.selectors.grants import HeldGrant
-from tenancy.services.grant_differences import LONGEST_PRIVILEGE, GrantDiffTooLarge, make_difference
-from tenancy.services.grants import MOST_CHANGES, Difference, GrantSpec
+from tenancy.services.grant_differences import MAX_PRIVILEGE_LENGTH, GrantDiffTooLarge, make_difference
+from tenancy.services.grants import MAX_CHANGES, Difference, GrantSpec
 
 T = Securable.Type
 GRANTED_ON: Final = (
@@ -71,7 +71,7 @@ class GrantPrincipal(StrictSerializer):
 class RevokeEntry(StrictSerializer):
     privilege = Text(
         allow_blank=True,
-        help_text=f"1 to {LONGEST_PRIVILEGE} characters. What is to be revoked may be none that there is any more",
+        help_text=f"1 to {MAX_PRIVILEGE_LENGTH} characters. What is to be revoked may be none that there is any more",
     )
     principal = GrantPrincipal()
 
@@ -88,10 +88,10 @@ class ApplyGrantsRequest(StrictSerializer):
     """At least one entry, and at most 100 in both together."""
 
     writes = serializers.ListField(
-        child=GrantEntry(), required=False, max_length=MOST_CHANGES, help_text="To be granted"
+        child=GrantEntry(), required=False, max_length=MAX_CHANGES, help_text="To be granted"
     )
     deletes = serializers.ListField(
-        child=RevokeEntry(), required=False, max_length=MOST_CHANGES, help_text="To be revoked"
+        child=RevokeEntry(), required=False, max_length=MAX_CHANGES, help_text="To be revoked"
     )
 
 
@@ -150,8 +150,8 @@ def require_few(body: Any) -> None:
     """Asked before a body is read in full. Raises `GrantDiffTooLarge` (400)."""
     lists = [body.get(name) for name in ("writes", "deletes")] if isinstance(body, dict) else []
     number = sum(len(each) for each in lists if isinstance(each, list))
-    if number > MOST_CHANGES:
-        raise GrantDiffTooLarge(f"{number} changes of grants in one request; there may be {MOST_CHANGES}")
+    if number > MAX_CHANGES:
+        raise GrantDiffTooLarge(f"{number} changes of grants in one request; there may be {MAX_CHANGES}")
 
 
 def read_difference(body: dict[str, Any]) -> Difference:

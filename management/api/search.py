@@ -9,14 +9,14 @@ from rest_framework import serializers
 
 from icekeeper.kernel.http.paging import LARGEST_SIZE, Page, listing_of
 from icekeeper.kernel.http.serializers import KebabSerializer, Text
-from tenancy.selectors.similarity import HITS, LONGEST_SEARCH
+from tenancy.selectors.similarity import HITS, MAX_SEARCH_LENGTH
 
 ONLY_FOR_PAGES = "Only with `page-size` or `page-token`; absent on the last page"
 
 
 class SearchRequest(KebabSerializer):
     search = Text(
-        allow_blank=True, help_text=f"What to look for; what is behind {LONGEST_SEARCH} characters is not looked at"
+        allow_blank=True, help_text=f"What to look for; what is behind {MAX_SEARCH_LENGTH} characters is not looked at"
     )
     page_size = serializers.IntegerField(
         required=False, allow_null=True, min_value=1, max_value=LARGEST_SIZE, help_text=f"Most hits; default: {HITS}"

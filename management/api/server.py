@@ -15,7 +15,7 @@ from tenancy.authz.port import AllowAll, authorizer
 from tenancy.models import User
 from tenancy.selectors.server import get_server
 from tenancy.services.bootstrap import bootstrap
-from tenancy.services.registration import LONGEST_EMAIL, LONGEST_NAME
+from tenancy.services.registration import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH
 
 TAGS = ["server"]
 
@@ -27,9 +27,9 @@ class BootstrapRequest(KebabSerializer):
         help_text="Make the caller `operator` of the server instead of `admin`: for programs that set things up",
     )
     user_name = Text(
-        required=False, allow_null=True, max_length=LONGEST_NAME, help_text="Default: what the token says, as for all"
+        required=False, allow_null=True, max_length=MAX_NAME_LENGTH, help_text="Default: what the token says, as for all"
     )
-    user_email = Text(required=False, allow_null=True, max_length=LONGEST_EMAIL)
+    user_email = Text(required=False, allow_null=True, max_length=MAX_EMAIL_LENGTH)
     user_type = serializers.ChoiceField(User.Type.values, required=False, allow_null=True)
 
 

@@ -21,7 +21,7 @@ from tenancy.authn.scopes import ALL
 from tenancy.models import AccessToken
 from tenancy.selectors.access_tokens import AccessTokenNotFound, get_access_token_for, list_access_tokens_for
 from tenancy.services.access_tokens import (
-    LONGEST_OVERLAP_SECONDS,
+    MAX_OVERLAP_SECONDS,
     USUAL_OVERLAP_SECONDS,
     IssuedToken,
     create_token,
@@ -74,7 +74,7 @@ class RotateTokenRequest(KebabSerializer):
         required=False,
         allow_null=True,
         min_value=0,
-        max_value=LONGEST_OVERLAP_SECONDS,
+        max_value=MAX_OVERLAP_SECONDS,
         help_text=f"How long the old token goes on working; default: {USUAL_OVERLAP_SECONDS}",
     )
 

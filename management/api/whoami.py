@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from icekeeper.kernel.http.serializers import operation_responses
 from management.api.base import ManagementView
 from management.api.users import NO_USER, TAGS, UserResponse, user_json
-from tenancy.authz.instance_admins import is_instance_admin
+from tenancy.instance_admins import is_instance_admin
 from tenancy.selectors.users import get_own_user
 
 

@@ -37,7 +37,7 @@ class _Heads:
         self._next = 0.0
         self._lock = Lock()
 
-    def tell(self, chain: AuditChain) -> None:
+    def log(self, chain: AuditChain) -> None:
         with self._lock:
             if monotonic() < self._next or not settings.ICEKEEPER.audit.tracing.enabled:
                 return
@@ -78,5 +78,5 @@ def _seal_some(batch: int) -> int:
         if rows:
             chain.save(update_fields=["position", "hash"])
     if rows:
-        _heads.tell(chain)
+        _heads.log(chain)
     return len(rows)

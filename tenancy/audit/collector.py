@@ -1,7 +1,7 @@
 """Rows that no transaction writes: of denials, sign-ins, uses of tokens, reads.
 
 A denial is written by the request that is denied, before a 401 or 403 is sent and outside of whatever was rolled back;
-the bounds below keep who is denied all the time from filling the disk. Everything else waits in memory for `write_down`
+the bounds below keep who is denied all the time from filling the disk. Everything else waits in memory for `flush`
 (`tenancy.audit.flusher`): sums, denials behind other responses, and rows that could not be written.
 """
 
@@ -33,26 +33,26 @@ from tenancy.models import AuditRecord
 
 logger = logging.getLogger("icekeeper.audit")
 
-INTERVAL: Final = 60.0
+INTERVAL_SECONDS: Final = 60.0
 """Seconds in which equal denials, and equal reads, are one."""
 
-MOST_AT_ONCE_OF_ONE: Final = 20
-MOST_AT_ONCE: Final = 120
+MAX_IMMEDIATE_ROWS_PER_CALLER: Final = 20
+MAX_IMMEDIATE_ROWS: Final = 120
 """Rows that requests of one caller, and of all callers, write by themselves in an interval, in one process. Further
-ones are written by `write_down`, as they are. Who has not shown who they are takes nothing of what the others have."""
+ones are written by `flush`, as they are. Who has not shown who they are takes nothing of what the others have."""
 
-MOST_TOLD_OF_ONE: Final = 100
+MAX_DENIALS_PER_CALLER: Final = 100
 """Different denials of one caller in an interval; further ones are summed up without what they are about."""
 
-MOST_DIFFERENT_DENIALS: Final = 500
-MOST_DIFFERENT_USES: Final = 10_000
-MOST_UNWRITTEN: Final = 10_000
+MAX_DISTINCT_DENIALS: Final = 500
+MAX_DISTINCT_USES: Final = 10_000
+MAX_UNWRITTEN: Final = 10_000
 """Rows that wait for the database. Of more it is kept only how many occurrences they stood for."""
 
-LONGEST_WAIT: Final = 0.5
-"""Seconds that a request waits for SQLite's other writers before it leaves its row to `write_down`."""
+MAX_WAIT_SECONDS: Final = 0.5
+"""Seconds that a request waits for SQLite's other writers before it leaves its row to `flush`."""
 
-REST: Final = 5.0
+BACKOFF_SECONDS: Final = 5.0
 """Seconds in which no request tries again after one that could not: each would wait for a database that is away."""
 
 BATCH: Final = 500
@@ -71,8 +71,8 @@ class _Bound(Enum):
 
 class Collector:
     def __init__(self) -> None:
-        self._denials = {is_known: Tallies(most_keys=MOST_DIFFERENT_DENIALS) for is_known in (True, False)}
-        self._uses = Tallies(most_keys=MOST_DIFFERENT_USES)
+        self._denials = {is_known: Tallies(most_keys=MAX_DISTINCT_DENIALS) for is_known in (True, False)}
+        self._uses = Tallies(most_keys=MAX_DISTINCT_USES)
         self._unwritten: list[AuditRecord] = []
         self._lost = 0
         self._told: Counter[tuple[bool, str]] = Counter()
@@ -81,7 +81,7 @@ class Collector:
         self._rests_until = 0.0
         self._lock = Lock()
 
-    def tell(self, record: AuditRecord) -> None:
+    def add(self, record: AuditRecord) -> None:
         """Of a denial, say: the first of an interval is written before the request at hand is answered, if the bounds
         allow it; its like are summed up."""
         pending = _pending.get()
@@ -94,21 +94,21 @@ class Collector:
         if bound is _Bound.WITHOUT_OBJECT:
             record = _without_object(record)
         is_told = bound is _Bound.AT_ONCE
-        if denials.add(key_of(record), lambda: record, interval=INTERVAL, is_told=is_told) and is_told:
+        if denials.add(key_of(record), lambda: record, interval=INTERVAL_SECONDS, is_told=is_told) and is_told:
             pending.append(record)
             if current_request_id() is None and not connection.in_atomic_block:
                 self.write_pending()
 
-    def sum_up(self, key: Hashable, make: Callable[[], AuditRecord], *, interval: float = INTERVAL) -> None:
+    def aggregate(self, key: Hashable, make: Callable[[], AuditRecord], *, interval: float = INTERVAL_SECONDS) -> None:
         """Count something that happens often; `make` gives its row, and is called once an interval."""
         self._uses.add(key, make, interval=interval)
 
-    def has_told(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether anything was told of the request at hand."""
         return _pending.get() is not None
 
     def defer_denials(self) -> None:
-        """Leave the denials of the request at hand to `write_down`."""
+        """Leave the denials of the request at hand to `flush`."""
         pending = _pending.get()
         if pending is None:
             return
@@ -133,10 +133,10 @@ class Collector:
                     row.save(force_insert=True)
         except Exception as error:  # noqa: BLE001 - whatever it is, the answer is the request's own
             logger.warning("an audit record waits: %s", error)
-            self._rests_until = monotonic() + REST
+            self._rests_until = monotonic() + BACKOFF_SECONDS
             self._keep(rows)
 
-    def write_down(self, *, is_last: bool = False) -> None:
+    def flush(self, *, is_last: bool = False) -> None:
         """Write what is due; `is_last`: everything. What cannot be written, as in maintenance mode, waits."""
         if is_read_only():
             return
@@ -174,7 +174,7 @@ class Collector:
 
     def _keep(self, rows: Sequence[AuditRecord]) -> None:
         with self._lock:
-            room = max(0, MOST_UNWRITTEN - len(self._unwritten))
+            room = max(0, MAX_UNWRITTEN - len(self._unwritten))
             self._unwritten += rows[:room]
         self._lose(sum(row.count for row in rows[room:]))
 
@@ -189,11 +189,11 @@ class Collector:
             if at >= self._interval_ends:
                 self._told.clear()
                 self._at_once.clear()
-                self._interval_ends = at + INTERVAL
-            if self._told[caller] >= MOST_TOLD_OF_ONE:
+                self._interval_ends = at + INTERVAL_SECONDS
+            if self._told[caller] >= MAX_DENIALS_PER_CALLER:
                 return _Bound.WITHOUT_OBJECT
             self._told[caller] += 1
-            if self._told[caller] > MOST_AT_ONCE_OF_ONE or self._at_once[is_known] >= MOST_AT_ONCE:
+            if self._told[caller] > MAX_IMMEDIATE_ROWS_PER_CALLER or self._at_once[is_known] >= MAX_IMMEDIATE_ROWS:
                 return _Bound.LATER
             self._at_once[is_known] += 1
             return _Bound.AT_ONCE
@@ -233,7 +233,7 @@ def _without_object(record: AuditRecord) -> AuditRecord:
 
 def _bounded_wait() -> AbstractContextManager[None]:
     """PostgreSQL's writers do not wait for each other."""
-    return deadline(monotonic() + LONGEST_WAIT) if connection.vendor == "sqlite" else nullcontext()
+    return deadline(monotonic() + MAX_WAIT_SECONDS) if connection.vendor == "sqlite" else nullcontext()
 
 
 def _of_lost(count: int) -> AuditRecord:

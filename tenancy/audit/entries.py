@@ -13,10 +13,10 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.request.request_id import current_request_id
 from icekeeper.kernel.request.request_origin import current_origin
 from tenancy.actor import Actor
-from tenancy.authz.instance_admins import is_instance_admin
+from tenancy.instance_admins import is_instance_admin
 from tenancy.models import AuditRecord
 
-LONGEST_DETAILS: Final = 262_144
+MAX_DETAILS_LENGTH: Final = 262_144
 """Characters of the JSON text, more than any change makes; of a longer one the row says only how long it was."""
 
 Outcome = AuditRecord.Outcome
@@ -87,7 +87,7 @@ def source_of(actor: Actor) -> PrivilegeSource:
 def canonical(document: Mapping[str, Any]) -> str:
     """The one text of a JSON object: keys in order, no spaces, ASCII; what JSON has no form for, as its text."""
     text = canonical_text(document)
-    return text if len(text) <= LONGEST_DETAILS else canonical_text({"left_out": f"{len(text)} characters"})
+    return text if len(text) <= MAX_DETAILS_LENGTH else canonical_text({"left_out": f"{len(text)} characters"})
 
 
 def canonical_text(document: Mapping[str, Any]) -> str:

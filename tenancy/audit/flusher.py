@@ -40,7 +40,7 @@ def start_flushing() -> Callable[[], None]:
 
 def flush(*, is_last: bool = False) -> None:
     try:
-        collector.write_down(is_last=is_last)
+        collector.flush(is_last=is_last)
         if not is_read_only():
             seal_records(actor=INTERNAL)
     except Exception as error:  # noqa: BLE001 - a thread that ends at the first error would write nothing any more

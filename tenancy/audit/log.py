@@ -71,7 +71,7 @@ class Event(StrEnum):
     SIGN_IN_ACCEPTED = "sign-in.accepted"
     SIGN_IN_REFUSED = "sign-in.refused"
     TOKEN_USED = "token.used"  # noqa: S105
-    DATA_CREDENTIALS_LENT = "data.credentials-lent"
+    DATA_CREDENTIALS_VENDED = "data.credentials-vended"
     DATA_REQUEST_SIGNED = "data.request-signed"
     AUDIT_LISTED = "audit.listed"
     AUDIT_EXPORTED = "audit.exported"

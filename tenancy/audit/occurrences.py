@@ -81,7 +81,7 @@ def record_token_use(actor: Actor) -> None:
     identity, origin = actor.identity, current_origin()
     token_id = identity.access_token_id if identity is not None else None
     key = ("used", actor.user_id, actor.assumed_role, token_id, origin.address, origin.forwarded_for)
-    collector.sum_up(key, partial(_token_use, actor, token_id), interval=audit.token_use_interval)
+    collector.aggregate(key, partial(_token_use, actor, token_id), interval=audit.token_use_interval)
 
 
 def record_read(
@@ -94,14 +94,14 @@ def record_read(
 ) -> None:
     """That `actor` got at the files of a table, where `ICEKEEPER__AUDIT__READS` asks for it; one row a minute.
 
-    `event` is `DATA_CREDENTIALS_LENT` or `DATA_REQUEST_SIGNED`.
+    `event` is `DATA_CREDENTIALS_VENDED` or `DATA_REQUEST_SIGNED`.
     """
     audit = settings.ICEKEEPER.audit
     if not (audit.reads and audit.enabled):
         return
     origin = current_origin()
     key = (event, actor, action, object_type, object_id, origin.address, origin.forwarded_for)
-    collector.sum_up(
+    collector.aggregate(
         key,
         lambda: make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, action=action),
     )
@@ -113,7 +113,7 @@ def record_override(*, actor: Actor, action: str, object_type: str, object_id: o
         return
     origin = current_origin()
     key = (Event.ACCESS_OVERRIDDEN, actor.user_id, action, object_type, str(object_id), origin.address)
-    collector.sum_up(
+    collector.aggregate(
         key,
         lambda: make_entry(
             Event.ACCESS_OVERRIDDEN.value,
@@ -150,7 +150,7 @@ def record_access_review(
 def _tell(event: Event, actor: Actor, object_type: str, object_id: object, **more: Any) -> None:
     if is_kept():
         record = make_entry(event.value, actor=actor, object_type=object_type, object_id=object_id, **more)
-        collector.tell(record)
+        collector.add(record)
     fields = {"type": object_type, "id": str(object_id)} | {
         name: str(more[name]) for name in ("action", "reason", "project") if more.get(name)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.models import AuditRecord, Securable
 
 INSIDE: Final = frozenset(

@@ -18,8 +18,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
 
-REMEMBERED_SECONDS: Final = 5.0
-MOST_REMEMBERED: Final = 10_000
+CACHE_SECONDS: Final = 5.0
+MAX_CACHED: Final = 10_000
 
 _IS_THERE: Final = "SELECT 1 FROM tenancy_role WHERE id = %s"
 
@@ -40,7 +40,7 @@ class KnownRoles:
     """Roles that were there a moment ago. One that was deleted meanwhile has no rights that could be used."""
 
     def __init__(self) -> None:
-        self._ids: TTLCache[UUID, None] = TTLCache(MOST_REMEMBERED, REMEMBERED_SECONDS)
+        self._ids: TTLCache[UUID, None] = TTLCache(MAX_CACHED, CACHE_SECONDS)
         self._lock = Lock()
 
     def has(self, role_id: UUID) -> bool:

@@ -13,9 +13,9 @@ from tenancy.authn.name_template import NameTemplate
 from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 
-LONGEST_NAME: Final = 255
-LONGEST_EMAIL: Final = 320
-LONGEST_ROLE: Final = 255
+MAX_NAME_LENGTH: Final = 255
+MAX_EMAIL_LENGTH: Final = 320
+MAX_ROLE_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +53,26 @@ def user_id(provider_id: str, subject: str) -> str:
 
 def _own_name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
     """The name of a person: whole, or made of given and family name."""
-    whole = _first_text(claims, (*rules.name, "name"), LONGEST_NAME)
+    whole = _first_text(claims, (*rules.name, "name"), MAX_NAME_LENGTH)
     if whole is not None:
         return whole
-    given = _first_text(claims, ("given_name", "first_name"), LONGEST_NAME)
-    family = _first_text(claims, ("family_name", "last_name"), LONGEST_NAME)
-    return " ".join(part for part in (given, family) if part)[:LONGEST_NAME] or None
+    given = _first_text(claims, ("given_name", "first_name"), MAX_NAME_LENGTH)
+    family = _first_text(claims, ("family_name", "last_name"), MAX_NAME_LENGTH)
+    return " ".join(part for part in (given, family) if part)[:MAX_NAME_LENGTH] or None
 
 
 def _name(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
-    name = _own_name(claims, rules) or _first_text(claims, ("app_displayname", "preferred_username"), LONGEST_NAME)
+    name = _own_name(claims, rules) or _first_text(claims, ("app_displayname", "preferred_username"), MAX_NAME_LENGTH)
     if name is None and rules.template is not None:
         filled = rules.template.fill(claims)
-        name = filled and _shown(filled, LONGEST_NAME)
+        name = filled and _shown(filled, MAX_NAME_LENGTH)
     return name or None
 
 
 def _email(claims: Mapping[str, Any], rules: ClaimRules) -> str | None:
     for path in (*rules.email, "email", "upn", "preferred_username"):
-        address = _first_text(claims, (path,), LONGEST_EMAIL + 1)
-        if address and len(address) <= LONGEST_EMAIL and (path == "email" or "@" in address):
+        address = _first_text(claims, (path,), MAX_EMAIL_LENGTH + 1)
+        if address and len(address) <= MAX_EMAIL_LENGTH and (path == "email" or "@" in address):
             return address
     return None
 
@@ -97,7 +97,7 @@ def _roles(claims: Mapping[str, Any], path: str | None) -> tuple[str, ...]:
 
 def _can_be_role(name: str) -> bool:
     has_control = any(unicodedata.category(character) == "Cc" for character in name)
-    return 0 < len(name) <= LONGEST_ROLE and not has_control
+    return 0 < len(name) <= MAX_ROLE_LENGTH and not has_control
 
 
 def _first_text(claims: Mapping[str, Any], paths: Iterable[str], longest: int) -> str | None:

@@ -12,9 +12,9 @@ from joserfc.util import urlsafe_b64decode
 
 logger = logging.getLogger("icekeeper.authn")
 
-MOST_KEYS: Final = 100
-LONGEST_KEY_ID: Final = 1024
-LONGEST_MEMBER: Final = 4096
+MAX_KEYS: Final = 100
+MAX_KEY_ID_LENGTH: Final = 1024
+MAX_MEMBER_LENGTH: Final = 4096
 """Characters of a number in a key."""
 RSA_BITS: Final = range(2048, 8193)
 EXPONENTS: Final = range(3, 2**32, 2)
@@ -52,8 +52,8 @@ def read_key_set(document: Mapping[str, Any], algorithms: frozenset[str], owner:
     listed = document.get("keys")
     if not isinstance(listed, list):
         raise UnusableKey("there is no list of keys in it")
-    if len(listed) > MOST_KEYS:
-        raise UnusableKey(f"there are more than {MOST_KEYS} keys in it")
+    if len(listed) > MAX_KEYS:
+        raise UnusableKey(f"there are more than {MAX_KEYS} keys in it")
     found: dict[str, tuple[VerifyingKey, ...]] = {}
     for position, jwk in enumerate(listed):
         try:
@@ -69,7 +69,7 @@ def _read_key(jwk: Any, algorithms: frozenset[str]) -> tuple[str, VerifyingKey]:
     if not isinstance(jwk, dict):
         raise UnusableKey("it is no object")
     key_id, kind = jwk.get("kid"), jwk.get("kty")
-    if not isinstance(key_id, str) or not 0 < len(key_id) <= LONGEST_KEY_ID:
+    if not isinstance(key_id, str) or not 0 < len(key_id) <= MAX_KEY_ID_LENGTH:
         raise UnusableKey("it has no usable kid")
     if not isinstance(kind, str) or kind not in _READERS:
         raise UnusableKey("its kty is not RSA, EC or OKP")
@@ -125,6 +125,6 @@ def _number(jwk: dict[str, Any], name: str) -> int:
 
 def _text(jwk: dict[str, Any], name: str) -> str:
     value = jwk.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_MEMBER:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_MEMBER_LENGTH:
         raise UnusableKey(f"its {name} is not a number in base64url")
     return value

@@ -21,7 +21,7 @@ from tenancy.authn.fetching import Fetcher, FetchFailed
 from tenancy.authn.jwks import ALGORITHMS_OF, UnusableKey, read_key_set
 from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published, holds_key_of
 from tenancy.authn.refreshed import Refreshed
-from tenancy.authn.reviews import MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING, Refusals, Turns
+from tenancy.authn.reviews import MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING, Refusals, Turns
 from tenancy.authn.signatures import signing_key_id, verify_signature
 from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
@@ -30,7 +30,7 @@ logger = logging.getLogger("icekeeper.authn")
 
 PROVIDER_ID: Final = "kubernetes"
 LEGACY_ISSUERS: Final = frozenset({"kubernetes/serviceaccount", "https://kubernetes.default.svc.cluster.local"})
-LONGEST_NAME: Final = 255
+MAX_NAME_LENGTH: Final = 255
 
 _EVERY_ALGORITHM: Final = frozenset().union(*ALGORITHMS_OF.values())
 
@@ -74,8 +74,8 @@ class ReviewingAuthenticator(Authenticator):
         self.name = name
         self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
         self._leeway = leeway
-        self._proven = Turns(name, MOST_REVIEWS, WaitingRoom())
-        self._unproven = Turns(name, MOST_UNPROVEN, WaitingRoom(most_briefly=MOST_UNPROVEN_WAITING))
+        self._proven = Turns(name, MAX_REVIEWS, WaitingRoom())
+        self._unproven = Turns(name, MAX_UNPROVEN_REVIEWS, WaitingRoom(most_briefly=MAX_UNPROVEN_WAITING))
         self._refusals = Refusals()
         self._published = Refreshed(
             name,
@@ -223,7 +223,7 @@ def _identity(uid: Any, username: Any, audiences: tuple[str, ...], source: Subje
     subject = uid if source == "uid" else username
     if not isinstance(subject, str) or not subject:
         raise AuthenticationFailed(f"{name}: it says no {source}")
-    shown = username[:LONGEST_NAME] if isinstance(username, str) and username.isprintable() else None
+    shown = username[:MAX_NAME_LENGTH] if isinstance(username, str) and username.isprintable() else None
     return Identity(
         user_id=user_id(PROVIDER_ID, subject),
         provider_id=PROVIDER_ID,

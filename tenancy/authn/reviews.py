@@ -12,13 +12,13 @@ from typing import Final
 from icekeeper.kernel.request.waiting import WaitingRoom
 from tenancy.authn.authenticator import ProviderUnavailable
 
-MOST_REVIEWS: Final = 8
+MAX_REVIEWS: Final = 8
 """Reviews that one process asks for at once; of the others some wait."""
-MOST_UNPROVEN: Final = 2
-"""As `MOST_REVIEWS`, of tokens that no known key of the cluster has signed."""
-MOST_UNPROVEN_WAITING: Final = 8
+MAX_UNPROVEN_REVIEWS: Final = 2
+"""As `MAX_REVIEWS`, of tokens that no known key of the cluster has signed."""
+MAX_UNPROVEN_WAITING: Final = 8
 """Of such tokens, those that wait briefly: anybody can send new ones all the time."""
-MOST_REFUSED, REFUSED_SECONDS = 20, 10.0
+MAX_REJECTED, REJECTED_SECONDS = 20, 10.0
 """Refused reviews of such tokens in so many seconds, after which no more of them are asked about for a while."""
 
 
@@ -43,7 +43,7 @@ class Refusals:
     """The last reviews that were refused, of tokens that anybody could have made."""
 
     def __init__(self) -> None:
-        self._at: deque[float] = deque(maxlen=MOST_REFUSED)
+        self._at: deque[float] = deque(maxlen=MAX_REJECTED)
         self._lock = Lock()
 
     def note(self) -> None:
@@ -53,4 +53,4 @@ class Refusals:
     @property
     def are_too_many(self) -> bool:
         with self._lock:
-            return len(self._at) == MOST_REFUSED and time.monotonic() - self._at[0] < REFUSED_SECONDS
+            return len(self._at) == MAX_REJECTED and time.monotonic() - self._at[0] < REJECTED_SECONDS

@@ -8,16 +8,16 @@ from joserfc import jws
 from joserfc.errors import JoseError, UnsupportedAlgorithmError
 
 from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.jwks import LONGEST_KEY_ID, VerifyingKey
+from tenancy.authn.jwks import MAX_KEY_ID_LENGTH, VerifyingKey
 from tenancy.authn.unverified import UnverifiedToken
 
-_LONGEST_PART: Final = 16_384
+_MAX_PART_LENGTH: Final = 16_384
 
 
 class _Registry(jws.JWSRegistry):
     """joserfc's, with bounds that real tokens keep, and without its warning for each use of EdDSA."""
 
-    max_header_length = max_payload_length = max_signature_length = _LONGEST_PART
+    max_header_length = max_payload_length = max_signature_length = _MAX_PART_LENGTH
 
     def get_alg(self, name: str) -> Any:
         if self.allowed is None or name not in self.allowed:
@@ -34,7 +34,7 @@ def signing_key_id(token: UnverifiedToken, algorithms: frozenset[str]) -> tuple[
     key_id, algorithm = header.get("kid"), header.get("alg")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise AuthenticationFailed(f"its algorithm is not accepted here: {str(algorithm)[:40]!r}")
-    if not isinstance(key_id, str) or not 0 < len(key_id) <= LONGEST_KEY_ID:
+    if not isinstance(key_id, str) or not 0 < len(key_id) <= MAX_KEY_ID_LENGTH:
         raise AuthenticationFailed("its header names no key (kid)")
     if "crit" in header or "b64" in header:
         raise AuthenticationFailed("its header has extensions that must be understood (crit)")

@@ -24,7 +24,7 @@ from tenancy.maintenance import is_read_only
 logger = logging.getLogger("icekeeper.authn")
 
 EVERY_SECONDS: Final = 30.0
-MOST_REMEMBERED: Final = 10_000
+MAX_CACHED: Final = 10_000
 """Tokens between two writes; of more, the time of use is not noted."""
 
 _WRITE: Final = """
@@ -41,7 +41,7 @@ class TokenUses:
 
     def note(self, token_id: UUID) -> None:
         with self._lock:
-            if len(self._used) < MOST_REMEMBERED or token_id in self._used:
+            if len(self._used) < MAX_CACHED or token_id in self._used:
                 self._used[token_id] = time()
 
     def take(self) -> dict[UUID, float]:
@@ -53,7 +53,7 @@ class TokenUses:
         with self._lock:
             self._used = {**taken, **self._used}
 
-    def write_down(self) -> None:
+    def flush(self) -> None:
         """When that fails, or nothing may change now, the uses are kept for the next time."""
         if is_read_only():
             return
@@ -85,6 +85,6 @@ def start_recording() -> Callable[[], None]:
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    attendant = Attendant("token-uses", token_uses.write_down, interval=EVERY_SECONDS)
+    attendant = Attendant("token-uses", token_uses.flush, interval=EVERY_SECONDS)
     attendant.start()
     return attendant.stop

@@ -31,9 +31,9 @@ from tenancy.user_ids import require_user_id
 
 logger = logging.getLogger("icekeeper.authn")
 
-REMEMBERED_SECONDS: Final = 60.0
-MOST_REMEMBERED: Final = 10_000
-LONGEST_TOKEN: Final = 16_384
+CACHE_SECONDS: Final = 60.0
+MAX_CACHED: Final = 10_000
+MAX_TOKEN_LENGTH: Final = 16_384
 _IS_ACTIVE: Final = "SELECT is_active FROM tenancy_user WHERE id = %s"
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """RFC 6750 §2.1."""
@@ -46,7 +46,7 @@ class VerifiedTokens:
     """
 
     def __init__(self) -> None:
-        self._verified: LRUCache[bytes, Verified] = LRUCache(MOST_REMEMBERED)
+        self._verified: LRUCache[bytes, Verified] = LRUCache(MAX_CACHED)
         self._lock = Lock()
 
     def get(self, digest: bytes) -> Identity | None:
@@ -59,7 +59,7 @@ class VerifiedTokens:
         return known.identity
 
     def put(self, digest: bytes, verified: Verified) -> None:
-        until = min(verified.expires_at, time.time() + REMEMBERED_SECONDS)
+        until = min(verified.expires_at, time.time() + CACHE_SECONDS)
         with self._lock:
             self._verified[digest] = replace(verified, expires_at=until)
 
@@ -82,8 +82,8 @@ def identify(token: str) -> Identity:
     `AuthenticationFailed` (401) when none does, `ProviderUnavailable` (503) when that may only be for want of a
     provider's keys: none of those that were asked has verified its signature.
     """
-    if len(token) > LONGEST_TOKEN:
-        raise _refusal(f"it is longer than {LONGEST_TOKEN} characters")
+    if len(token) > MAX_TOKEN_LENGTH:
+        raise _refusal(f"it is longer than {MAX_TOKEN_LENGTH} characters")
     digest = sha256(token.encode(errors="surrogatepass")).digest()
     known = verified_tokens.get(digest)
     if known is not None:

@@ -27,7 +27,7 @@ from tenancy.authz.model import (
     rights_model,
 )
 from tenancy.authz.port import authorizer
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.standing_rights import Standing, standing_reason
 
 MOST_CURES: Final = 50

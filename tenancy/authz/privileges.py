@@ -7,7 +7,7 @@ from typing import Final
 
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP, rights_model
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 ASSIGNEE: Final = "assignee"

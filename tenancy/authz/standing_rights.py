@@ -7,8 +7,8 @@ from typing import Final
 
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.authz.instance_admins import is_instance_admin
-from tenancy.authz.refs import Ref
+from tenancy.instance_admins import is_instance_admin
+from tenancy.refs import Ref
 from tenancy.models import Securable
 
 NOT_BY_OVERRIDE: Final = frozenset(

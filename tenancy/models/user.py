@@ -7,7 +7,7 @@ from django.db import models
 
 from icekeeper.kernel.names import name_key
 
-LONGEST_NAME_KEY = 2048
+MAX_NAME_KEY_LENGTH = 2048
 """Characters; what a name unfolds to beyond them is not searched."""
 
 
@@ -15,7 +15,7 @@ class NameKeyField(models.CharField):  # type: ignore[type-arg]  # Django's own 
     """The form of the row's `name` that searches look at; it follows the name whenever the row is saved."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:  # noqa: FBT001 - Django's own signature
-        setattr(model_instance, self.attname, name_key(model_instance.name)[:LONGEST_NAME_KEY])  # type: ignore[attr-defined]
+        setattr(model_instance, self.attname, name_key(model_instance.name)[:MAX_NAME_KEY_LENGTH])  # type: ignore[attr-defined]
         return super().pre_save(model_instance, add)
 
 
@@ -54,7 +54,7 @@ class User(AbstractBaseUser):
 
     id = models.CharField(primary_key=True, max_length=255)
     name = models.CharField(max_length=255, blank=True)
-    name_key = NameKeyField(max_length=LONGEST_NAME_KEY, blank=True, editable=False, default="")
+    name_key = NameKeyField(max_length=MAX_NAME_KEY_LENGTH, blank=True, editable=False, default="")
     email = models.CharField(max_length=320, blank=True)
     user_type = models.CharField(max_length=16, choices=Type.choices, default=Type.HUMAN)
     last_updated_with = models.CharField(max_length=32, choices=Provenance.choices, default=Provenance.CREATE_ENDPOINT)

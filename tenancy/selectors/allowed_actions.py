@@ -11,7 +11,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import Question, allowed_many, is_allowed, require
 from tenancy.authz.privileges import reads_grants
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as

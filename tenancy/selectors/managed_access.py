@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import require_known
 

@@ -22,7 +22,7 @@ from icekeeper.kernel.names import name_key
 
 M = TypeVar("M", bound=Model)
 
-LONGEST_SEARCH: Final = 64
+MAX_SEARCH_LENGTH: Final = 64
 """Characters; what is typed beyond them is not looked at."""
 HITS: Final = 10
 """Of a search that asks for no other number."""
@@ -54,7 +54,7 @@ def search(
 
 def needle_of(typed: str) -> str:
     """What is looked for: empty when nothing was typed that could be."""
-    return name_key(typed[:LONGEST_SEARCH]).strip()[:LONGEST_SEARCH]
+    return name_key(typed[:MAX_SEARCH_LENGTH]).strip()[:MAX_SEARCH_LENGTH]
 
 
 def _rank(needle: str, names: Sequence[str], is_named: Q | None) -> Case:

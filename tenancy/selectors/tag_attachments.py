@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from icekeeper.kernel.http.paging import Page, page_of
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable, TagAttachment, TagDefinition
 
 

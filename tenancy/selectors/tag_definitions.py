@@ -14,7 +14,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, is_allowed, require
 from tenancy.models import Project, Securable, TagDefinition
 
-LONGEST_NAME = 256
+MAX_NAME_LENGTH = 256
 """Characters."""
 
 BATCH = 500
@@ -40,7 +40,7 @@ def tag_id_not_found(definition_id: object, project: Project | None) -> TagDefin
 
 
 def tag_name_not_found(name: str, project: Project) -> TagDefinitionNameNotFound:
-    return TagDefinitionNameNotFound(f"No tag definition of project {project.pk} is named {name[:LONGEST_NAME]!r}")
+    return TagDefinitionNameNotFound(f"No tag definition of project {project.pk} is named {name[:MAX_NAME_LENGTH]!r}")
 
 
 def get_tag_definition_for(*, actor: Actor, action: Can, project: Project, definition_id: UUID) -> TagDefinition:
@@ -92,7 +92,7 @@ def _permitted(actor: Actor, action: Can, definition: TagDefinition | None, miss
 
 
 def _named(project: Project, name: str) -> TagDefinition | None:
-    if len(name) > LONGEST_NAME or hidden_character(name) is not None:
+    if len(name) > MAX_NAME_LENGTH or hidden_character(name) is not None:
         return None
     return TagDefinition.objects.filter(project=project, name_key=name_key(name)).first()
 

@@ -40,11 +40,11 @@ from tenancy.services.administrators import lock_roles
 from tenancy.services.appointments import require_to_act_as
 from tenancy.services.registration import register_principal
 
-MOST_LIVE: Final = 100
+MAX_LIVE_TOKENS: Final = 100
 """Tokens of one user that have not ended."""
 
 USUAL_OVERLAP_SECONDS: Final = 3600
-LONGEST_OVERLAP_SECONDS: Final = 7 * 86_400
+MAX_OVERLAP_SECONDS: Final = 7 * 86_400
 """For so long after a rotation both tokens work."""
 
 KEPT_AFTER_THEIR_END: Final = timedelta(days=90)
@@ -122,7 +122,7 @@ def create_token(
         latest = bounds.expires_at
         life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
         issued = _issue(actor, owner, checked_name, granted, life)
-        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_told(issued.row))
+        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_audit_details(issued.row))
     return issued
 
 
@@ -135,8 +135,8 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
     `AccessTokenEnded` (409) for one that has ended or was rotated already, else as `create_token` and
     `AccessTokenNotFound` (404).
     """
-    if not 0 <= overlap_seconds <= LONGEST_OVERLAP_SECONDS:
-        raise BadRequest(f"overlap-seconds: must be a number from 0 to {LONGEST_OVERLAP_SECONDS}")
+    if not 0 <= overlap_seconds <= MAX_OVERLAP_SECONDS:
+        raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}")
     owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
     _owner(actor, owner)
     with ending_tokens():
@@ -159,7 +159,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
-        record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_told(issued.row))
+        record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_audit_details(issued.row))
     return issued
 
 
@@ -197,7 +197,7 @@ def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
     )
 
 
-def _told(token: AccessToken) -> dict[str, Any]:
+def _audit_details(token: AccessToken) -> dict[str, Any]:
     """What the log tells of a new token."""
     return {"user": token.user_id, "named": token.name, "scopes": token.scopes, "expires_at": token.expires_at}
 
@@ -316,8 +316,8 @@ def _issue(
     others = AccessToken.objects.filter(user_id=owner, revoked_at=None, expires_at__gt=life.start)
     if instead_of is not None:
         others = others.exclude(pk=instead_of.pk)
-    if others.count() >= MOST_LIVE:
-        raise TooManyAccessTokens(f"{owner} has {MOST_LIVE} tokens that have not ended: revoke one")
+    if others.count() >= MAX_LIVE_TOKENS:
+        raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} tokens that have not ended: revoke one")
     token_id, kind = new_id(), kind_of(owner)
     text = make_token(kind, token_id)
     row = AccessToken.objects.create(

@@ -7,9 +7,9 @@ from typing import Final
 
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.grantee import Grantee
-from tenancy.services.grants import MOST_CHANGES, Difference, GrantSpec
+from tenancy.services.grants import MAX_CHANGES, Difference, GrantSpec
 
-LONGEST_PRIVILEGE: Final = 256
+MAX_PRIVILEGE_LENGTH: Final = 256
 
 
 class GrantDiffTooLarge(BadRequest):
@@ -36,11 +36,11 @@ def make_difference(*, writes: Sequence[GrantSpec], deletes: Sequence[GrantSpec]
     Raises `GrantDiffTooLarge`, `InvalidGrantPrivilegeLength`, `DuplicateGrantEntry` or `ContradictoryGrantDiff` (400).
     """
     number = len(writes) + len(deletes)
-    if number > MOST_CHANGES:
-        raise GrantDiffTooLarge(f"{number} changes of grants in one request; there may be {MOST_CHANGES}")
+    if number > MAX_CHANGES:
+        raise GrantDiffTooLarge(f"{number} changes of grants in one request; there may be {MAX_CHANGES}")
     for each in (*writes, *deletes):
-        if not 1 <= len(each.privilege) <= LONGEST_PRIVILEGE:
-            raise InvalidGrantPrivilegeLength(f"A privilege has 1 to {LONGEST_PRIVILEGE} characters")
+        if not 1 <= len(each.privilege) <= MAX_PRIVILEGE_LENGTH:
+            raise InvalidGrantPrivilegeLength(f"A privilege has 1 to {MAX_PRIVILEGE_LENGTH} characters")
     written, deleted = _once(writes, "writes"), _once(deletes, "deletes")
     for privilege, grantee in written & deleted:
         raise ContradictoryGrantDiff(f"{privilege} for {grantee} is to be granted and to be taken away")

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from icekeeper.kernel.errors.database import sqlstate
 from icekeeper.kernel.errors.types import Conflict
 
-LONGEST_WAIT_SECONDS: Final = 3.0
+MAX_WAIT_SECONDS: Final = 3.0
 _LOCK_TIMEOUT: Final = "55P03"
 
 
@@ -29,7 +29,7 @@ def waiting_for_grants() -> Iterator[None]:
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {int(LONGEST_WAIT_SECONDS * 1000)}")
+            cursor.execute(f"SET LOCAL lock_timeout = {int(MAX_WAIT_SECONDS * 1000)}")
     try:
         yield
     except OperationalError as error:

@@ -23,7 +23,7 @@ from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.refusals import told
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
@@ -38,7 +38,7 @@ from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 from tenancy.services.unseen_users import lock_or_add_users, lock_users
 
-MOST_CHANGES: Final = 100
+MAX_CHANGES: Final = 100
 """Of one call."""
 
 
@@ -324,7 +324,7 @@ def _rows(on: Securable, change: GrantSpec) -> QuerySet[Grant] | QuerySet[RoleMe
 
 
 __all__ = [
-    "MOST_CHANGES",
+    "MAX_CHANGES",
     "Difference",
     "GrantActionForbidden",
     "GrantExists",

@@ -10,7 +10,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import managed_access_changed
 from tenancy.models import Securable
 from tenancy.selectors.allowed_actions import require_known

@@ -7,15 +7,15 @@ from typing import Final
 
 from cachetools import TTLCache
 
-REMEMBERED_SECONDS: Final = 60.0
-MOST_REMEMBERED: Final = 10_000
+CACHE_SECONDS: Final = 60.0
+MAX_CACHED: Final = 10_000
 
 
 class RegisteredUsers:
     """Ids of users of this process. A deletion here forgets its user; one on another node shows after a minute."""
 
     def __init__(self) -> None:
-        self._ids: TTLCache[str, None] = TTLCache(MOST_REMEMBERED, REMEMBERED_SECONDS)
+        self._ids: TTLCache[str, None] = TTLCache(MAX_CACHED, CACHE_SECONDS)
         self._lock = Lock()
 
     def holds(self, user_id: str) -> bool:

@@ -22,7 +22,7 @@ from tenancy.models.service_account import USER_ID_PREFIX as SERVICE_ACCOUNT_PRE
 from tenancy.services.registered_users import registered_users
 from tenancy.user_ids import OWN_PROVIDERS, require_new_user_id, require_user_id
 
-LONGEST_NAME, LONGEST_EMAIL = 255, 320
+MAX_NAME_LENGTH, MAX_EMAIL_LENGTH = 255, 320
 """Characters."""
 
 CREATED = User.Provenance.CREATE_ENDPOINT
@@ -108,7 +108,7 @@ def register_caller(*, actor: Actor) -> None:
 def is_named_by_provider(identity: Identity) -> bool:
     """Whether an identity provider names the user in this token. Tokens of the server repeat the stored name."""
     is_of_provider = identity.access_token_id is None and identity.user_id.partition("~")[0] not in OWN_PROVIDERS
-    return is_of_provider and bool(_storable(identity.name, LONGEST_NAME))
+    return is_of_provider and bool(_storable(identity.name, MAX_NAME_LENGTH))
 
 
 def _replace_unproven_name(person: Person) -> None:
@@ -130,8 +130,8 @@ def own_person(
     if actor.user_id is None:
         raise MissingUserId("Nobody is known who asks, so the id of the user must be given")
     user_id, own = require_user_id(actor.user_id), actor.identity
-    known_name = own and _storable(own.name, LONGEST_NAME)
-    known_email = own and _storable(own.email, LONGEST_EMAIL)
+    known_name = own and _storable(own.name, MAX_NAME_LENGTH)
+    known_email = own and _storable(own.email, MAX_EMAIL_LENGTH)
     known_type = own.user_type if own else User.Type.HUMAN.value
     return Person(
         user_id,
@@ -225,8 +225,8 @@ def checked_name(name: str) -> str:
     """Raises `EmptyName`, `BadRequest` (400)."""
     if not name.strip():
         raise EmptyName("The name of a user must not be empty")
-    if len(name) > LONGEST_NAME:
-        raise BadRequest(f"name: longer than {LONGEST_NAME} characters")
+    if len(name) > MAX_NAME_LENGTH:
+        raise BadRequest(f"name: longer than {MAX_NAME_LENGTH} characters")
     if hidden_character(name) is not None:
         raise BadRequest("name: must not hold control characters")
     return name
@@ -236,8 +236,8 @@ def checked_email(email: str | None) -> str:
     """Empty for none. Raises `BadRequest` (400)."""
     if not email or not email.strip():
         return ""
-    if len(email) > LONGEST_EMAIL:
-        raise BadRequest(f"email: longer than {LONGEST_EMAIL} characters")
+    if len(email) > MAX_EMAIL_LENGTH:
+        raise BadRequest(f"email: longer than {MAX_EMAIL_LENGTH} characters")
     if hidden_character(email) is not None:
         raise BadRequest("email: must not hold control characters")
     return email
@@ -249,4 +249,4 @@ def _storable(text: str | None, longest: int) -> str:
 
 
 def _nameless(user_id: str) -> str:
-    return f"Nameless App with ID {user_id}"[:LONGEST_NAME]
+    return f"Nameless App with ID {user_id}"[:MAX_NAME_LENGTH]

@@ -12,7 +12,7 @@ from icekeeper.kernel.errors.types import Conflict
 from tenancy.models import Project
 from tenancy.selectors.projects import ProjectNotFound
 
-LONGEST_WAIT_SECONDS: Final = 3.0
+MAX_WAIT_SECONDS: Final = 3.0
 
 _LOCK_TIMEOUT = "55P03"
 
@@ -31,7 +31,7 @@ def lock_memberships(project: Project) -> None:
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {int(LONGEST_WAIT_SECONDS * 1000)}")
+            cursor.execute(f"SET LOCAL lock_timeout = {int(MAX_WAIT_SECONDS * 1000)}")
     try:
         locked = lock_row(Project, "id = %s", [project.pk])
     except OperationalError as error:

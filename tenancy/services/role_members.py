@@ -25,7 +25,7 @@ from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 from tenancy.services.unseen_users import lock_or_add_users
 
-MOST_MEMBERS = 1000
+MAX_MEMBERS = 1000
 """Of one request: others wait while they are judged."""
 
 
@@ -50,8 +50,8 @@ def add_role_members(*, actor: Actor, project: Project, role_id: UUID, members: 
     not appoint administrators of, `RoleMembershipCycle`, `RoleMembershipDepthExceeded` and `RoleMembershipLockTimeout`
     (409).
     """
-    if len(members.user_ids) + len(members.role_ids) > MOST_MEMBERS:
-        raise BadRequest(f"members: more than {MOST_MEMBERS} in one request")
+    if len(members.user_ids) + len(members.role_ids) > MAX_MEMBERS:
+        raise BadRequest(f"members: more than {MAX_MEMBERS} in one request")
     get_role_for(actor=actor, action=Can.MANAGE_ROLE_ASSIGNMENTS, project=project, role_id=role_id)
     missing = partial(role_not_found, project=project)
     require_visible_roles(actor, project.pk, members.role_ids, missing=missing)

@@ -32,14 +32,14 @@ from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.appointments import require_to_appoint, require_to_bind_roles
-from tenancy.services.rights_that_end import rights_of_role
+from tenancy.services.cascaded_grants import rights_of_role
 from tenancy.services.role_chains import require_chain
 from tenancy.services.role_locks import lock_memberships
 
 SYSTEM_PROVIDER: Final = "system"
 """Of roles that only the server itself makes and changes."""
 
-LONGEST_DESCRIPTION, LONGEST_SOURCE_ID = 4096, 255
+MAX_DESCRIPTION_LENGTH, MAX_SOURCE_ID_LENGTH = 4096, 255
 """Characters."""
 
 _PROVIDER_ID = re.compile(r"[a-z0-9-]{1,128}")
@@ -100,7 +100,7 @@ def create_role(
         project=project,
         name=_checked_name(name),
         name_key=name_key(name),
-        description=description and require_description(description, longest=LONGEST_DESCRIPTION),
+        description=description and require_description(description, longest=MAX_DESCRIPTION_LENGTH),
         provider_id=provider_id,
         source_id=source_id,
     )
@@ -114,7 +114,7 @@ def create_role(
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
             granted = grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
-            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_told(role), **granted)
+            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_audit_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
                 rights_changed()  # whose token says its name has it from now on
     except Securable.DoesNotExist:
@@ -128,7 +128,7 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     """Give a role another name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
     role = _changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
-    role.description = description and require_description(description, longest=LONGEST_DESCRIPTION)
+    role.description = description and require_description(description, longest=MAX_DESCRIPTION_LENGTH)
     try:
         with write_transaction():
             return _stored(actor, role, "name", "name_key", "description")
@@ -174,7 +174,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             end_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
-        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_told(role), **gone)
+        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_audit_details(role), **gone)
         rights_changed()
     known_roles.forget(role_id)
 
@@ -201,12 +201,12 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
         raise role_not_found(role.pk, role.project)  # it was deleted in between
     permission_recheck.look_again()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
-    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_told(stored))
+    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_audit_details(stored))
     rights_changed()
     return stored
 
 
-def _told(role: Role) -> dict[str, str]:
+def _audit_details(role: Role) -> dict[str, str]:
     """What the log tells of a role."""
     return {"project": role.project_id, "named": role.name, "ident": role.ident}
 
@@ -230,9 +230,9 @@ def _require_identifier(provider_id: str, source_id: str) -> None:
         raise InvalidRoleIdentifier("provider-id: lower-case letters, digits and -, at most 128")
     if provider_id == SYSTEM_PROVIDER:
         raise RoleProviderIdReserved(f"The provider {SYSTEM_PROVIDER!r} is reserved")
-    if not source_id.strip() or len(source_id) > LONGEST_SOURCE_ID or hidden_character(source_id) is not None:
+    if not source_id.strip() or len(source_id) > MAX_SOURCE_ID_LENGTH or hidden_character(source_id) is not None:
         raise InvalidRoleIdentifier(
-            f"source-id: 1 to {LONGEST_SOURCE_ID} characters, no control characters, not only spaces"
+            f"source-id: 1 to {MAX_SOURCE_ID_LENGTH} characters, no control characters, not only spaces"
         )
 
 

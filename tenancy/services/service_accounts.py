@@ -25,9 +25,9 @@ from tenancy.selectors.access_tokens import live_service_accounts, require_on_se
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
 from tenancy.services.registration import lock_user
-from tenancy.services.rights_that_end import rights_of_user
+from tenancy.services.cascaded_grants import rights_of_user
 
-LONGEST_DESCRIPTION: Final = 1000
+MAX_DESCRIPTION_LENGTH: Final = 1000
 
 
 class ServiceAccountExists(Conflict):
@@ -47,7 +47,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
     """Raises `ServiceAccountExists` (409) for a taken name, `BadRequest` for a wrong one or too long a description."""
     require_on_server(actor, Can.PROVISION_USERS)
     checked = require_trimmed_name(name, "service account name")
-    require_description(description, longest=LONGEST_DESCRIPTION)
+    require_description(description, longest=MAX_DESCRIPTION_LENGTH)
     account_id, at = new_id(), now()
     try:
         with write_transaction():

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import TagAttachment, TagDefinition
 
 # No value is the empty text: services refuse it.

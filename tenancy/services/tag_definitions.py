@@ -24,15 +24,15 @@ from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
 from tenancy.selectors.projects import no_such_project
-from tenancy.selectors.tag_definitions import LONGEST_NAME, get_tag_definition_for, tag_id_not_found
+from tenancy.selectors.tag_definitions import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
 
-LONGEST_VALUE, LONGEST_DESCRIPTION = 256, 4096
+MAX_VALUE_LENGTH, MAX_DESCRIPTION_LENGTH = 256, 4096
 """Characters."""
 
-LONGEST_KEY = 4 * LONGEST_NAME
+MAX_KEY_LENGTH = 4 * MAX_NAME_LENGTH
 """Bytes of a name's look-up form."""
 
-MOST_ALLOWED_VALUES = 1000
+MAX_ALLOWED_VALUES = 1000
 
 RESERVED_PREFIXES: Final = ("system.", "lakekeeper.")
 """Of definitions that only the server itself would make and change."""
@@ -102,7 +102,7 @@ def create_tag_definition(
             ref = (Securable.Type.TAG, definition.pk)
             add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
             granted = grant_creator(actor, OWNERSHIP, ref)
-            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_told(definition), **granted)
+            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_audit_details(definition), **granted)
     except Securable.DoesNotExist:
         raise no_such_project(project.pk) from None
     except IntegrityError as error:
@@ -144,7 +144,7 @@ def update_tag_definition(
             definition.name, definition.name_key, definition.description = checked, name_key(checked), told
             definition.scope, definition.updated_at = wanted, now()
             definition.save(force_update=True)
-            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_told(definition))
+            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_audit_details(definition))
     except IntegrityError as error:
         if definition is None:
             raise
@@ -170,7 +170,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
             ended = remove_securable(Securable.Type.TAG, definition_id)
-            told = {**_told(definition), **ended.told()}
+            told = {**_audit_details(definition), **ended.told()}
             record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **told)
     except IntegrityError:
         raise in_use from None
@@ -180,8 +180,8 @@ def checked_value(value: str, where: str) -> str:
     """What may be the value of a tag. Raises `InvalidTagValue` (400)."""
     if not value.strip():
         raise InvalidTagValue(f"{where}: must not be empty")
-    if len(value) > LONGEST_VALUE:
-        raise InvalidTagValue(f"{where}: longer than {LONGEST_VALUE} characters")
+    if len(value) > MAX_VALUE_LENGTH:
+        raise InvalidTagValue(f"{where}: longer than {MAX_VALUE_LENGTH} characters")
     hidden = hidden_character(value)
     if hidden is not None:
         raise InvalidTagValue(f"{where}: character U+{ord(hidden):04X} is not allowed")
@@ -196,12 +196,12 @@ def _changeable(actor: Actor, action: Can, project: Project, definition_id: UUID
 
 
 def _with_values(present: list[str], more: Sequence[str]) -> list[str]:
-    too_many = InvalidTagDefinition(f"A definition has at most {MOST_ALLOWED_VALUES} allowed values")
-    if len(more) > MOST_ALLOWED_VALUES:
+    too_many = InvalidTagDefinition(f"A definition has at most {MAX_ALLOWED_VALUES} allowed values")
+    if len(more) > MAX_ALLOWED_VALUES:
         raise too_many
     checked = (checked_value(value, f"allowed value {number}") for number, value in enumerate(more, 1))
     values = list(dict.fromkeys([*present, *checked]))
-    if len(values) > MOST_ALLOWED_VALUES:
+    if len(values) > MAX_ALLOWED_VALUES:
         raise too_many
     return values
 
@@ -214,13 +214,13 @@ def _checked_scope(scope: Sequence[str]) -> list[str]:
 
 
 def _checked_description(description: str | None) -> str | None:
-    return description and require_description(description, longest=LONGEST_DESCRIPTION)
+    return description and require_description(description, longest=MAX_DESCRIPTION_LENGTH)
 
 
 def _checked_name(name: str) -> str:
     key = name_key(name)
-    if not name.strip() or len(name) > LONGEST_NAME or len(key.encode(errors="replace")) > LONGEST_KEY:
-        raise InvalidTagName(f"A tag's name has 1 to {LONGEST_NAME} characters and is not blank")
+    if not name.strip() or len(name) > MAX_NAME_LENGTH or len(key.encode(errors="replace")) > MAX_KEY_LENGTH:
+        raise InvalidTagName(f"A tag's name has 1 to {MAX_NAME_LENGTH} characters and is not blank")
     hidden = hidden_character(name)
     if hidden is not None:
         raise InvalidTagName(f"A tag's name must not hold the character U+{ord(hidden):04X}")
@@ -239,6 +239,6 @@ def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
     return TagNameExists(f"A tag named {definition.name!r} exists already in this project")
 
 
-def _told(definition: TagDefinition) -> dict[str, str]:
+def _audit_details(definition: TagDefinition) -> dict[str, str]:
     """What the log tells of a definition."""
     return {"project": definition.project_id, "named": definition.name}

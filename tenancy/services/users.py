@@ -33,7 +33,7 @@ from tenancy.services.registration import (
     put_user,
     write_person,
 )
-from tenancy.services.rights_that_end import rights_of_user
+from tenancy.services.cascaded_grants import rights_of_user
 from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_new_user_id
 
 

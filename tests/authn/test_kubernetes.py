@@ -31,7 +31,7 @@ from icekeeper.kernel.request.waiting import MOST_BRIEFLY, MOST_PATIENT
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
-from tenancy.authn.reviews import MOST_REFUSED, MOST_REVIEWS, MOST_UNPROVEN, MOST_UNPROVEN_WAITING
+from tenancy.authn.reviews import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
 from tenancy.authn.verification import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.django_db
 
 AUDIENCE = "https://kubernetes.default.svc"
 UID, USERNAME = "8f7a2c1e-5b7e-4d0e-9a43-1f4b7f6f0f10", "system:serviceaccount:engines:spark"
-PROVEN, UNPROVEN = MOST_REVIEWS + MOST_BRIEFLY + MOST_PATIENT, MOST_UNPROVEN + MOST_UNPROVEN_WAITING + MOST_PATIENT
+PROVEN, UNPROVEN = MAX_REVIEWS + MOST_BRIEFLY + MOST_PATIENT, MAX_UNPROVEN_REVIEWS + MAX_UNPROVEN_WAITING + MOST_PATIENT
 """Tokens that may be under review or wait for it."""
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -292,13 +292,13 @@ def test_junk_is_not_shown_to_the_api_server(reviewing: Any, api: FakeKubernetes
     assert api.reviewed == []
     usual, api.status = api.status, {"authenticated": False}
     claims = {"iss": AUDIENCE, "aud": [AUDIENCE], "sub": "x", "exp": int(time.time()) + 600}
-    for number in range(MOST_REFUSED + 10):
+    for number in range(MAX_REJECTED + 10):
         answer = ask(sign(f'{{"alg":"ES256","kid":"unknown-{number}"}}', claims, others))
-        if number < MOST_REFUSED:
+        if number < MAX_REJECTED:
             assert refused(answer)
         else:
             assert answer.refused(503, "IdentityProviderUnavailable")
-    assert len(api.reviewed) == MOST_REFUSED
+    assert len(api.reviewed) == MAX_REJECTED
     api.status = usual
     assert ask(good).status == 200  # holds up nobody whom the cluster has signed for
 

@@ -13,7 +13,7 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
 from tenancy.actor import INTERNAL
 from tenancy.authn.authenticator import Authenticator
-from tenancy.authn.verification import LONGEST_TOKEN, identify, verified_tokens
+from tenancy.authn.verification import MAX_TOKEN_LENGTH, identify, verified_tokens
 from tenancy.models import User
 from tenancy.services.blocking import block_user, unblock_user
 from tenancy.services.users import delete_user
@@ -353,9 +353,9 @@ def test_members_that_appear_twice(provider: IdentityProvider, ask: Ask) -> None
 
 
 def test_long_tokens(provider: IdentityProvider, ask: Ask) -> None:
-    room = LONGEST_TOKEN - len(provider.token(x=""))
+    room = MAX_TOKEN_LENGTH - len(provider.token(x=""))
     longest = provider.token(x="x" * (room * 3 // 4 - 3))
-    assert LONGEST_TOKEN - 10 < len(longest) <= LONGEST_TOKEN
+    assert MAX_TOKEN_LENGTH - 10 < len(longest) <= MAX_TOKEN_LENGTH
     assert ask(longest).status == 200
     assert refused(ask(provider.token(x="x" * room)))
     assert refused(ask("x" * 1_000_000))

@@ -15,7 +15,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.identity import Identity
 from tenancy.models import Grant, Securable, Server, User
 from tenancy.selectors.projects import get_project

@@ -10,7 +10,7 @@ from catalog.models import Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server, User
 from tenancy.selectors.projects import get_project

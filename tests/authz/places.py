@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.models import Namespace, Tabular
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.trees import T
 from tests.management.asking import NOBODY
 

@@ -17,7 +17,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.effective_rights import EVERYBODYS
 from tenancy.authz.model import rights_model
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.object_reviews import ObjectReview, Principal

@@ -15,7 +15,7 @@ from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz import port
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User

@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tests.authz.conftest import person

@@ -18,7 +18,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import person

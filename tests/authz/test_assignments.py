@@ -443,7 +443,7 @@ def test_refusals_are_in_the_audit_trail_with_their_true_reason(things: Things) 
         AuditRecord.objects.all().delete()
         client.get(f"{path}/assignments")
         client.post(f"{path}/assignments", body)
-        collector.write_down()
+        collector.flush()
         denied = AuditRecord.objects.filter(event="access.denied").order_by("action")
         assert [(row.action, row.reason, row.object_type, row.object_id) for row in denied] == [
             (action, reason, *about) for action in ("grant_modify", "read_grants")

@@ -15,7 +15,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.services.administrators import LastAdministrator
 from tenancy.services.grants import (

@@ -10,7 +10,7 @@ import pytest
 
 from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant
 from tests.authz.conftest import good, person
 from tests.authz.trees import give

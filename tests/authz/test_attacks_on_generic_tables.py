@@ -8,7 +8,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import good, person
 from tests.authz.trees import give
 from tests.fingerprint import Fingerprint

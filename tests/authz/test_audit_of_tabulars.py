@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event, record
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import AuditRecord, Project, Securable
 from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, person

@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
-from tenancy.services import rights_that_end
+from tenancy.services import cascaded_grants
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import delete_user
@@ -236,7 +236,7 @@ def test_a_deleted_user_s_rights_are_named(house: Lake, maker: CallerClient) -> 
 
 
 def test_of_many_rights_the_first_are_named(house: Lake, maker: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights_that_end, "MOST_TOLD", 2)
+    monkeypatch.setattr(cascaded_grants, "MOST_TOLD", 2)
     make(maker, "aa", "bb")
     for name in "xyz":
         RoleMember.objects.create(role=role(name), user_id=MAKER)

@@ -11,7 +11,7 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server

@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import ended_grants
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.selectors.projects import get_project
@@ -232,7 +232,7 @@ def test_where_the_row_cannot_be_written_nothing_is_dropped(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr("tenancy.services.rights_that_end.record", fail)
+    monkeypatch.setattr("tenancy.services.cascaded_grants.record", fail)
     before = Grant.objects.count()
     assert root.delete(f"{OPEN}/tables/a").status == 500
     assert root.delete("/namespaces/closed?recursive=true").status == 500

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenancy.actor import INTERNAL
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.looking_missing import told

@@ -19,7 +19,7 @@ from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.reviews import Source
 from tenancy.authz.role_ways import Entry, Membership
 from tenancy.authz.securables import add_securable

@@ -13,7 +13,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.privileges import privileges_on
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person

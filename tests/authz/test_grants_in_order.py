@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.projects import get_project

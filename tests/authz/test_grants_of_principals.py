@@ -12,7 +12,7 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant
 from tenancy.services.projects import create_project

@@ -10,7 +10,7 @@ from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import WarehouseActionForbidden
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User

@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 from tests.authz.conftest import good, person
 from tests.authz.looking_missing import Told, told

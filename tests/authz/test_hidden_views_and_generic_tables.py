@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
 from tests.authz.looking_missing import told
 from tests.authz.test_hiding import COMMIT

@@ -10,7 +10,7 @@ import pytest
 from storage.models import Warehouse
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import authorizer
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable
 from tests.authz.conftest import VIEW, person

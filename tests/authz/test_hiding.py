@@ -11,7 +11,7 @@ import pytest
 from catalog.models import Tabular
 from catalog.services import namespace_moves, namespaces, subtrees, undrops
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
 from tests.authz.looking_missing import told
 from tests.authz.trees import give

@@ -18,7 +18,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project

@@ -10,7 +10,7 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import TableActionForbidden
 from tenancy.models import Securable
 from tests.authz.conftest import good, person

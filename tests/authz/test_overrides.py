@@ -10,7 +10,7 @@ from django.conf import settings
 from storage.models import Warehouse
 from tenancy.audit.collector import collector
 from tenancy.authz.port import authorizer
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import AuditRecord, Securable, User
 from tenancy.selectors.projects import get_project
@@ -33,7 +33,7 @@ def ada(client: Client, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -
 
 def overridden() -> set[tuple[str, str, str]]:
     """What was recorded since the last time: action, type and id."""
-    collector.write_down(is_last=True)
+    collector.flush(is_last=True)
     rows = AuditRecord.objects.filter(event="access.overridden")
     assert {(row.actor, row.outcome, row.privilege_source) for row in rows} <= {
         ("oidc~ada", "allowed", "instance_admin")

@@ -20,7 +20,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Grant, RoleMember, User
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants

@@ -15,7 +15,7 @@ from tenancy.actor import Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tests.authz.parity.pairs import grant, member, somebody

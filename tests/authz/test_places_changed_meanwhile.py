@@ -19,7 +19,7 @@ from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changed
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Grant
 from tenancy.services.managed_access import set_managed_access
 from tests.authz.conftest import good, person

@@ -21,7 +21,7 @@ from tenancy.authz.builtin import proof_records, records
 from tenancy.authz.builtin.proof_records import Rows
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_records import read_path
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.role_ways import Entry, Membership, Way
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User

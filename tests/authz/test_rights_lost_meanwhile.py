@@ -23,7 +23,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
 from tenancy.selectors.projects import get_project

@@ -16,7 +16,7 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
 from tenancy.selectors.projects import get_project

@@ -13,7 +13,7 @@ from catalog.selectors import deleted_tabulars, tabular_search, visibility
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.paging import listing_of
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import good, person
 from tests.authz.trees import T, give
 from tests.catalog_fixtures import SCHEMA

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.instance_admins import InstanceAdminRequired
-from tenancy.authz.refs import Ref
+from tenancy.instance_admins import InstanceAdminRequired
+from tenancy.refs import Ref
 from tenancy.models import AccessToken, Grant, Server
 from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service

@@ -14,7 +14,7 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.authz import port
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import AuditRecord, Securable, User
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role
@@ -244,7 +244,7 @@ def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
 
     def denied() -> list[tuple[Any, ...]]:
         assert looks_missing(trino.get(A + through("open.outer", "open.inner"), **assumed))
-        collector.write_down()
+        collector.flush()
         rows = AuditRecord.objects.filter(event="access.denied").order_by("pk")
         told = [
             (row.actor, row.assumed_role, row.action, row.object_id, row.reason, json.loads(row.details))

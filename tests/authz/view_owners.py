@@ -14,7 +14,7 @@ from catalog.services.views import create_view
 from icekeeper.trusted_engine_settings import EngineIdentitySettings, TrustedEngineSettings
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.identity import Identity
 from tenancy.models import Securable
 from tests.authz.trees import give

@@ -13,7 +13,7 @@ from django.db import connection, connections
 
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Grant, Project, Role, Securable, Server, User
 from tenancy.services import grants, projects, role_members, roles, service_accounts, users
 from tenancy.services.administrators import LastAdministrator, administrated_among

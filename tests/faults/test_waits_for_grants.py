@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 
 from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
 from tenancy.services import grant_locks
 from tests.fingerprint import Fingerprint
@@ -38,7 +38,7 @@ def place(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of a warehouse, below `/management/v1`; bob is known, and has no rights on it."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(grant_locks, "LONGEST_WAIT_SECONDS", SHORT)
+    monkeypatch.setattr(grant_locks, "MAX_WAIT_SECONDS", SHORT)
     User.objects.create(id="oidc~bob", name="bob")
     return f"/warehouse/{warehouse.pk}"
 

@@ -28,7 +28,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     use_settings(monkeypatch, audit=settings.ICEKEEPER.audit.model_copy(update={"reads": True}))
 
     def rows() -> list[tuple[str, str, str, str, int]]:
-        collector.write_down(is_last=True)
+        collector.flush(is_last=True)
         found = AuditRecord.objects.filter(event__startswith="data.").order_by("at", "id")
         read = [(row.event, row.action, row.object_type, row.object_id, row.count) for row in found]
         assert {row.actor for row in found} <= {"anonymous"}
@@ -54,7 +54,7 @@ def test_signatures_that_are_refused(signing: Warehouse, told: Told, monkeypatch
     for granted, reason in (((Can.USE,), "CannotSeeResource"), ((Can.USE, Can.GET_METADATA), "ActionForbidden")):
         refuse(monkeypatch, *granted)
         ask(by_id(signing, table.pk), "GET", f"{BASE}/wh/t/a")
-        collector.write_down()
+        collector.flush()
         row = AuditRecord.objects.get(event="access.denied", reason=reason)
         assert (row.action, row.object_type, row.object_id) == ("read_data", "table", str(table.pk))
     assert AuditRecord.objects.filter(event="access.denied").count() == 2
@@ -65,13 +65,13 @@ def test_credentials_of_a_staged_table_tell_no_place(lake: ApiClient, nothing_le
     make_table(lake, "s", **{"stage-create": True})
     assert Tabular.objects.count() == 0
     warehouse = Warehouse.objects.get()
-    assert told() == [("data.credentials-lent", "write_data", "warehouse", str(warehouse.pk), 1)]
+    assert told() == [("data.credentials-vended", "write_data", "warehouse", str(warehouse.pk), 1)]
 
 
 def test_credentials(lake: ApiClient, nothing_lent_before: None, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     make_table(lake)
     about = ("table", str(Tabular.objects.get().pk))
-    event = "data.credentials-lent"
+    event = "data.credentials-vended"
     assert told() == [(event, "write_data", *about, 1)]
     assert lake.get("/namespaces/ns/tables/t").status == 200
     assert lake.get("/namespaces/ns/tables/t/credentials").status == 200

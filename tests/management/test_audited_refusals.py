@@ -105,7 +105,7 @@ def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing:
     with counting() as seen:
         refused_as_missing(1)
     assert seen["statements"] == first, "another denial, and no statement for it"
-    collector.write_down()
+    collector.flush()
     found = rows(event="access.denied")
     assert [(row.object_id, row.reason) for row in found] == [
         (str(UUID(int=number)), "CannotSeeResource") for number in range(2)
@@ -127,11 +127,11 @@ def test_deferred_denials_are_written_when_the_server_stops(
 
 def test_a_flood_of_deferred_denials_is_bounded(refused_as_missing: Callable[[int], None]) -> None:
     refused_as_missing(300)
-    assert len(collector._unwritten) == collecting.MOST_AT_ONCE_OF_ONE
-    collector.write_down(is_last=True)
+    assert len(collector._unwritten) == collecting.MAX_IMMEDIATE_ROWS_PER_CALLER
+    collector.flush(is_last=True)
     found = rows(event="access.denied")
     assert sum(row.count for row in found) == 300
-    assert len(found) == collecting.MOST_TOLD_OF_ONE + 1
+    assert len(found) == collecting.MAX_DENIALS_PER_CALLER + 1
 
 
 def test_the_project_of_a_denial_is_looked_up(warehouse: Warehouse, make_table: Callable[..., dict[str, Any]]) -> None:
@@ -154,9 +154,9 @@ def test_equal_denials_are_summed_up(db: None) -> None:
     deny(object_id=REQUEST_ID)
     collector.write_pending()
     assert [(row.object_id, row.count) for row in rows()] == [(NOWHERE_ID, 1), (REQUEST_ID, 1)]
-    collector.write_down()
+    collector.flush()
     assert len(rows()) == 2, "the minute is not over"
-    collector.write_down(is_last=True)
+    collector.flush(is_last=True)
     first, rest = rows(object_id=NOWHERE_ID)
     assert (rest.count, rest.request_id) == (999, None)
     assert rest.last_at is not None
@@ -170,11 +170,11 @@ def test_who_asks_for_ever_new_objects_fills_no_disk(db: None) -> None:
     deny(Actor(user_id="oidc~carl"))
     collector.write_pending()
     at_once = rows()
-    assert len(at_once) == collecting.MOST_AT_ONCE_OF_ONE + 1
-    collector.write_down(is_last=True)
+    assert len(at_once) == collecting.MAX_IMMEDIATE_ROWS_PER_CALLER + 1
+    collector.flush(is_last=True)
     [rest] = rows(object_id="")
     assert (rest.actor, rest.count, rest.details) == ("oidc~bob", 5000 - 100, '{"several":true}')
-    assert len(rows()) == collecting.MOST_TOLD_OF_ONE + 1 + 1
+    assert len(rows()) == collecting.MAX_DENIALS_PER_CALLER + 1 + 1
 
 
 def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
@@ -182,7 +182,7 @@ def test_who_is_denied_much_keeps_what_each_is_about(db: None) -> None:
         deny(object_id=UUID(int=number), project=f"p{number}")
     collector.write_pending()
     assert len(rows()) == 20
-    collector.write_down()
+    collector.flush()
     found = rows()
     assert sorted((row.object_id, row.project_id) for row in found) == sorted(
         (str(UUID(int=number)), f"p{number}") for number in range(100)
@@ -201,7 +201,7 @@ def test_who_has_shown_nothing_takes_no_room_from_others(db: None) -> None:
             reason=f"r{number}",
         )
         row.address = f"2001:db8::{number:x}"
-        collector.tell(row)
+        collector.add(row)
     deny()
     collector.write_pending()
     row = the_row(event="access.denied")
@@ -212,12 +212,12 @@ def test_many_callers_fill_no_disk_either(db: None) -> None:
     for number in range(3000):
         deny(Actor(user_id=f"oidc~{number}"))
     collector.write_pending()
-    assert len(rows()) == collecting.MOST_AT_ONCE
-    collector.write_down(is_last=True)
+    assert len(rows()) == collecting.MAX_IMMEDIATE_ROWS
+    collector.flush(is_last=True)
     found = rows()
     assert sum(row.count for row in found) == 3000
-    assert len(found) <= collecting.MOST_AT_ONCE + 2 * collecting.MOST_DIFFERENT_DENIALS + 1
-    assert sum(row.count for row in found if row.actor == "*") == 3000 - 2 * collecting.MOST_DIFFERENT_DENIALS
+    assert len(found) <= collecting.MAX_IMMEDIATE_ROWS + 2 * collecting.MAX_DISTINCT_DENIALS + 1
+    assert sum(row.count for row in found if row.actor == "*") == 3000 - 2 * collecting.MAX_DISTINCT_DENIALS
 
 
 def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,10 +233,10 @@ def test_a_denial_that_cannot_be_written_now_waits(db: None, monkeypatch: pytest
     assert rows() == [], "nobody tries again so soon"
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
-        collector.write_down()
+        collector.flush()
     assert rows() == []
-    collector.write_down()
-    collector.write_down()
+    collector.flush()
+    collector.flush()
     assert [row.object_id for row in rows()] == [NOWHERE_ID, REQUEST_ID]
     monkeypatch.setattr(collector, "_rests_until", 0.0)
     deny(object_id="later")
@@ -249,20 +249,20 @@ def test_nothing_is_written_in_maintenance_mode(db: None, monkeypatch: pytest.Mo
         patched.setattr(switch, "is_on", True)
         deny()
         collector.write_pending()
-        collector.write_down(is_last=True)
+        collector.flush(is_last=True)
         assert rows() == []
-    collector.write_down()
+    collector.flush()
     assert the_row().object_id == NOWHERE_ID
 
 
 def test_what_has_no_room_is_counted(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "MOST_UNWRITTEN", 3)
+    monkeypatch.setattr(collecting, "MAX_UNWRITTEN", 3)
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
         for number in range(5):
             deny(object_id=UUID(int=number))
         collector.write_pending()
-    collector.write_down()
+    collector.flush()
     assert [row.object_id for row in rows(event="access.denied")] == [str(UUID(int=number)) for number in range(3)]
     lost = the_row(event="audit.records-lost")
     assert (lost.count, lost.outcome, lost.actor) == (2, "failed", "internal")
@@ -283,8 +283,8 @@ def test_a_row_that_no_database_takes_holds_up_no_other(db: None, monkeypatch: p
         collector.write_pending()
     with monkeypatch.context() as patched:
         patched.setattr(AuditRecord.objects, "bulk_create", fail)
-        collector.write_down()
-    collector.write_down()
+        collector.flush()
+    collector.flush()
     assert [(row.event, row.count) for row in rows()] == [("access.denied", 1), ("audit.records-lost", 1)]
 
 
@@ -316,7 +316,7 @@ def test_a_refusal_waits_for_another_writer_for_a_moment_only() -> None:
         collector.write_pending()
         assert rows() == []
         other.execute("ROLLBACK")
-    collector.write_down()
+    collector.flush()
     assert the_row().object_id == NOWHERE_ID
 
 
@@ -340,7 +340,7 @@ def test_whose_token_was_refused_is_told_of_genuine_ones_alone(
         answer = TokenClient(token).get("/whoami")
         assert answer.refused(401, "AuthenticationFailed")
         assert "alice" not in answer.error["message"]
-    collector.write_down(is_last=True)
+    collector.flush(is_last=True)
     told = {(row.actor, row.access_token_id, row.reason, row.count) for row in rows(event="sign-in.refused")}
     known = {(f"local~{name}", id_of(token), reason, 1) for name, token in (("alice", alice), ("bob", bob))}
     assert known < told

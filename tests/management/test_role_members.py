@@ -568,7 +568,7 @@ def test_a_role_that_is_deleted_meanwhile_has_no_members(at_once: Callable[..., 
 def test_the_wait_for_others_is_bounded(monkeypatch: pytest.MonkeyPatch, at_once: Callable[..., list[Any]]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: SQLite has no row to lock")
-    monkeypatch.setattr(role_locks, "LONGEST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(role_locks, "MAX_WAIT_SECONDS", 0.05)
     staff, bob = role("staff"), user("bob")
     with transaction.atomic():
         role_locks.lock_memberships(get_project(None))

@@ -17,7 +17,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, TagAttachment, TagDefinition
 from tenancy.selectors import tag_definitions
-from tenancy.services.tag_definitions import MOST_ALLOWED_VALUES
+from tenancy.services.tag_definitions import MAX_ALLOWED_VALUES
 from tests.fingerprint import Fingerprint
 from tests.management.asking import at_once, call_as, refuse
 from tests.wsgi_client import ApiClient
@@ -115,7 +115,7 @@ def test_other_kinds_have_no_allowed_values(kind: str, everything: Everything) -
         ({"value-kind": "enumerated", "allowed-values": [1]}, "BadRequestException", "allowed-values"),
         ({"value-kind": "enumerated", "allowed-values": {"a": 1}}, "BadRequestException", "allowed-values"),
         (
-            {"value-kind": "enumerated", "allowed-values": [str(n) for n in range(MOST_ALLOWED_VALUES + 1)]},
+            {"value-kind": "enumerated", "allowed-values": [str(n) for n in range(MAX_ALLOWED_VALUES + 1)]},
             "InvalidTagDefinition",
             "at most 1000",
         ),
@@ -238,7 +238,7 @@ def test_updates_that_are_refused(change: dict[str, Any], wire_type: str, everyt
 
 
 def test_values_are_added_up_to_a_bound(everything: Everything) -> None:
-    made = enumerated("n", *(str(number) for number in range(MOST_ALLOWED_VALUES)))
+    made = enumerated("n", *(str(number) for number in range(MAX_ALLOWED_VALUES)))
     before = everything()
     target, body = f"/tag-definition/{made['id']}", {"name": "n", "scope": ["table"]}
     answer = api.post(target, body | {"add-allowed-values": ["one more"]})

@@ -79,7 +79,7 @@ def test_a_token_that_is_replaced_takes_no_place(
     alice: TokenClient, monkeypatch: pytest.MonkeyPatch, access_tokens: None
 ) -> None:
     robot = create_service_account(actor=INTERNAL, name="robot").user_id
-    monkeypatch.setattr(service, "MOST_LIVE", 2)
+    monkeypatch.setattr(service, "MAX_LIVE_TOKENS", 2)
     one, _ = (made(alice, **{"user-id": robot}) for _ in range(2))
     one = rotated(one, by=alice, **{"overlap-seconds": 0})
     assert AccessToken.objects.filter(user_id=robot, expires_at__gt=now()).count() == 2

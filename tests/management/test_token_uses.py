@@ -40,14 +40,14 @@ def test_a_use_is_written_down_later(alice: TokenClient, uses: TokenUses) -> Non
     for _ in range(3):
         assert alice.get("/token").status == 200
     assert used_at() == [None, None]
-    uses.write_down()
+    uses.flush()
     first, second = used_at()
     assert first is not None
     assert before <= first <= datetime.now(UTC)
     assert second is None
     assert alice.get("/token").json()["tokens"][0]["last-used-at"] == first.isoformat()
     assert TokenClient(unused[:-1]).get("/token").status == 401
-    uses.write_down()
+    uses.flush()
     assert used_at() == [first, None]
 
 
@@ -69,9 +69,9 @@ def test_uses_that_cannot_be_written_are_kept(
     alice.get("/token")
     with monkeypatch.context() as patched:
         patched.setattr(token_uses, "record_uses", fail)
-        uses.write_down()
+        uses.flush()
     assert used_at() == [None]
-    uses.write_down()
+    uses.flush()
     assert used_at() != [None]
 
 
@@ -81,10 +81,10 @@ def test_uses_are_kept_while_maintenance_is_switched_on(
     alice.get("/token")
     with monkeypatch.context() as patched:
         patched.setattr(switch, "is_on", True)
-        uses.write_down()
+        uses.flush()
         assert alice.get("/token").status == 200
     assert used_at() == [None]
-    uses.write_down()
+    uses.flush()
     assert used_at() != [None]
 
 
@@ -100,7 +100,7 @@ def test_what_came_meanwhile_is_newer_than_what_is_given_back() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_uses, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(token_uses, "MAX_CACHED", 2)
     uses = TokenUses()
     for number in (1, 2, 3, 1):
         uses.note(UUID(int=number))

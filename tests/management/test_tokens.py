@@ -263,7 +263,7 @@ def test_members_that_only_the_server_sets_are_ignored(alice: TokenClient) -> No
 
 
 def test_a_user_has_so_many_tokens(alice: TokenClient, robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MOST_LIVE", 2)
+    monkeypatch.setattr(service, "MAX_LIVE_TOKENS", 2)
     tokens = [made(alice.post("/token", {"name": "t", "user-id": robot})) for _ in range(2)]
     assert alice.post("/token", {"name": "t", "user-id": robot}).refused(409, "TooManyAccessTokens", robot)
     assert alice.delete(f"/token/{tokens[0]['id']}").status == 204

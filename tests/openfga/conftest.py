@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.authz.openfga.connection import Connection, Reply
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import grant, somebody
 from tests.authz.trees import make_tree

@@ -24,7 +24,7 @@ from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_ke
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.port import authorizer, is_allowed
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.start import require_chosen_backend
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
 from tenancy.selectors.projects import get_project

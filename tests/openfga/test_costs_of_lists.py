@@ -13,7 +13,7 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role

@@ -23,7 +23,7 @@ from tenancy.authz.openfga.recorded import recorded_on
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey, as_time, managed_access_key, member_key
 from tenancy.authz.port import is_allowed
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import note
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Securable, UndeliveredTuple, User

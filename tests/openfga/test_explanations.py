@@ -18,7 +18,7 @@ from tenancy.authz.explanation import explain
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import allowed_many
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
 from tenancy.selectors.projects import get_project

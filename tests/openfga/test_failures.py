@@ -24,7 +24,7 @@ from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import Place, openfga_store
 from tenancy.authz.port import is_allowed
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import grant, somebody
 from tests.openfga.conftest import ALICE, SECONDS

@@ -23,7 +23,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.authz.role_ways import Entry
 from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS

@@ -28,7 +28,7 @@ from tenancy.authz.builtin.records import (
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
 
 MOST_OBJECTS: Final = 50_000

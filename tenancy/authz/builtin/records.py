@@ -32,7 +32,7 @@ from tenancy.authz.builtin.statements import (
 )
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.authz.refs import Ref, securable_id
+from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
 
 

@@ -30,7 +30,7 @@ from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.openfga.undelivered import Undelivered
 from tenancy.authz.port import Authorizer, Question
-from tenancy.authz.refs import securable_id
+from tenancy.refs import securable_id
 from tenancy.models import Securable
 
 MOST_TOLD: Final = 100

@@ -9,7 +9,7 @@ from storage.models import Warehouse
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.parity.pairs import Pair, T
 from tests.authz.trees import make_tree, role
 from tests.management.asking import use_settings

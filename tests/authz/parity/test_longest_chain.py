@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from tenancy.authz.actions import Can
-from tenancy.authz.refs import Ref
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import Pair, T, grant, member, somebody
 from tests.authz.trees import role

@@ -22,15 +22,15 @@ from tenancy.authn.authenticator import GenuineTokenRefused
 ENDPOINT: Final = "endpoint"
 """Type of the object of a denial that nobody told more of."""
 
-LONGEST_ARGUMENT: Final = 255
+MAX_ARGUMENT_LENGTH: Final = 255
 
 SHOWN_DENIALS: Final = frozenset({Unauthorized.status, Forbidden.status})
 """Status codes of responses that tell the caller of a denial."""
 
 
-def tell_of_refusal(request: HttpRequest, response: HttpResponseBase) -> None:
+def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the rows of the request. A 401 or 403 of which nobody has told anything is told of here."""
-    if isinstance(response, ErrorAnswer) and not collector.has_told():
+    if isinstance(response, ErrorAnswer) and not collector.has_pending():
         _tell_of(request, response)
     if response.status_code not in SHOWN_DENIALS:
         collector.defer_denials()
@@ -64,4 +64,4 @@ def _arguments(request: HttpRequest) -> dict[str, str]:
     """What stood in the path for the variables of the route, each cut off at a length."""
     match = request.resolver_match
     found = match.kwargs if match is not None else {}
-    return {name: bounded(str(value), LONGEST_ARGUMENT) for name, value in found.items()}
+    return {name: bounded(str(value), MAX_ARGUMENT_LENGTH) for name, value in found.items()}
