@@ -26,11 +26,11 @@ from tenancy.authz.actions import SEEN_BY
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.port import allowed_many, require
 from tenancy.authz.privileges import reads_grants
-from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.authz.reviews import Rights, Source
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
+from tenancy.refs import Ref
 from tenancy.selectors.allowed_actions import actor_of
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import HeldPlace, PrincipalReview

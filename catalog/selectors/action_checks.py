@@ -17,10 +17,10 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import NO_OBJECT, Question, allowed_many
-from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server

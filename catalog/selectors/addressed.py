@@ -18,8 +18,8 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,

@@ -11,8 +11,8 @@ from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import allowed_many, require_and_ask
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 _ON_FILES: Final = {
     Tabular.Kind.TABLE: (Can.READ_DATA, Can.WRITE_DATA),

@@ -22,11 +22,11 @@ from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.explanation import Explanation, Step, explain
 from tenancy.authz.port import Question, allowed_many, is_allowed
 from tenancy.authz.privileges import reads_grants
-from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.authz.role_ways import Entry, Membership
 from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable
+from tenancy.refs import Ref
 from tenancy.selectors.allowed_actions import actor_of, asked_about
 
 T = Securable.Type

@@ -26,10 +26,10 @@ from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import Question, allowed_many
 from tenancy.authz.privileges import Privilege, grant_action, privileges_on
-from tenancy.refs import securable_id
 from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Grant, Project, Securable
+from tenancy.refs import securable_id
 from tenancy.selectors.allowed_actions import actor_of, require_known
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_on
 from tenancy.services.grants import GrantActionForbidden

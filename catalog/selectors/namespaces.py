@@ -22,8 +22,8 @@ from storage.errors import no_such_warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 _GET = """
 SELECT w.status, n.id, n.path, n.properties, n.location

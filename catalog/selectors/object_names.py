@@ -11,8 +11,8 @@ from catalog.models import Namespace, Tabular
 from catalog.selectors.addressed import TABULARS
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
-from tenancy.refs import securable_id
 from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.refs import securable_id
 
 T = Securable.Type
 Named = Iterator[tuple[str, "NamedObject"]]

@@ -14,8 +14,8 @@ from catalog.selectors.addressed import Address, find_addressed
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
-from tenancy.refs import Ref
 from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.refs import Ref
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.server import get_server

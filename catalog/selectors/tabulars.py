@@ -29,8 +29,8 @@ from storage.vending.rights import Rights
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 _LOAD = f"""
 SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES},

@@ -19,8 +19,8 @@ from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.refs import Ref
 from tenancy.models import Project, Securable, TagDefinition
+from tenancy.refs import Ref
 
 _DOCUMENT = f"""
 SELECT {STORAGE}, t.metadata_location, m.document

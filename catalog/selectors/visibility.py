@@ -12,8 +12,8 @@ from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from icekeeper.kernel.http.paging import Page, page_of
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible_of, are_allowed
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 HOUR: Final = timedelta(hours=1)
 

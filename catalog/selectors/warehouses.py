@@ -20,8 +20,8 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import NO_OBJECT, allowed_many, is_allowed, require, require_and_ask
 from tenancy.authz.privileges import reads_grants
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import is_project_id
 
 _FIND = """

@@ -46,9 +46,9 @@ from storage.profiles.location import location_inside
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.grants import OWNERSHIP, grant_creator
-from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 
 @dataclass(frozen=True, slots=True)

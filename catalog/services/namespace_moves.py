@@ -35,9 +35,9 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
-from tenancy.refs import Ref
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 _FIND = """
 SELECT n.id

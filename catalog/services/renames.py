@@ -24,9 +24,9 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.port import allowed_many, require
-from tenancy.refs import Ref
 from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.managed_access import is_access_managed
 
 

@@ -22,9 +22,9 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import allowed_many, rest_on_rights
-from tenancy.refs import Ref
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 MOST_TARGETS = 1_000
 """Of one call."""

@@ -57,9 +57,9 @@ from management.api.grant_queries import (
 from management.api.grants import GrantedView
 from management.api.principals import PRINCIPAL
 from management.api.rights_places import DESCRIBED, RightsView
-from tenancy.refs import securable_id
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Securable
+from tenancy.refs import securable_id
 from tenancy.selectors.roles import role_not_found
 
 T = Securable.Type

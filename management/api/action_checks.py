@@ -24,9 +24,9 @@ from management.api.action_contexts import read_action
 from management.api.base import EXTENSIONS_HEADER, NO_WAREHOUSE, PROJECT_HEADER, ManagementView
 from management.api.principals import read_grantee
 from management.api.protection import MISSING
-from tenancy.refs import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import ProjectIdMissing, named_project_id, requested_project_id, require_project_id
 
 TAGS = ["authorization"]

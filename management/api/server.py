@@ -27,7 +27,10 @@ class BootstrapRequest(KebabSerializer):
         help_text="Make the caller `operator` of the server instead of `admin`: for programs that set things up",
     )
     user_name = Text(
-        required=False, allow_null=True, max_length=MAX_NAME_LENGTH, help_text="Default: what the token says, as for all"
+        required=False,
+        allow_null=True,
+        max_length=MAX_NAME_LENGTH,
+        help_text="Default: what the token says, as for all",
     )
     user_email = Text(required=False, allow_null=True, max_length=MAX_EMAIL_LENGTH)
     user_type = serializers.ChoiceField(User.Type.values, required=False, allow_null=True)

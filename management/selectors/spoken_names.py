@@ -14,9 +14,9 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
-from tenancy.refs import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project, no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server

@@ -20,8 +20,8 @@ from storage.services.warehouse_rules import checked_delete_profile, checked_for
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
-from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.authz.port import require
+from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
 
 

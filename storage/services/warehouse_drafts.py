@@ -22,8 +22,8 @@ from storage.validation.access import examine_store, require_enforcement
 from storage.validation.examination import Check, CheckName, Examination, Report
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
-from tenancy.instance_admins import require_instance_admin
 from tenancy.authz.port import require
+from tenancy.instance_admins import require_instance_admin
 from tenancy.models import Project, Securable
 
 

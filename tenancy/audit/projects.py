@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tenancy.refs import securable_id
 from tenancy.models import AuditRecord, Securable
+from tenancy.refs import securable_id
 
 INSIDE: Final = frozenset(
     {

@@ -27,8 +27,8 @@ from tenancy.authz.model import (
     rights_model,
 )
 from tenancy.authz.port import authorizer
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.standing_rights import Standing, standing_reason
+from tenancy.refs import Ref, securable_id
 
 MOST_CURES: Final = 50
 ALLOWALL: Final = "allowall"

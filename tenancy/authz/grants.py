@@ -10,9 +10,9 @@ from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
 from tenancy.authn.assumed_roles import unknown_role
 from tenancy.authz.model import OWNERSHIP
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import creator_granted
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN: Final = "project_admin"

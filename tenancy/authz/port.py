@@ -25,11 +25,11 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_override
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.changes import rights_changes
-from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError, action_forbidden, hidden
 from tenancy.authz.securables import are_registered
 from tenancy.authz.standing_rights import Standing, standing_reason, standing_right
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 Question = tuple[Can, Ref]
 """Whether somebody may do something on an object."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP, rights_model
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 ASSIGNEE: Final = "assignee"
 PASS_GRANTS: Final = "pass_grants"  # noqa: S105 - a name

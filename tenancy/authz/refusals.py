@@ -8,8 +8,8 @@ from icekeeper.kernel.errors.types import CatalogError, Forbidden
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 
 class AuthorizationBackendError(CatalogError):

@@ -11,9 +11,9 @@ from icekeeper.kernel.db.cascades import delete_rows_returning
 from icekeeper.kernel.db.sql import execute, fetch_all
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.grant_rows import lock_grants_below, move_grants_below, move_grants_on
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
+from tenancy.refs import Ref, securable_id
 
 _ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"
 

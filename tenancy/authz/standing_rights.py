@@ -8,8 +8,8 @@ from typing import Final
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.instance_admins import is_instance_admin
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 NOT_BY_OVERRIDE: Final = frozenset(
     {Can.READ_DATA, Can.WRITE_DATA, Can.SELECT, Can.ASSUME, Can.CHANGE_OWNERSHIP, Can.SET_MANAGED_ACCESS}

@@ -13,9 +13,9 @@ from tenancy.authz.openfga.http_interface import ask_at_start
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import Authorizer, authorizer
-from tenancy.refs import securable_id
 from tenancy.maintenance import is_read_only
 from tenancy.models import Securable, Server
+from tenancy.refs import securable_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_among
 

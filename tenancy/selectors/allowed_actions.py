@@ -11,11 +11,11 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.port import Question, allowed_many, is_allowed, require
 from tenancy.authz.privileges import reads_grants
-from tenancy.refs import Ref
 from tenancy.authz.refusals import hidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable, User
+from tenancy.refs import Ref
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found

@@ -21,8 +21,8 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed, require
-from tenancy.refs import Ref
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
+from tenancy.refs import Ref
 from tenancy.selectors.server import get_server
 
 CHUNK: Final = 200

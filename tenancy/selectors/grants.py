@@ -18,9 +18,9 @@ from tenancy.actor import Actor
 from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import require
 from tenancy.authz.privileges import ASSIGNEE, reads_grants
-from tenancy.refs import Ref, securable_id
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 
 M = TypeVar("M", bound=Model)
 

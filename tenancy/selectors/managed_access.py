@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.allowed_actions import require_known
 
 

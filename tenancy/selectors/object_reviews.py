@@ -20,11 +20,11 @@ from tenancy.authz.builtin.review_records import (
 from tenancy.authz.builtin.role_records import read_graph_into, read_memberships_in
 from tenancy.authz.effective_rights import counts_for, effective, looked_below
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.reviews import Rights, Source
 from tenancy.authz.role_ways import Entry, Membership, Way, earliest
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
+from tenancy.refs import Ref, securable_id
 
 _ROLE, _USER = "role:", "user:"
 

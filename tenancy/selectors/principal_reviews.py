@@ -25,10 +25,10 @@ from tenancy.authz.effective_rights import Effective, counts_for, effective, loo
 from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.reviews import Rights, Source
 from tenancy.authz.role_ways import Way, earliest
 from tenancy.models import Grant, Project, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 
 BRANCHES_AT_ONCE: Final = 50
 """Subtrees that one statement walks."""

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from icekeeper.kernel.http.paging import Page, page_of
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable, TagAttachment, TagDefinition
+from tenancy.refs import Ref, securable_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,13 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         old.replaced_by = issued.row
         old.expires_at = min(old.expires_at, at + timedelta(seconds=overlap_seconds))
         old.save(update_fields=["replaced_by", "expires_at"])
-        record(Event.ACCESS_TOKEN_ROTATED, actor=actor, subject=old.pk, replaced_by=issued.row.pk, **_audit_details(issued.row))
+        record(
+            Event.ACCESS_TOKEN_ROTATED,
+            actor=actor,
+            subject=old.pk,
+            replaced_by=issued.row.pk,
+            **_audit_details(issued.row),
+        )
     return issued
 
 

@@ -10,8 +10,8 @@ from uuid import UUID
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Conflict
 from tenancy.authz.privileges import ADMINISTRATORS
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 
 _PRIVILEGES: Final = sorted({each for names in ADMINISTRATORS.values() for each in names})
 

@@ -12,12 +12,12 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes
-from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.authz.port import allowed_many, record_overrides, rest_on_rights
 from tenancy.authz.privileges import grant_action
-from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
+from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.services.administrators import administering_privileges
 
 

@@ -17,10 +17,10 @@ from tenancy.audit.log import Event, record
 from tenancy.authn.providers import authenticators
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.grants import PROJECT_ADMIN
-from tenancy.refs import securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.models import Grant, Project, Securable, Server, User
+from tenancy.refs import securable_id
 from tenancy.selectors.server import get_server
 from tenancy.services.registration import register_principal
 from tenancy.user_ids import require_user_id

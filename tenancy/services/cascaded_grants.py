@@ -11,8 +11,8 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 
 _GOING: Final = """
 WITH going AS (
@@ -63,7 +63,9 @@ def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project:
         )  # fmt: skip
 
 
-def _audit_details(*, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()) -> dict[str, Any]:
+def _audit_details(
+    *, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()
+) -> dict[str, Any]:
     """How many there were that had not ended yet, and the first of them: grants as `told_of` says, memberships as
     `WHO in ROLE`. One statement."""
     holders: list[Any] = [list(users), list(roles)]

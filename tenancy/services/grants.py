@@ -23,11 +23,11 @@ from tenancy.authz.grant_filters import lasting
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.privileges import ASSIGNEE, PASS_GRANTS, grant_action, is_privilege, reads_grants
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.refusals import told
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.allowed_actions import require_known, ways_to_know
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles

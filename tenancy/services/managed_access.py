@@ -10,9 +10,9 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import managed_access_changed
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.allowed_actions import require_known
 from tenancy.services.grant_locks import waiting_for_grants
 

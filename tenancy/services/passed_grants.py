@@ -11,9 +11,9 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.port import allowed_many_at
 from tenancy.authz.privileges import grant_action
-from tenancy.refs import Ref
 from tenancy.authz.refusals import told
 from tenancy.authz.role_ways import NEVER, moment
+from tenancy.refs import Ref
 from tenancy.services.appointments import GrantActionForbidden
 
 _LAST_MOMENT: Final = timedelta(microseconds=1)

@@ -18,10 +18,10 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.grant_rows import end_grants_of_roles
 from tenancy.authz.grants import PROJECT_ADMIN, grant_creator
 from tenancy.authz.port import require
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators

@@ -24,8 +24,8 @@ from tenancy.models.service_account import USER_ID_PREFIX
 from tenancy.selectors.access_tokens import live_service_accounts, require_on_server
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
-from tenancy.services.registration import lock_user
 from tenancy.services.cascaded_grants import rights_of_user
+from tenancy.services.registration import lock_user
 
 MAX_DESCRIPTION_LENGTH: Final = 1000
 

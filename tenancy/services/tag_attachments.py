@@ -7,8 +7,8 @@ from django.db.models import QuerySet
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
-from tenancy.refs import Ref, securable_id
 from tenancy.models import TagAttachment, TagDefinition
+from tenancy.refs import Ref, securable_id
 
 # No value is the empty text: services refuse it.
 _PUT = """

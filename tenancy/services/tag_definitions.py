@@ -102,7 +102,13 @@ def create_tag_definition(
             ref = (Securable.Type.TAG, definition.pk)
             add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
             granted = grant_creator(actor, OWNERSHIP, ref)
-            record(Event.TAG_DEFINITION_CREATED, actor=actor, subject=definition.pk, **_audit_details(definition), **granted)
+            record(
+                Event.TAG_DEFINITION_CREATED,
+                actor=actor,
+                subject=definition.pk,
+                **_audit_details(definition),
+                **granted,
+            )
     except Securable.DoesNotExist:
         raise no_such_project(project.pk) from None
     except IntegrityError as error:

@@ -21,6 +21,7 @@ from tenancy.selectors.server import get_server
 from tenancy.selectors.users import require_for_user, user_not_found, users
 from tenancy.services.access_tokens import revoke_tokens_of
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
+from tenancy.services.cascaded_grants import rights_of_user
 from tenancy.services.registered_users import registered_users
 from tenancy.services.registration import (
     CREATED,
@@ -33,7 +34,6 @@ from tenancy.services.registration import (
     put_user,
     write_person,
 )
-from tenancy.services.cascaded_grants import rights_of_user
 from tenancy.user_ids import OWN_PROVIDERS, InvalidUserId, require_new_user_id
 
 

@@ -15,9 +15,9 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.refs import Ref
 from tenancy.identity import Identity
 from tenancy.models import Grant, Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tests.authz.batch_checks import WITH_ERRORS, Ask

@@ -10,9 +10,9 @@ from catalog.models import Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role

@@ -17,9 +17,9 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.effective_rights import EVERYBODYS
 from tenancy.authz.model import rights_model
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person

@@ -15,10 +15,10 @@ from icekeeper.kernel.http.paging import listing_of
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz import port
-from tenancy.refs import securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
+from tenancy.refs import securable_id
 from tests.authz.conftest import person
 from tests.authz.grant_changes import Refs
 from tests.authz.places import HOSTILE, MISSING, path_of

@@ -12,9 +12,9 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.refs import Ref
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.places import HOSTILE, MISSING, path_of
 from tests.authz.trees import T, give, role

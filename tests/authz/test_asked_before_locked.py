@@ -18,8 +18,8 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import person
 from tests.authz.trees import give

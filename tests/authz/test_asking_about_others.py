@@ -15,13 +15,13 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
 from tenancy.authz.actions import Can
-from tenancy.instance_admins import is_instance_admin
 from tenancy.authz.port import authorizer
-from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden, WarehouseActionForbidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
+from tenancy.instance_admins import is_instance_admin
 from tenancy.models import Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.allowed_actions import (
     actor_of,
     actors_of,

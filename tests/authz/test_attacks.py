@@ -15,8 +15,8 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.services.administrators import LastAdministrator
 from tenancy.services.grants import (
     Difference,

@@ -10,8 +10,8 @@ import pytest
 
 from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant
+from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import good, person
 from tests.authz.trees import give
 from tests.catalog_fixtures import SCHEMA

@@ -15,8 +15,8 @@ from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import good, person
 from tests.authz.looking_missing import told
 from tests.authz.trees import give

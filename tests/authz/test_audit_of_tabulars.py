@@ -20,8 +20,8 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event, record
-from tenancy.refs import Ref
 from tenancy.models import AuditRecord, Project, Securable
+from tenancy.refs import Ref
 from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, person
 from tests.authz.places import path_of

@@ -11,10 +11,10 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
-from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.batch_checks import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
 from tests.authz.conftest import person

@@ -16,8 +16,8 @@ from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.memory import FOR_EVER, Memory
 from tenancy.authz.changes import KNOWN_SECONDS, RightsChanges, rights_changed, rights_changes
-from tenancy.refs import Ref
 from tenancy.models import RightsVersion
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.trees import give
 from tests.statement_counts import counting

@@ -18,8 +18,8 @@ from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import securables
-from tenancy.refs import Ref
 from tenancy.models import Grant, Securable, User
+from tenancy.refs import Ref
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person

@@ -20,9 +20,9 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import ended_grants
 from tenancy.authz.ended_grants import EndedGrants
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tenancy.actor import INTERNAL
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.looking_missing import told
 from tests.authz.parity.pairs import grant, member

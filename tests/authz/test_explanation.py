@@ -19,11 +19,11 @@ from tenancy.authz.builtin.proof_records import GrantRow
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.explanation import Cure, Explanation, explain
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.reviews import Source
 from tenancy.authz.role_ways import Entry, Membership
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person

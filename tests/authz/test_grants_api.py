@@ -13,8 +13,8 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.privileges import privileges_on
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
+from tenancy.refs import Ref, securable_id
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
 from tests.authz.grant_changes import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least

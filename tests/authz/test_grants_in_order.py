@@ -12,9 +12,9 @@ from django.db import connection, transaction
 
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.service_account import USER_ID_PREFIX
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account

@@ -12,9 +12,9 @@ from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
-from tenancy.refs import securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant
+from tenancy.refs import securable_id
 from tenancy.services.projects import create_project
 from tests.authz.conftest import person
 from tests.authz.grant_changes import Refs

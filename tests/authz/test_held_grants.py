@@ -10,10 +10,10 @@ from icekeeper.kernel.errors.types import InvalidPageToken, NoSuchWarehouse
 from icekeeper.kernel.http.paging import Page
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.refs import Ref
 from tenancy.authz.refusals import WarehouseActionForbidden
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User
+from tenancy.refs import Ref
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for, list_grants_on
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants

@@ -20,8 +20,8 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.conftest import good, person
 from tests.authz.looking_missing import Told, told
 from tests.authz.trees import T, give, role

@@ -10,9 +10,9 @@ import pytest
 from storage.models import Warehouse
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import authorizer
-from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
 from tests.authz.looking_missing import Told, told
 from tests.authz.test_hiding import COMMIT, REPORT

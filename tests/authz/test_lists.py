@@ -18,9 +18,9 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
-from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role

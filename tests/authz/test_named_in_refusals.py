@@ -10,9 +10,9 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
-from tenancy.refs import Ref
 from tenancy.authz.refusals import TableActionForbidden
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.conftest import good, person
 from tests.authz.places import path_of
 from tests.authz.test_hiding import COMMIT

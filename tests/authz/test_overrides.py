@@ -10,9 +10,9 @@ from django.conf import settings
 from storage.models import Warehouse
 from tenancy.audit.collector import collector
 from tenancy.authz.port import authorizer
-from tenancy.refs import Ref
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import AuditRecord, Securable, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role

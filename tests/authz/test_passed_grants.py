@@ -20,8 +20,8 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.refs import Ref
 from tenancy.models import Grant, RoleMember, User
+from tenancy.refs import Ref
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person

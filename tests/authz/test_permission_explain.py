@@ -15,9 +15,9 @@ from tenancy.actor import Actor
 from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
+from tenancy.refs import Ref, securable_id
 from tests.authz.parity.pairs import grant, member, somebody
 from tests.authz.permission_questions import (
     EXPLAINED,

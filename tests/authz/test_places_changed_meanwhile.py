@@ -19,8 +19,8 @@ from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changed
-from tenancy.refs import Ref
 from tenancy.models import Grant
+from tenancy.refs import Ref
 from tenancy.services.managed_access import set_managed_access
 from tests.authz.conftest import good, person
 from tests.authz.test_rights_lost_meanwhile import EARLIER, wait_until_somebody_waits

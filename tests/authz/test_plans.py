@@ -21,10 +21,10 @@ from tenancy.authz.builtin import proof_records, records
 from tenancy.authz.builtin.proof_records import Rows
 from tenancy.authz.builtin.records import Asker
 from tenancy.authz.builtin.review_records import read_path
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.role_ways import Entry, Membership, Way
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tenancy.selectors.projects import get_project
 from tests.authz.trees import make_tree, role

@@ -7,8 +7,8 @@ import pytest
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.conftest import person
 from tests.authz.trees import T, give, role
 

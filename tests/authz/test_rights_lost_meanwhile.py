@@ -23,9 +23,9 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
-from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants

@@ -16,9 +16,9 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
-from tenancy.refs import Ref
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants

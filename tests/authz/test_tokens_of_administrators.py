@@ -10,8 +10,8 @@ from django.db import connection
 
 from tenancy.actor import INTERNAL, Actor
 from tenancy.instance_admins import InstanceAdminRequired
-from tenancy.refs import Ref
 from tenancy.models import AccessToken, Grant, Server
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service
 from tenancy.services import grants

@@ -14,8 +14,8 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.authz import port
-from tenancy.refs import Ref
 from tenancy.models import AuditRecord, Securable, User
+from tenancy.refs import Ref
 from tests.authz.conftest import good, person
 from tests.authz.trees import give, role
 from tests.authz.view_owners import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust

@@ -7,9 +7,9 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import name_key
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.refs import Ref
 from tenancy.authz.securables import add_securable
 from tenancy.models import Role, RoleMember, Securable, Server, User
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 

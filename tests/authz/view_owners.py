@@ -14,9 +14,9 @@ from catalog.services.views import create_view
 from icekeeper.trusted_engine_settings import EngineIdentitySettings, TrustedEngineSettings
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
-from tenancy.refs import Ref
 from tenancy.identity import Identity
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tests.authz.trees import give
 from tests.catalog_fixtures import SCHEMA
 from tests.management.asking import use_settings

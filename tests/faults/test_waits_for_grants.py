@@ -12,8 +12,8 @@ from django.db import connection, connections, transaction
 
 from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Securable, User
+from tenancy.refs import Ref, securable_id
 from tenancy.services import grant_locks
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient

@@ -24,9 +24,9 @@ from tenancy.authz.openfga.tuples import Condition, TupleKey, as_tuple, grant_ke
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.port import authorizer, is_allowed
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.start import require_chosen_backend
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tests.audit_rows import rows
 from tests.authz.conftest import person

@@ -13,8 +13,8 @@ from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.refs import Ref
 from tenancy.models import Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
 from tests.authz.conftest import VIEW, person

@@ -23,10 +23,10 @@ from tenancy.authz.openfga.recorded import recorded_on
 from tenancy.authz.openfga.store import OpenFgaStore, openfga_store
 from tenancy.authz.openfga.tuples import FOREVER, Condition, TupleKey, as_time, managed_access_key, member_key
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.tuple_changes import note
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.managed_access import set_managed_access

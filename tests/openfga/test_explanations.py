@@ -18,9 +18,9 @@ from tenancy.authz.explanation import explain
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import allowed_many
-from tenancy.refs import Ref
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
+from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.parity.pairs import grant, member, questions_about, somebody

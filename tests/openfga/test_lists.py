@@ -12,8 +12,8 @@ from catalog.models import Tabular
 from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.tuples import Condition, grant_key
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, Securable
+from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.tag_definitions import create_tag_definition

@@ -23,12 +23,12 @@ from tenancy.authz.actions import Can
 from tenancy.authz.explanation import ALLOWALL
 from tenancy.authz.port import authorizer
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.refs import securable_id
 from tenancy.authz.role_ways import Entry
 from tenancy.authz.standing_rights import Standing
 from tenancy.authz.vocabulary import ALL_WORDS
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
+from tenancy.refs import securable_id
 
 OWN_PROVIDERS: Final = ("local", "icekeeper")
 """Their users come with tokens of this server, which name no roles."""

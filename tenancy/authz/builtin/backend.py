@@ -28,8 +28,8 @@ from tenancy.authz.builtin.records import (
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 
 MOST_OBJECTS: Final = 50_000
 """Each of one asker, about half a KB."""

@@ -17,9 +17,9 @@ from tenancy.authz.builtin.role_records import read_graph_out_of, read_membershi
 from tenancy.authz.builtin.statements import SHOWS
 from tenancy.authz.grant_filters import is_holders, lasting
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.refs import securable_id
 from tenancy.authz.role_ways import Entry, Membership, Way, earliest, moment
 from tenancy.models import Grant, Securable
+from tenancy.refs import securable_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from tenancy.authz.builtin.statements import (
 )
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.privileges import ASSIGNEE
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Securable
+from tenancy.refs import Ref, securable_id
 
 
 @dataclass(frozen=True, slots=True)

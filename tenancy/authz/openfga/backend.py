@@ -30,8 +30,8 @@ from tenancy.authz.openfga.store import Check, openfga_store
 from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, user_subject
 from tenancy.authz.openfga.undelivered import Undelivered
 from tenancy.authz.port import Authorizer, Question
-from tenancy.refs import securable_id
 from tenancy.models import Securable
+from tenancy.refs import securable_id
 
 MOST_TOLD: Final = 100
 """Tuples that OpenFGA lets be told with a question."""

@@ -14,8 +14,8 @@ from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import NO_OBJECT, Question
-from tenancy.refs import Ref, securable_id
 from tenancy.models import Grant, RoleMember, Securable, User
+from tenancy.refs import Ref, securable_id
 from tests.openfga_fixtures import deliver_as_recorded
 
 T = Securable.Type

@@ -13,10 +13,10 @@ from icekeeper.kernel.clock import now
 from tenancy.actor import ANONYMOUS, Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.model import rights_model
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.securables import move_securable_tree
 from tenancy.identity import Identity
 from tenancy.models import Role, Securable
+from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import person
 from tests.authz.parity.pairs import Pair, T, grant, member, somebody
 from tests.authz.trees import role

@@ -18,10 +18,10 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.model import DOWN, rights_model
-from tenancy.refs import Ref, securable_id
 from tenancy.authz.securables import add_securable
 from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
+from tenancy.refs import Ref, securable_id
 from tests.authz.parity.pairs import Pair, T, grant, member, somebody
 from tests.conftest import IS_LONG
 
