@@ -122,7 +122,7 @@ def create_token(
         latest = bounds.expires_at
         life = _Life(at, _end(at, expires_in=expires_in, expires_at=expires_at, latest=latest), latest)
         issued = _issue(actor, owner, checked_name, granted, life)
-        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_audit_details(issued.row))
+        record(Event.ACCESS_TOKEN_CREATED, actor=actor, subject=issued.row.pk, **_details(issued.row))
     return issued
 
 
@@ -164,7 +164,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
             actor=actor,
             subject=old.pk,
             replaced_by=issued.row.pk,
-            **_audit_details(issued.row),
+            **_details(issued.row),
         )
     return issued
 
@@ -203,7 +203,7 @@ def delete_old_tokens(*, actor: Actor, batch: int = BATCH) -> int:
     )
 
 
-def _audit_details(token: AccessToken) -> dict[str, Any]:
+def _details(token: AccessToken) -> dict[str, Any]:
     """What the log tells of a new token."""
     return {"user": token.user_id, "named": token.name, "scopes": token.scopes, "expires_at": token.expires_at}
 

@@ -40,18 +40,18 @@ SELECT 'members', '', '', '', CAST(NULL AS uuid), CAST(NULL AS uuid), count(*) F
 
 def rights_of_user(user_id: str) -> dict[str, Any]:
     """To be looked at before they are deleted: all that was granted to a user, and the roles that they were in."""
-    return _audit_details(users=[user_id])
+    return _details(users=[user_id])
 
 
 def rights_of_role(role_id: UUID) -> dict[str, Any]:
     """To be looked at before the role is deleted: what was granted to it and on it, its members, and what it was in."""
-    return _audit_details(roles=[role_id], securables=[securable_id(Securable.Type.ROLE, role_id)])
+    return _details(roles=[role_id], securables=[securable_id(Securable.Type.ROLE, role_id)])
 
 
 def rights_of_project(roles: Sequence[UUID], objects: Sequence[Ref]) -> dict[str, Any]:
     """To be looked at before the project is deleted: what was granted on it and what goes with it, `objects`, what was
     granted to its roles, on whatever it was, their members, and what they were in."""
-    return _audit_details(roles=roles, securables=[securable_id(*each) for each in objects])
+    return _details(roles=roles, securables=[securable_id(*each) for each in objects])
 
 
 def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project: str, **details: object) -> None:
@@ -63,7 +63,7 @@ def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project:
         )  # fmt: skip
 
 
-def _audit_details(
+def _details(
     *, users: Sequence[str] = (), roles: Sequence[UUID] = (), securables: Sequence[str] = ()
 ) -> dict[str, Any]:
     """How many there were that had not ended yet, and the first of them: grants as `told_of` says, memberships as

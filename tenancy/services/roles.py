@@ -114,7 +114,7 @@ def create_role(
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
             granted = grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
-            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_audit_details(role), **granted)
+            record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
                 rights_changed()  # whose token says its name has it from now on
     except Securable.DoesNotExist:
@@ -174,7 +174,7 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
             end_grants_of_roles([role_id])
             delete_rows(Role, [role_id])
         remove_securable(Securable.Type.ROLE, role_id)
-        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_audit_details(role), **gone)
+        record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **gone)
         rights_changed()
     known_roles.forget(role_id)
 
@@ -201,12 +201,12 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
         raise role_not_found(role.pk, role.project)  # it was deleted in between
     permission_recheck.look_again()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
-    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_audit_details(stored))
+    record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_details(stored))
     rights_changed()
     return stored
 
 
-def _audit_details(role: Role) -> dict[str, str]:
+def _details(role: Role) -> dict[str, str]:
     """What the log tells of a role."""
     return {"project": role.project_id, "named": role.name, "ident": role.ident}
 

@@ -106,7 +106,7 @@ def create_tag_definition(
                 Event.TAG_DEFINITION_CREATED,
                 actor=actor,
                 subject=definition.pk,
-                **_audit_details(definition),
+                **_details(definition),
                 **granted,
             )
     except Securable.DoesNotExist:
@@ -150,7 +150,7 @@ def update_tag_definition(
             definition.name, definition.name_key, definition.description = checked, name_key(checked), told
             definition.scope, definition.updated_at = wanted, now()
             definition.save(force_update=True)
-            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_audit_details(definition))
+            record(Event.TAG_DEFINITION_UPDATED, actor=actor, subject=definition_id, **_details(definition))
     except IntegrityError as error:
         if definition is None:
             raise
@@ -176,7 +176,7 @@ def delete_tag_definition(*, actor: Actor, project: Project, definition_id: UUID
                 raise in_use
             delete_rows(TagDefinition, [definition_id])
             ended = remove_securable(Securable.Type.TAG, definition_id)
-            told = {**_audit_details(definition), **ended.told()}
+            told = {**_details(definition), **ended.told()}
             record(Event.TAG_DEFINITION_DELETED, actor=actor, subject=definition_id, **told)
     except IntegrityError:
         raise in_use from None
@@ -245,6 +245,6 @@ def _conflict(error: IntegrityError, definition: TagDefinition) -> CatalogError:
     return TagNameExists(f"A tag named {definition.name!r} exists already in this project")
 
 
-def _audit_details(definition: TagDefinition) -> dict[str, str]:
+def _details(definition: TagDefinition) -> dict[str, str]:
     """What the log tells of a definition."""
     return {"project": definition.project_id, "named": definition.name}
