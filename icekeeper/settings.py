@@ -114,13 +114,13 @@ APPEND_SLASH = False
 API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
 # Outermost first. Request id, body limit, deadline and log line are no middleware: icekeeper.http.application has them.
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
-API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_answers", "icekeeper.http.caching.mark_private"]
+API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_responses", "icekeeper.http.caching.mark_private"]
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
-API_OBSERVERS = ["management.statistics.counter.count_request"]
+REQUEST_OBSERVERS = ["management.statistics.counter.count_request"]
 # Called with request and answer before the answer is sent; what they raise is an error of the server.
-LAST_ACTS = ["tenancy.audit.responses.audit_response"]
+RESPONSE_HOOKS = ["tenancy.audit.responses.audit_response"]
 # Services that the worker calls every minute, with the actor alone.
-HOUSEKEEPING = [
+PERIODIC_TASKS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",
     "catalog.services.staged_places.delete_old_claims",
     "catalog.services.metrics.delete_old_reports",
@@ -133,7 +133,7 @@ HOUSEKEEPING = [
     "tenancy.audit.retention.delete_old_records",
 ]
 # Called by `serve` before anything listens; what they raise (CatalogError) is why it does not start.
-SERVER_PRECONDITIONS = [
+STARTUP_CHECKS = [
     "tenancy.selectors.server.require_terms_accepted",
     "tenancy.authz.start.require_chosen_backend",
     "storage.secrets.start.require_readable_secrets",
@@ -141,7 +141,7 @@ SERVER_PRECONDITIONS = [
     "tenancy.signing_secret.require_signing_keys",
 ]
 # Called in each server process when it begins to serve; what they return is called when it ends.
-SERVER_ATTENDANTS = [
+BACKGROUND_JOBS = [
     "tenancy.maintenance.start_watching",
     "tenancy.authz.changes.start_watching",
     "tenancy.authz.openfga.delivery.start_delivering",
@@ -150,7 +150,7 @@ SERVER_ATTENDANTS = [
     "tenancy.audit.flusher.start_flushing",
 ]
 # Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.
-SERVER_METERS = [
+METRIC_SOURCES = [
     "icekeeper.http.request_meter.request_meter",
     "storage.vending.meter.credential_cache_meter",
     "icekeeper.server.pool_meter.pool_meter",
@@ -159,7 +159,7 @@ SERVER_METERS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "icekeeper.http.compression.compress_answers",
+    "icekeeper.http.compression.compress_responses",
     "whitenoise.middleware.WhiteNoiseMiddleware",
 ]
 
@@ -202,7 +202,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["icekeeper.kernel.json.drf.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "icekeeper.kernel.json.drf.FirstFormat",
     "DEFAULT_SCHEMA_CLASS": "icekeeper.kernel.http.serializers.OperationSchema",
-    "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.answer_error",
+    "EXCEPTION_HANDLER": "icekeeper.kernel.errors.responses.error_response",
     "UNAUTHENTICATED_USER": None,
 }
 # Titles, versions and tags of the documents: management/openapi/documents.py.
@@ -222,7 +222,7 @@ SILENCED_SYSTEM_CHECKS = [
     "drf_spectacular.W002",  # Swagger's pages are no operations; what the documents lack, `manage.py openapi` refuses
 ]
 
-TELLING_LIBRARIES = ["azure", "boto3", "botocore", "google", "hvac", "msal", "requests", "s3transfer", "urllib3"]
+VERBOSE_LIBRARIES = ["azure", "boto3", "botocore", "google", "hvac", "msal", "requests", "s3transfer", "urllib3"]
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -234,6 +234,6 @@ LOGGING: dict[str, Any] = {
         "django.request": {"level": "CRITICAL"},
         "django.server": {"level": "ERROR"},
         # Whatever the level: in detail these tell of requests with their parameters, and of answers that hold keys.
-        **{library: {"level": "WARNING"} for library in TELLING_LIBRARIES},
+        **{library: {"level": "WARNING"} for library in VERBOSE_LIBRARIES},
     },
 }

@@ -59,7 +59,7 @@ def mode() -> Literal["off", "read-only"]:
 
 
 def start_watching() -> Callable[[], None]:
-    """Begin, in a process that serves or works (`SERVER_ATTENDANTS`), with a first look; what is returned ends it."""
+    """Begin, in a process that serves or works (`BACKGROUND_JOBS`), with a first look; what is returned ends it."""
     watcher = _Watcher()
     watcher.start()
     return watcher.stop

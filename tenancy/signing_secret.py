@@ -37,7 +37,7 @@ class SigningKeyUnavailable(CatalogError, ImproperlyConfigured):
 
 
 def require_signing_keys() -> None:
-    """Called before the server's processes are forked (`SERVER_PRECONDITIONS`): all of them have the keys then.
+    """Called before the server's processes are forked (`STARTUP_CHECKS`): all of them have the keys then.
 
     Raises `SigningKeyUnavailable`.
     """

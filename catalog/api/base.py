@@ -24,9 +24,9 @@ from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.drops import drop_tabular
 from catalog.services.idempotency import IdempotencyKey, run_idempotent
 from catalog.services.renames import rename_tabular
-from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
-from icekeeper.kernel.http.paging import Page, listing_of, page_with_size
+from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment
 from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
@@ -69,7 +69,7 @@ class IcebergView(APIView):
             self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
             answer = self._method(request)(request, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
-            answer = answer_error(self._as_told(error))
+            answer = error_response(self._as_told(error))
             if isinstance(error, MethodNotAllowed):
                 answer.headers["Allow"] = ", ".join(name.upper() for name in METHODS if hasattr(self, name))
         return answer
@@ -133,7 +133,7 @@ class IcebergView(APIView):
             return Page(kind, None, None)
         limits = settings.ICEKEEPER
         return page_with_size(
-            listing_of(kind, str(self.warehouse_id), path_key(levels)),
+            listing_key(kind, str(self.warehouse_id), path_key(levels)),
             token,
             request.GET.get("pageSize"),
             "pageSize",

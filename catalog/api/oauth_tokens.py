@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.views import APIView
 
 from catalog.api.operations import oauth_tokens as operations
-from icekeeper.kernel.errors.responses import answer_error, as_catalog_error
+from icekeeper.kernel.errors.responses import error_response, to_catalog_error
 from icekeeper.kernel.errors.types import MethodNotAllowed
 from icekeeper.kernel.json.strict import write_json
 from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, InvalidClient, OAuthRefusal, grant
@@ -30,7 +30,7 @@ class OAuthTokensView(APIView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if request.method != "POST":
-            answer = answer_error(MethodNotAllowed(f"{request.method} is not allowed here"))
+            answer = error_response(MethodNotAllowed(f"{request.method} is not allowed here"))
             answer.headers["Allow"] = "POST"
             return answer
         try:
@@ -82,9 +82,9 @@ def _refused(refusal: OAuthRefusal) -> HttpResponse:
 
 
 def _failed(error: Exception) -> HttpResponse:
-    """As `answer_error`, which also logs it, in the form of OAuth."""
-    usual = answer_error(error)
-    known = as_catalog_error(error)
+    """As `error_response`, which also logs it, in the form of OAuth."""
+    usual = error_response(error)
+    known = to_catalog_error(error)
     code = "invalid_request" if usual.status_code < 500 else "server_error"  # noqa: PLR2004
     message = known.message if known is not None else "The server met an unexpected error"
     answer = _answer(usual.status_code, {"error": code, "error_description": message})

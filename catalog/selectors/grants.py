@@ -18,7 +18,7 @@ from catalog.selectors.addressed import TABULARS
 from catalog.selectors.client_uuids import client_uuids
 from catalog.selectors.rights_targets import RightsTarget, target_project
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
@@ -82,7 +82,7 @@ def list_grants_of_for(
         .filter(Q(kind=Securable.Type.WAREHOUSE) | ~Q(step__in=_inactive(project)))
         .order_by("pk")[: page.sql_limit]
     )
-    shown, token = page_of([(row.pk, row) for row in rows], page)
+    shown, token = build_page([(row.pk, row) for row in rows], page)
     uuids = client_uuids({UUID(object_id) for kind, object_id in map(_ref, shown) if kind in TABULARS})
     found = []
     for row in shown:

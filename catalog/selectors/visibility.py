@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids
@@ -50,11 +50,11 @@ def visible_page(
     """
     after = page.after_id()
     if seen_in is None:
-        return page_of(listed, page)
+        return build_page(listed, page)
     kind = Securable.Type(child_type)
     if len(listed) < page.sql_limit:  # all that there is
         seen = all_visible(actor, parent=seen_in, child_type=kind, after=after)
-        return page_of([each for each in listed if each[0].int in seen], page)
+        return build_page([each for each in listed if each[0].int in seen], page)
     found: list[tuple[UUID, T]] = []
     wanted = page.sql_limit
     while len(found) < page.sql_limit:
@@ -65,7 +65,7 @@ def visible_page(
         after = ids[-1]
         # Whatever was seen and is gone, of which there may be any number: it is asked in ever larger rounds.
         wanted = min(max(AT_ONCE, wanted * 10), MOST_AT_ONCE)
-    return page_of(found, page)
+    return build_page(found, page)
 
 
 class Scan(NamedTuple, Generic[T]):

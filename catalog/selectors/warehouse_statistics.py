@@ -17,7 +17,7 @@ from catalog.selectors.warehouses import require_on_warehouse
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_all
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible_of, are_allowed
@@ -64,7 +64,7 @@ def list_warehouse_statistics_for(
     if before is None:
         current = _counts_now(_count_by_kind(_living(warehouse_id)), found[0] if found else None)
         found = [current, *(each for each in found if each.hour < current.hour)]
-    return page_of([(each.hour.isoformat(), each) for each in found], page)
+    return build_page([(each.hour.isoformat(), each) for each in found], page)
 
 
 def _before(page: Page) -> datetime | None:

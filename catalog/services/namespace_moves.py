@@ -82,7 +82,7 @@ def move_namespace(
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             moved, below, parent = _lock(warehouse_id, namespace_id, levels)
-            permission_recheck.look_again()
+            permission_recheck.recheck()
             if path_key(levels).startswith(f"{moved.path_key}{LEVEL_SEPARATOR}"):
                 raise NamespaceCannotMoveIntoSelf(f"Namespace {moved} cannot be moved into itself: {dotted(levels)}")
             if parent is None and levels[1:]:

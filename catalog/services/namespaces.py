@@ -167,7 +167,7 @@ def _place(
     found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved in between
         raise no_such_namespace(tuple(above))
-    permission_recheck.look_again()
+    permission_recheck.recheck()
     parent_id, parent_path, parent_location = found
     return parent_id, f"{parent_path}{LEVEL_SEPARATOR}{name}", parent_location
 
@@ -276,7 +276,7 @@ def _locked(warehouse_id: UUID, namespace_id: UUID, levels: Levels) -> Namespace
         raise no_such_namespace(levels)
     if namespace.warehouse.status != Warehouse.Status.ACTIVE:
         raise no_such_warehouse(warehouse_id)
-    permission_recheck.look_again()
+    permission_recheck.recheck()
     return namespace
 
 

@@ -38,7 +38,7 @@ def set_protection(
             changed = tabulars.update(protected=is_protected, updated_at=at)
         if not changed:  # it was dropped in between
             raise no_such_object(kind.value, object_id)
-        permission_recheck.look_again()  # the update may have waited
+        permission_recheck.recheck()  # the update may have waited
         record(
             Event.PROTECTION_SET, actor=actor, subject=found.id, object_type=kind.value, warehouse=warehouse_id,
             uuid=object_id, is_protected=is_protected,

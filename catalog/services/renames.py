@@ -55,7 +55,7 @@ def rename_tabular(
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         stamp = rights_changes.stamp()
         _require_nothing_gained(step)
-        permission_recheck.rest_on(_look_for_gains, (step, stamp))
+        permission_recheck.record(_look_for_gains, (step, stamp))
     if goal.current is not None and goal.current.id != tabular.id:
         raise _name_taken(goal.current.kind, kind, source, destination)
     try:
@@ -67,7 +67,7 @@ def rename_tabular(
             ).update(namespace_id=namespace_id, name=destination.name, name_key=destination.name_key, updated_at=now())
             if not renamed:
                 raise no_such_tabular(kind, source)
-            permission_recheck.look_again()  # the update may have waited, too
+            permission_recheck.recheck()  # the update may have waited, too
             store_response(idempotency_key)
             if namespace_id != tabular.namespace_id:
                 parent = (Securable.Type.NAMESPACE, namespace_id)

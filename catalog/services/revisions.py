@@ -204,7 +204,7 @@ def _move(
     if len(revisions) == 1 and not unchanged and not revisions[0].new_claims:
         deadline.begin_write()
         with _nothing_committed():
-            permission_recheck.look_again()
+            permission_recheck.recheck()
         kept = _kept(idempotency_key, result) if idempotency_key else None
         try:
             is_moved = move_pointer(revisions[0].move, kept)
@@ -214,7 +214,7 @@ def _move(
             raise DuplicateRequest("The same request was done already") from None
         if is_moved:
             deadline.end_write()
-            permission_recheck.settle()
+            permission_recheck.clear()
         return is_moved
     try:
         with _nothing_committed(), write_transaction():

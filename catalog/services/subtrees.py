@@ -69,7 +69,7 @@ def drop_subtree(
                 f"Namespace {top} cannot be dropped recursively in a warehouse with soft delete unless forced"
             )
         tabulars = _lock_tabulars(namespaces)
-        permission_recheck.look_again()
+        permission_recheck.recheck()
         if not force:
             _require_unprotected(namespaces, tabulars)
         _cancel_expirations(warehouse_id, tabulars)

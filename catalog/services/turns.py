@@ -10,7 +10,7 @@ from threading import Condition, Lock
 
 from cachetools import LRUCache
 
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 
 KEPT_SECONDS = 0.02
 """How long a turn is kept for a writer that was refused, so that it can look again and come back."""
@@ -69,7 +69,7 @@ class Turn:
             if not self.is_taken and (not self.queue or self._is_kept_for(client)) and self._is_free_for(client):
                 self._begin(client, at)
                 return True
-        with waiting_for_others(), self.lock:
+        with release_thread_slot(), self.lock:
             place = Condition(self.lock)
             self.queue.append(place)
             try:

@@ -53,7 +53,7 @@ def undrop_tabulars(*, actor: Actor, warehouse_id: UUID, targets: Sequence[Named
             if warehouse is None:
                 raise no_such_warehouse(warehouse_id)
             found = _lock(allowed)
-            permission_recheck.look_again()
+            permission_recheck.recheck()
             _require_still_there(wanted, found)
             dropped = [row for row in found if row.deleted_at is not None]
             _require_free_names(dropped)

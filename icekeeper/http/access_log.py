@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from icekeeper.http.request_meter import count_answer
-from icekeeper.kernel.errors.responses import ErrorAnswer
+from icekeeper.kernel.errors.responses import ErrorResponse
 
 logger = logging.getLogger("icekeeper.access")
 
@@ -47,7 +47,7 @@ def log_request(request: HttpRequest, response: HttpResponseBase) -> None:
     }
     if "icekeeper.access_token" in meta:
         fields["access_token"] = meta["icekeeper.access_token"]
-    if isinstance(response, ErrorAnswer):
+    if isinstance(response, ErrorResponse):
         fields["error_type"] = response.error.wire_type
         fields["error_id"] = response.error_id
         fields["error"] = without_tokens(response.error.message)[:LONGEST_PATH]

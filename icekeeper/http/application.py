@@ -16,7 +16,7 @@ from django.db import close_old_connections, reset_queries
 from django.urls import get_resolver
 
 from icekeeper.http.handlers import ApiHandler, PageHandler
-from icekeeper.http.request_body import bound_body
+from icekeeper.http.request_body import limit_body
 from icekeeper.http.target import set_path
 from icekeeper.kernel.db import statement_deadline
 from icekeeper.kernel.errors.types import CatalogError
@@ -67,10 +67,10 @@ class Application:
         set_request_origin(environ)
         set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
-        with deadline(arrived + self._time_limit), permission_recheck.resting():
+        with deadline(arrived + self._time_limit), permission_recheck.scope():
             try:
                 is_api = set_path(environ, target, self._prefixes)
-                bound_body(environ, self._body_limit)
+                limit_body(environ, self._body_limit)
             except CatalogError as refusal:
                 environ["icekeeper.refusal"] = refusal
                 is_api = True

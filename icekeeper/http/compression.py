@@ -18,7 +18,7 @@ _LEVEL = 1
 _GZIP_FORMAT = 31
 
 
-def compress_answers(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+def compress_responses(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Middleware: gzip a body over 1 KiB when Accept-Encoding allows it.
 
     Vary names Accept-Encoding whether or not this client got gzip. A strong ETag becomes a weak one, because the bytes

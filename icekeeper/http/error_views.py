@@ -6,23 +6,23 @@ import sys
 
 from django.http import HttpRequest, HttpResponse
 
-from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden, NotFound
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer_error(BadRequest("Malformed request"))
+    return error_response(BadRequest("Malformed request"))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer_error(Forbidden("Forbidden"))
+    return error_response(Forbidden("Forbidden"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer_error(NotFound("No such resource"))
+    return error_response(NotFound("No such resource"))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Called while the exception is being handled, so what it was is known and gets into the log."""
     error = sys.exc_info()[1]
-    return answer_error(error if isinstance(error, Exception) else CatalogError("Unexpected error"))
+    return error_response(error if isinstance(error, Exception) else CatalogError("Unexpected error"))

@@ -14,8 +14,8 @@ from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
 
 from icekeeper.http.access_log import log_request
-from icekeeper.kernel.db.connections import give_back_connections
-from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.db.connections import release_connections
+from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import MethodNotAllowed
 
 Handle = Callable[[HttpRequest], HttpResponseBase]
@@ -24,12 +24,12 @@ Handle = Callable[[HttpRequest], HttpResponseBase]
 class EdgeHandler(WSGIHandler):
     """A handler that gives every answer its length, its request id and its log line.
 
-    `settings.LAST_ACTS` see every request with its answer before a byte of that is sent.
+    `settings.RESPONSE_HOOKS` see every request with its answer before a byte of that is sent.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._last_acts = [import_string(path) for path in settings.LAST_ACTS]
+        self._last_acts = [import_string(path) for path in settings.RESPONSE_HOOKS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         return self._complete(request, super().get_response(request))
@@ -44,9 +44,9 @@ class EdgeHandler(WSGIHandler):
             if response.status_code not in (204, 304) and "Content-Length" not in headers:
                 headers["Content-Length"] = str(len(response.content))
             # The work is done: a slow reader of the answer must not keep a pooled connection from others.
-            give_back_connections()
+            release_connections()
         else:
-            _when_closed(response, give_back_connections)
+            _when_closed(response, release_connections)
         _when_closed(response, partial(log_request, request, response))
         return response
 
@@ -58,7 +58,7 @@ class PageHandler(EdgeHandler):
 class ApiHandler(EdgeHandler):
     """The APIs: `settings.API_MIDDLEWARE` (plain callables, no hooks), and the JSON envelope for every error.
 
-    `settings.API_OBSERVERS` see every request with its answer, after the log line.
+    `settings.REQUEST_OBSERVERS` see every request with its answer, after the log line.
 
     A refusal that was decided before Django (`environ["icekeeper.refusal"]`) is answered from the innermost place, so
     that it carries the same headers as any other answer, those for browsers included.
@@ -75,7 +75,7 @@ class ApiHandler(EdgeHandler):
             except MiddlewareNotUsed:
                 continue
         self._middleware_chain = handle
-        self._observers = [import_string(path) for path in settings.API_OBSERVERS]
+        self._observers = [import_string(path) for path in settings.REQUEST_OBSERVERS]
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Without Django's per-thread urlconf and its second log line for errors, which nothing here reads."""
@@ -92,7 +92,7 @@ class ApiHandler(EdgeHandler):
             raise refusal
         response: HttpResponseBase = self._get_response(request)  # type: ignore[attr-defined]
         if response.status_code == 405 and isinstance(response, HttpResponse) and not response.content:  # noqa: PLR2004
-            answer = answer_error(MethodNotAllowed(f"{request.method} is not allowed here"))
+            answer = error_response(MethodNotAllowed(f"{request.method} is not allowed here"))
             answer.headers["Allow"] = response.headers.get("Allow", "")
             return answer
         return response
@@ -109,6 +109,6 @@ def _answering_errors(handle: Handle) -> Handle:
         try:
             return handle(request)
         except Exception as error:  # noqa: BLE001 - the last place that can turn an error into an answer
-            return answer_error(error)
+            return error_response(error)
 
     return answering

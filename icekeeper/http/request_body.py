@@ -50,7 +50,7 @@ class MeasuredBody:
         return data
 
 
-def bound_body(environ: dict[str, Any], limit: int) -> None:
+def limit_body(environ: dict[str, Any], limit: int) -> None:
     """Check the request's body against `limit` bytes and make it readable for Django.
 
     A body with Content-Length is judged before a byte of it is read, and read when a view asks. A chunked one is read

@@ -64,12 +64,13 @@ def require_trimmed_name(name: object, what: str) -> str:
     return checked
 
 
-def require_description(text: str, *, longest: int) -> str:
-    """Return `text` if it can describe something: at most `longest` characters, of those that cannot be seen line ends
-    and tabs alone. Raises `BadRequest`.
+def require_description(text: str, *, max_length: int) -> str:
+    """Return `text` if it is a valid description; raise `BadRequest` if not.
+
+    At most `max_length` characters; of the invisible characters only line breaks and tabs are allowed.
     """
-    if len(text) > longest:
-        raise BadRequest(f"description: longer than {longest} characters")
+    if len(text) > max_length:
+        raise BadRequest(f"description: longer than {max_length} characters")
     hidden = hidden_character(text.translate(_LAYOUT))
     if hidden is not None:
         raise BadRequest(f"description: character U+{ord(hidden):04X} is not allowed")

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from threading import Lock
 
 from icekeeper.kernel.anonymous_file import open_anonymous_file
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 
 SLOTS = 65_536
 LEASE_SECONDS = 1.0
@@ -116,7 +116,7 @@ def take_lease(slot: int, *, seconds: float) -> bool:
     if _board is None or _board.take(slot):
         return True
     until = time.monotonic() + seconds
-    with waiting_for_others():
+    with release_thread_slot():
         while time.monotonic() < until:
             time.sleep(POLL_SECONDS)
             if _board.take(slot):

@@ -1,4 +1,4 @@
-"""The metrics of a server: one board for all its processes, and a companion that shows the sums to whoever asks."""
+"""The metrics of a server: one board for all its processes, and a child_process that shows the sums to whoever asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from icekeeper.kernel.meters import Meter, Series
-from icekeeper.server.companion import Companion
+from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.exposition import expose
 from icekeeper.server.metrics_board import MetricsBoard, MetricsWriter
 from icekeeper.server.metrics_listener import MetricsListener
@@ -19,13 +19,13 @@ BUILD: Final = Series("icekeeper_build_info", "gauge", "Always 1; the version is
 
 
 class Metrics:
-    """Made before any process is forked; owns the socket that the companion answers on."""
+    """Made before any process is forked; owns the socket that the child_process answers on."""
 
     def __init__(self, listening: socket.socket, meters: Iterable[Meter], *, workers: int) -> None:
         self.listening = listening
         # One spare for each: while workers are replaced, old and new ones live side by side.
         self.board = MetricsBoard(list(meters), 2 * workers)
-        self.companion = Companion(
+        self.child_process = ChildProcess(
             "the metrics listener", MetricsListener(listening, self.page).run, listens_on=listening
         )
         self._started = time.time()

@@ -7,8 +7,8 @@ import mmap
 from collections.abc import Sequence
 from typing import Final
 
-from icekeeper.kernel.attendant import Attendant
 from icekeeper.kernel.meters import Meter
+from icekeeper.kernel.periodic_thread import PeriodicThread
 
 INTERVAL: Final = 1.0
 """Seconds between two writes of a process."""
@@ -57,7 +57,7 @@ class MetricsBoard:
         return [sum(row[index] for row in self._rows) for index in range(len(self.series))]
 
 
-class MetricsWriter(Attendant):
+class MetricsWriter(PeriodicThread):
     """The thread of a worker that writes its numbers down, at once, every second, and when the worker ends."""
 
     def __init__(self, board: MetricsBoard, place: int, *, interval: float = INTERVAL) -> None:

@@ -21,7 +21,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 
 from icekeeper.env import Settings
 from icekeeper.kernel.node_leases import share_leases
-from icekeeper.server.companion import Companion
+from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.load_board import LoadBoard
 from icekeeper.server.metrics import Metrics
 from icekeeper.server.ports import CannotListen, listen, listening_on
@@ -83,7 +83,7 @@ class JsonLogger(Logger):  # type: ignore[misc]  # gunicorn has no types
 class GracefulArbiter(Arbiter):  # type: ignore[misc]
     """SIGINT stops as gracefully as SIGTERM (a second one at once); the port was bound before anything else.
 
-    Beside its workers it tends to the companions of the server.
+    Beside its workers it tends to the child_processes of the server.
     """
 
     def start(self) -> None:
@@ -103,41 +103,41 @@ class GracefulArbiter(Arbiter):  # type: ignore[misc]
 
     def manage_workers(self) -> None:
         super().manage_workers()
-        for companion in self.app.companions:
-            companion.tend([*self.LISTENERS, *self.app.other_sockets])
+        for child_process in self.app.child_processes:
+            child_process.supervise([*self.LISTENERS, *self.app.other_sockets])
 
     def reap_workers(self) -> None:
         if self.LISTENERS:  # they are closed first when the server stops
-            for companion in self.app.companions:
-                companion.reap()
+            for child_process in self.app.child_processes:
+                child_process.reap()
         super().reap_workers()
 
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - gunicorn's signature
         until = monotonic() + self.cfg.graceful_timeout
-        for companion in self.app.companions:
-            companion.ask_to_stop()
+        for child_process in self.app.child_processes:
+            child_process.ask_to_stop()
         for other in self.app.other_sockets:
             other.close()
         super().stop(graceful)
-        for companion in self.app.companions:
-            companion.wait(until)
+        for child_process in self.app.child_processes:
+            child_process.wait(until)
 
 
 class Server(BaseApplication):  # type: ignore[misc]
     """gunicorn's settings from ours. Raises `CannotListen` from the constructor when a port cannot be bound.
 
-    `companions` are processes that live as long as the server; `attendants` are names of functions that each process
-    calls when it begins to serve; what they return is called at its end.
+    `child_processes` live as long as the server. `background_jobs` are dotted paths of functions: each worker process
+    calls them when it begins to serve, and calls what they return when it ends.
     """
 
     def __init__(
         self,
         conf: Settings,
         when_bound: WhenBound,
-        companions: Sequence[Companion] = (),
-        attendants: Sequence[str] = (),
+        child_processes: Sequence[ChildProcess] = (),
+        background_jobs: Sequence[str] = (),
     ) -> None:
-        self.conf, self.when_bound, self.attendants = conf, when_bound, attendants
+        self.conf, self.when_bound, self.background_jobs = conf, when_bound, background_jobs
         server = conf.server
         self.limits = Limits(
             queue_timeout=server.queue_timeout,
@@ -158,9 +158,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         with listening_on(*address, setting="LAKEKEEPER__LISTEN_PORT"):
             self.listener = kind(address, self.cfg, logging.getLogger("gunicorn.error"))
         self.metrics = _metrics(conf)
-        self.companions, self.other_sockets = list(companions), []
+        self.child_processes, self.other_sockets = list(child_processes), []
         if self.metrics is not None:
-            self.companions.append(self.metrics.companion)
+            self.child_processes.append(self.metrics.child_process)
             self.other_sockets.append(self.metrics.listening)
 
     def load_config(self) -> None:
@@ -197,7 +197,7 @@ def _gunicorn_settings(server: ServerSettings) -> dict[str, Any]:
         "preload_app": True,
         "pre_fork": _before_fork,
         "child_exit": _after_death,
-        "post_worker_init": _start_attendants,
+        "post_worker_init": _start_background_jobs,
         "worker_exit": _end_process,
         "logger_class": JsonLogger,
         "limit_request_line": 0,  # the event loop has judged the whole head: server/connection.py
@@ -232,18 +232,18 @@ def _after_death(arbiter: Any, worker: Any) -> None:
         arbiter.app.metrics.board.release(worker.metrics_place)
 
 
-def _start_attendants(worker: Any) -> None:
+def _start_background_jobs(worker: Any) -> None:
     """After the fork: a thread lives in the process that started it only."""
     app = worker.app
     for other in app.other_sockets:
         other.close()  # its process has it
-    worker.attendants = [import_string(path)() for path in app.attendants]
+    worker.background_jobs = [import_string(path)() for path in app.background_jobs]
     if worker.metrics_place is not None:
-        worker.attendants.append(app.metrics.start_writing(worker.metrics_place))
+        worker.background_jobs.append(app.metrics.start_writing(worker.metrics_place))
 
 
 def _end_process(_arbiter: Any, worker: Any) -> None:
-    for end in worker.attendants:
+    for end in worker.background_jobs:
         end()
     _close_databases()
 
@@ -261,16 +261,16 @@ def _metrics(conf: Settings) -> Metrics | None:
             raise
         logger.warning("there are no metrics: %s, or set it to off", refusal)
         return None
-    return Metrics(listening, [import_string(path)() for path in settings.SERVER_METERS], workers=conf.server.workers)
+    return Metrics(listening, [import_string(path)() for path in settings.METRIC_SOURCES], workers=conf.server.workers)
 
 
-def run_server(conf: Settings, when_bound: WhenBound, companions: Sequence[Companion] = ()) -> None:
+def run_server(conf: Settings, when_bound: WhenBound, child_processes: Sequence[ChildProcess] = ()) -> None:
     """Serve until SIGTERM or SIGINT, then leave through SystemExit(0).
 
-    `when_bound` is called once when connections can be made; `companions` live as long as the server does. Raises
+    `when_bound` is called once when connections can be made; `child_processes` live as long as the server does. Raises
     `CannotListen` when a port cannot be bound.
     """
-    server = Server(conf, when_bound, companions, settings.SERVER_ATTENDANTS)
+    server = Server(conf, when_bound, child_processes, settings.BACKGROUND_JOBS)
     _allow_open_files(conf.server.connections)
     _close_databases()
     server.run()

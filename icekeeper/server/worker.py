@@ -32,14 +32,14 @@ from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
 from icekeeper.kernel.request.request_id import set_request_id
 from icekeeper.kernel.request.request_origin import set_request_origin
-from icekeeper.kernel.request.thread_lending import set_lender
+from icekeeper.kernel.request.thread_slots import set_slot_pool
 from icekeeper.server.answer import Answer
 from icekeeper.server.body_arrival import ReceivedBytes
 from icekeeper.server.client_socket import ClientSocket
 from icekeeper.server.connection import Connection, Phase
-from icekeeper.server.crew import Crew
 from icekeeper.server.poller import Poller
 from icekeeper.server.refusals import as_refusal, refusal_bytes
+from icekeeper.server.thread_pool import ThreadPool
 
 logger = logging.getLogger("icekeeper.server")
 
@@ -94,7 +94,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
     metrics_place: int | None = None
     """That on the board of metrics; None where there are none."""
 
-    attendants: Sequence[Callable[[], None]] = ()
+    background_jobs: Sequence[Callable[[], None]] = ()
     """What ends the threads that live beside the requests, once they were started (icekeeper.server.run)."""
 
     def init_process(self) -> None:
@@ -105,7 +105,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         self.by_network: Counter[str] = Counter()
         self.unchecked_bytes = 0
         self.handover = threading.Lock()
-        self.crew: Crew[_Ticket] = Crew(self.cfg.threads, self._run_ticket, self.app.end_thread)
+        self.thread_pool: ThreadPool[_Ticket] = ThreadPool(self.cfg.threads, self._run_ticket, self.app.end_thread)
         self.waiting: deque[tuple[float, _Ticket]] = deque()
         self.poller = Poller()
         self.listeners: dict[int, Any] = {}
@@ -128,8 +128,8 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             listener.settimeout(0.0)
             self.listeners[listener.fileno()] = listener
             self.poller.add(listener.fileno())
-        set_lender(self.crew)
-        self.crew.start()
+        set_slot_pool(self.thread_pool)
+        self.thread_pool.start()
         next_sweep = 0.0
         while self.alive:
             self.notify()
@@ -292,7 +292,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         connection.arrived = connection.arrived or monotonic()
         ticket = [connection]
         self.waiting.append((monotonic(), ticket))
-        self.crew.submit(ticket)
+        self.thread_pool.submit(ticket)
 
     def _expect_body(self, connection: Connection, now: float) -> None:
         """Give the client a period to send of the body what it must."""
@@ -646,7 +646,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             self._sweep(monotonic())
         if self.connections:
             self.log.warning("stopped with %d connections still open", len(self.connections))
-        self.crew.stop()
+        self.thread_pool.stop()
 
     def _accept_waiting(self, listener: Any) -> None:
         """Take in connections that the kernel has completed already: closing the listener would reset them."""

@@ -21,7 +21,7 @@ from catalog.selectors.access_reviews import (
 )
 from catalog.selectors.rights_targets import RightsTarget, find_role_target, find_target
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import FIRST, listing_of
+from icekeeper.kernel.http.paging import FIRST, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, operation_responses
 from management.api.access_review_shapes import (
     OBJECT_HEADER,
@@ -107,7 +107,7 @@ class ObjectReviewView(GrantedView):
         project = None if self.kind is T.SERVER else self.project()
         target = self.reviewed(project)
         own_id = securable_id(*target.ref)
-        page = self.page(listing_of("access-review", own_id))
+        page = self.page(listing_key("access-review", own_id))
         chunk = review_object_for(actor=self.actor, target=target, project=project, is_export=is_csv)
         if is_csv:
             return csv_answer("access-review", OBJECT_HEADER, object_review_rows(all_from(chunk), own_id))
@@ -137,7 +137,7 @@ class PrincipalReviewView(ManagementView):
     def get(self, request: Request) -> HttpResponseBase:
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Whose access?"), self.project()
-        page = self.page(listing_of("access-review-of", project.pk, grantee))
+        page = self.page(listing_key("access-review-of", project.pk, grantee))
         chunk = review_places_for(actor=self.actor, project=project, grantee=grantee, is_export=is_csv)
         if is_csv:
             return csv_answer("access-review", PLACES_HEADER, places_rows(all_from(chunk)))
@@ -170,7 +170,7 @@ class ReachedObjectsView(RightsView):
         is_csv = _asks_for_csv(request, PRINCIPAL_NAMES)
         grantee, project = required_principal(request, "Whose access?"), self.project()
         target = find_target(actor=self.actor, address=self.address(), project=project)
-        page = self.page(listing_of("reached-objects", securable_id(*target.ref), grantee))
+        page = self.page(listing_key("reached-objects", securable_id(*target.ref), grantee))
         chunk = review_objects_for(
             actor=self.actor, project=project, grantee=grantee, warehouse=target, is_export=is_csv
         )

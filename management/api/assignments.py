@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import Page, listing_of
+from icekeeper.kernel.http.paging import Page, listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, PAGE, PROJECT_REFUSALS
 from management.api.permission_places import DESCRIBED, PROJECT_BY_ID, TAGS, PermissionView
@@ -107,7 +107,7 @@ class AssignmentsView(PermissionView):
 
     def _page(self) -> Page:
         """Everything at once unless a page is asked for: clients of this API know of none."""
-        kind = listing_of("assignments", self.kind, sorted(self.kwargs.items()), self._relations())
+        kind = listing_key("assignments", self.kind, sorted(self.kwargs.items()), self._relations())
         is_asked_for = "pageToken" in self.request.GET or "pageSize" in self.request.GET
         return self.page(kind) if is_asked_for else Page(kind, None, None)
 

@@ -20,7 +20,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.client_uuids import own_ids_of
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
@@ -198,7 +198,7 @@ class AuditView(AuditBaseView):
     def get(self, request: Request) -> Response:
         require_parameters(request, [each.name for each in LISTED])
         filters = self.filters()
-        page = self.page(listing_of("audit", filters))
+        page = self.page(listing_key("audit", filters))
         records, next_token = list_audit_records_for(actor=self.actor, filters=_with_own_ids(filters), page=page)
         answer: dict[str, Any] = {"records": documents_of(records)}
         if next_token is not None:

@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from catalog.selectors.warehouses import conceal_warehouse
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, NoSuchWarehouse
-from icekeeper.kernel.http.paging import LARGEST_SIZE, Page, page_with_size
+from icekeeper.kernel.http.paging import MAX_PAGE_SIZE, Page, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
@@ -36,7 +36,7 @@ PAGE = [
     OpenApiParameter("pageToken", OpenApiTypes.STR, description="`next-page-token` of the page before"),
     OpenApiParameter(
         "pageSize",
-        {"type": "integer", "minimum": 1, "maximum": LARGEST_SIZE},
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
         description="Entries of a page; the server has a default and a largest size",
     ),
 ]

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
 from catalog.services.undrops import MOST_TARGETS, undrop_tabulars
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
@@ -65,7 +65,7 @@ class DeletedTabularsView(ManagementView):
             actor=self.actor,
             warehouse_id=self.warehouse_id,
             namespace_id=namespace_id,
-            page=self.page(listing_of("deleted-tabulars", self.warehouse_id, namespace_id)),
+            page=self.page(listing_key("deleted-tabulars", self.warehouse_id, namespace_id)),
         )
         body: dict[str, Any] = {"tabulars": [_json(each, str(self.warehouse_id)) for each in found]}
         return Response(body if token is None else body | {"next-page-token": token})

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.grants import GrantPlace, list_grantable_for, list_grants_of_for, list_grants_on_for
 from catalog.selectors.rights_targets import RightsTarget, find_tag_target, find_target, target_project, the_server
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import empty_response, operation_responses
 from management.api.base import (
     BAD_PAGE,
@@ -83,7 +83,7 @@ class ResourceGrantsView(GrantedView):
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
         wants_extensions = self.wants_extensions()
         grantee, target = given_principal(request), self.target()
-        page = self.page(listing_of("grants", self.kind.value, str(target.ref[1]), grantee))
+        page = self.page(listing_key("grants", self.kind.value, str(target.ref[1]), grantee))
         found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
         place = self.grant_place(target)
         grants = grants_json([(each, place) for each in found], wants_extensions=wants_extensions)
@@ -131,7 +131,7 @@ class GrantsView(ManagementView):
         wants_extensions = self.wants_extensions()
         grantee = required_principal(request, "Whose grants?")
         project = self.project()
-        page = self.page(listing_of("grants-of", project.pk, grantee))
+        page = self.page(listing_key("grants-of", project.pk, grantee))
         found, token = list_grants_of_for(actor=self.actor, project=project, grantee=grantee, page=page)
         return Response(paged("grants", grants_json(found, wants_extensions=wants_extensions), token))
 

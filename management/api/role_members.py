@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -157,7 +157,7 @@ class MemberListView(RoleResourceView):
         given = self.request.GET.get("type")
         kind = None if given is None else _kind(given, "type")
         project, role_id = self.project(), self.role_id
-        page = self.page(listing_of(self.listing, project.pk, role_id, kind))
+        page = self.page(listing_key(self.listing, project.pk, role_id, kind))
         return {"actor": self.actor, "project": project, "role_id": role_id, "kind": kind, "page": page}
 
 
@@ -265,7 +265,7 @@ class RoleMemberOfView(RoleResourceView):
     )
     def get(self, request: Request, role_id: str) -> Response:
         project, above = self.project(), self.role_id
-        page = self.page(listing_of(self.listing, project.pk, above))
+        page = self.page(listing_key(self.listing, project.pk, above))
         return _roles_answer(self, self.selector(actor=self.actor, project=project, role_id=above, page=page))
 
 
@@ -295,7 +295,7 @@ class UserRolesView(UserResourceView):
     )
     def get(self, request: Request, user_id: str) -> Response:
         project, member = self.project(), self.user_id
-        page = self.page(listing_of(self.listing, project.pk, member))
+        page = self.page(listing_key(self.listing, project.pk, member))
         return _roles_answer(self, self.selector(actor=self.actor, project=project, user_id=member, page=page))
 
 

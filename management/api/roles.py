@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -139,7 +139,7 @@ class RolesView(ManagementView):
     def get(self, request: Request) -> Response:
         project = self.project(request.GET.get("projectId"))
         wanted = RoleFilter(self._ids(), self._texts("providerIds"), self._texts("sourceIds"))
-        page = self.page(listing_of("roles", project.pk, wanted))
+        page = self.page(listing_key("roles", project.pk, wanted))
         roles, token = list_roles_for(actor=self.actor, project=project, wanted=wanted, page=page)
         return Response(paged("roles", [role_json(role) for role in roles], token))
 

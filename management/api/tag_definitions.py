@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from catalog.selectors.tags import Attached, list_tag_attachments_for
 from icekeeper.kernel.errors.types import BadRequest
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -177,7 +177,7 @@ class TagDefinitionsView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         project, name = self.project(), request.GET.get("name")
-        page = self.page(listing_of("tag-definitions", project.pk, name))
+        page = self.page(listing_key("tag-definitions", project.pk, name))
         found, token = list_tag_definitions_for(actor=self.actor, project=project, name=name, page=page)
         listed = [tag_definition_json(each, is_listed=True) for each in found]
         return Response(paged("tag-definitions", listed, token))
@@ -290,7 +290,7 @@ class TagAttachmentsView(TagDefinitionResourceView):
             project=self.project(),
             definition_id=self.definition_id,
             wanted=wanted,
-            page=self.page(listing_of("tag-attachments", self.definition_id, wanted)),
+            page=self.page(listing_key("tag-attachments", self.definition_id, wanted)),
         )
         return Response(paged("attachments", [_attached_json(each) for each in found], token))
 

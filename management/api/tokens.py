@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
@@ -156,7 +156,7 @@ class TokensView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         user_id = request.GET.get("userId")
-        page = self.page(listing_of("tokens", user_id if user_id is not None else self.actor.user_id))
+        page = self.page(listing_key("tokens", user_id if user_id is not None else self.actor.user_id))
         tokens, next_token = list_access_tokens_for(actor=self.actor, user_id=user_id, page=page)
         answer: dict[str, Any] = {"tokens": [token_json(token) for token in tokens]}
         if next_token is not None:

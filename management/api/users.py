@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import (
@@ -154,7 +154,7 @@ class UsersView(ManagementView):
     )
     def get(self, request: Request) -> Response:
         name, with_extensions = request.GET.get("name"), self.wants_extensions()
-        page = self.page(listing_of("users", name))
+        page = self.page(listing_key("users", name))
         users, token = list_users_for(actor=self.actor, name=name, page=page)
         return Response(paged("users", [user_json(user, with_extensions=with_extensions) for user in users], token))
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.warehouse_statistics import HOUR, list_warehouse_statistics_for
-from icekeeper.kernel.http.paging import LARGEST_SIZE
+from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from management.api.base import BAD_PAGE, EXTENSIONS_HEADER, NO_WAREHOUSE, WAREHOUSE_ID, WITH_EXTENSIONS, ManagementView
 from management.api.warehouses import TAGS
@@ -45,7 +45,7 @@ class WarehouseStatisticsView(ManagementView):
             OpenApiParameter("page_token", OpenApiTypes.STR, description="`next-page-token` of the page before"),
             OpenApiParameter(
                 "page_size",
-                {"type": "integer", "minimum": 1, "maximum": LARGEST_SIZE},
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
                 description="Entries of a page; the server has a default and a largest size",
             ),
         ],

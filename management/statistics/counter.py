@@ -71,7 +71,7 @@ call_counter = CallCounter()
 
 
 def count_request(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Count a request that found its route; the edge calls this where it writes the log line (`API_OBSERVERS`)."""
+    """Count a request that found its route; the edge calls this where it writes the log line (`REQUEST_OBSERVERS`)."""
     match = request.resolver_match
     method = request.method
     if match is None or method not in METHODS:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from django.conf import settings
 
-from icekeeper.kernel.attendant import Attendant
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from management.services.endpoint_statistics import record_calls
 from management.statistics.counter import CallCounter, call_counter
 from tenancy.maintenance import is_read_only
@@ -16,13 +16,13 @@ logger = logging.getLogger("icekeeper.statistics")
 
 
 def start_flushing() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`SERVER_ATTENDANTS`); what is returned ends it, after a last write."""
+    """Begin, in a process that serves requests (`BACKGROUND_JOBS`); what is returned ends it, after a last write."""
     flusher = Flusher(call_counter, interval=settings.ICEKEEPER.endpoint_stat_flush_interval)
     flusher.start()
     return flusher.stop
 
 
-class Flusher(Attendant):
+class Flusher(PeriodicThread):
     def __init__(self, counter: CallCounter, *, interval: float) -> None:
         super().__init__("endpoint-statistics", self.flush, interval=interval)
         self._counter = counter

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 
 USED_FOR: Final = 0.8
@@ -68,7 +68,7 @@ class Renewed(Generic[L]):
     def _wait(self) -> None:
         """For the lock, within the request's time. Raises `StoreUnavailable`, `RequestTimeout`."""
         left = deadline.remaining()
-        with waiting_for_others():
+        with release_thread_slot():
             if not self._lock.acquire(timeout=LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)):
                 deadline.remaining()
                 raise StoreUnavailable("The keys of the storage are being asked for, without an answer yet")

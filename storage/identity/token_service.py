@@ -14,7 +14,7 @@ from django.conf import settings
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
@@ -63,7 +63,7 @@ def persistently(attempt: Callable[[], T]) -> T:
 
     The thread is lent to others meanwhile. Raises as `ask`.
     """
-    with waiting_for_others():
+    with release_thread_slot():
         return attempted(lambda _: attempt(), remaining=deadline.remaining)
 
 

@@ -15,7 +15,7 @@ from obstore.exceptions import BaseError
 
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreRefused
 from storage.io.bucket import Bucket
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectStore, ObjectTooLarge
@@ -76,7 +76,7 @@ class RemoteStore(ObjectStore):
     def delete(self, location: str) -> None:
         name = self._name(location)
         self.bucket.prepare()
-        with waiting_for_others():
+        with release_thread_slot():
             self.bucket.delete_name(name)
 
     def delete_many(self, locations: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ class RemoteStore(ObjectStore):
             except InvalidLocation as error:
                 outside = error
         if names:
-            with waiting_for_others():
+            with release_thread_slot():
                 delete_all(self.bucket, names)
         if outside is not None:
             raise outside
@@ -101,7 +101,7 @@ class RemoteStore(ObjectStore):
         folder = f"{self._name(location)}/"
         deadline.remaining()
         self.bucket.prepare()
-        with waiting_for_others():
+        with release_thread_slot():
             for listed in self.bucket.list_names(folder, page=FEW):
                 if any(not name.endswith("/") and not apart_from(name.rpartition("/")[2]) for name in listed.names):
                     return False
@@ -112,7 +112,7 @@ class RemoteStore(ObjectStore):
         """Ask for any one name of the bucket, also outside the warehouse. Raises as the store refuses it."""
         deadline.remaining()
         self.bucket.prepare()
-        with waiting_for_others():
+        with release_thread_slot():
             next(self.bucket.list_names("", page=1), None)
 
     def delete_below(self, location: str, keep_going: Callable[[], object]) -> None:
@@ -151,7 +151,7 @@ class RemoteStore(ObjectStore):
 
     def _put_as(self, mode: Literal["create", "overwrite"], name: str, location: str, data: bytes) -> None:
         try:
-            with waiting_for_others():
+            with release_thread_slot():
                 obstore.put(self.bucket.objects, name, data, mode=mode, use_multipart=False)
         except (BaseError, OSError, ValueError) as error:
             refused = obstore_refusal(error, location)
@@ -166,9 +166,9 @@ class RemoteStore(ObjectStore):
             return False
 
     def _get(self, name: str, location: str, limit: int) -> bytes:
-        with waiting_for_others():
+        with release_thread_slot():
             return self.bucket.read(name, location, limit)
 
     def _head(self, name: str, location: str) -> None:
-        with waiting_for_others():
+        with release_thread_slot():
             self.bucket.require(name, location)

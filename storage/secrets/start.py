@@ -18,7 +18,7 @@ TRIED: Final = 3
 
 
 def require_readable_secrets() -> None:
-    """Asked before a server or worker begins (`SERVER_PRECONDITIONS`); cheap, as few secrets are tried.
+    """Asked before a server or worker begins (`STARTUP_CHECKS`); cheap, as few secrets are tried.
 
     Raises `SecretStoreNotConfigured` or `SecretUnreadable` naming the setting and the cure.
     """

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import name_key
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
@@ -56,6 +56,6 @@ def list_warehouses_for(
         shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.WAREHOUSE, each.pk) for each in found])
         seen += [(each.pk, each) for each, is_shown in zip(found, shown, strict=True) if is_shown]
         if len(found) < at_once or len(seen) >= wanted:
-            return page_of(seen, page)
+            return build_page(seen, page)
         after = found[-1].pk
         at_once = max(AT_ONCE, page.sql_limit)

@@ -17,7 +17,7 @@ logger = logging.getLogger("icekeeper.storage")
 
 
 def warn_of_unsigned_writes() -> None:
-    """Called before the server begins (`SERVER_PRECONDITIONS`): log how many warehouses cannot have writes signed.
+    """Called before the server begins (`STARTUP_CHECKS`): log how many warehouses cannot have writes signed.
 
     They were created without authorization, or their stores were never probed. At most one statement.
     """

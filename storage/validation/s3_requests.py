@@ -13,7 +13,7 @@ from django.conf import settings
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from storage.errors import StoreUnavailable
 from storage.identity.keys import Keys
 from storage.io.s3 import bucket_endpoint, is_asked_by_path
@@ -94,7 +94,7 @@ def send(request: SignedRequest) -> StoreAnswer:
             requests.Request(request.method, f"http://{host}/", headers=request.headers, data=request.body)
         )
         prepared.url = request.url  # requests would take its dots out
-        with waiting_for_others():
+        with release_thread_slot():
             answer = _session().send(
                 prepared, timeout=(min(limits.connect_timeout, seconds), seconds), verify=ca_bundle()
             )

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from threading import BoundedSemaphore, Thread
 from typing import Final, TypeVar
 
-from icekeeper.kernel.db.connections import give_back_connections
+from icekeeper.kernel.db.connections import release_connections
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreUnavailable
@@ -45,7 +45,7 @@ def finish_in_time(step: Callable[[], T]) -> T:
     except RuntimeError:  # the system has no thread left
         _unfinished.release()
         raise Busy("Too many storage validations are running") from None
-    give_back_connections()
+    release_connections()
     if not wait([outcome], left).done:
         raise _timed_out()
     try:

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.waiting import WaitingRoom
+from icekeeper.kernel.request.waiter_limit import WaiterLimit
 from storage.vending.vended import Vended
 
 REUSED_FOR: Final = 0.8
@@ -38,7 +38,7 @@ class _Flight:
 
     def __init__(self) -> None:
         self.future: Future[Vended] = Future()
-        self._room = WaitingRoom()
+        self._room = WaiterLimit()
 
     def wait(self) -> Vended:
         """Raises what kept it from being issued, `Busy` (503) when it takes too long, `RequestTimeout` (408)."""

@@ -16,11 +16,11 @@ logger = logging.getLogger("icekeeper.tasks")
 
 
 def keep_house(keep_going: Callable[[], object]) -> None:
-    """Call each service of `settings.HOUSEKEEPING`, which deletes in batches what is too old.
+    """Call each service of `settings.PERIODIC_TASKS`, which deletes in batches what is too old.
 
     One that fails does not keep the others from it; `keep_going` is called before each.
     """
-    for name in settings.HOUSEKEEPING:
+    for name in settings.PERIODIC_TASKS:
         keep_going()
         try:
             import_string(name)(actor=INTERNAL)

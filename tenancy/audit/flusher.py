@@ -9,7 +9,7 @@ from typing import Final
 from django.conf import settings
 from django.db import connections
 
-from icekeeper.kernel.attendant import Attendant
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.collector import collector
@@ -21,17 +21,17 @@ logger = logging.getLogger("icekeeper.audit")
 
 
 def start_flushing() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`SERVER_ATTENDANTS`); what is returned ends it, after a last write.
+    """Begin, in a process that serves requests (`BACKGROUND_JOBS`); what is returned ends it, after a last write.
 
     In maintenance mode nothing is written.
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    attendant = Attendant("audit", flush, interval=EVERY_SECONDS)
-    attendant.start()
+    thread = PeriodicThread("audit", flush, interval=EVERY_SECONDS)
+    thread.start()
 
     def stop() -> None:
-        attendant.stop()
+        thread.stop()
         flush(is_last=True)
         connections.close_all()
 

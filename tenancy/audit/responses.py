@@ -1,4 +1,4 @@
-"""The last look at a request (`LAST_ACTS`): its audit rows are written before its response is sent.
+"""The last look at a request (`RESPONSE_HOOKS`): its audit rows are written before its response is sent.
 
 Only denials behind a response that does not show them are written later: by the time of a response nobody can tell a
 hidden object from a missing one.
@@ -11,7 +11,7 @@ from typing import Final
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from icekeeper.kernel.errors.responses import ErrorAnswer
+from icekeeper.kernel.errors.responses import ErrorResponse
 from icekeeper.kernel.errors.types import Forbidden, Unauthorized
 from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
@@ -30,14 +30,14 @@ SHOWN_DENIALS: Final = frozenset({Unauthorized.status, Forbidden.status})
 
 def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
     """Write the rows of the request. A 401 or 403 of which nobody has told anything is told of here."""
-    if isinstance(response, ErrorAnswer) and not collector.has_pending():
+    if isinstance(response, ErrorResponse) and not collector.has_pending():
         _tell_of(request, response)
     if response.status_code not in SHOWN_DENIALS:
         collector.defer_denials()
     collector.write_pending()
 
 
-def _tell_of(request: HttpRequest, answer: ErrorAnswer) -> None:
+def _tell_of(request: HttpRequest, answer: ErrorResponse) -> None:
     error, actor = answer.error, request.META.get("icekeeper.actor", ANONYMOUS)
     if isinstance(error, GenuineTokenRefused):
         record_sign_in(actor=error.claimant, is_accepted=False, reason=error.reason)

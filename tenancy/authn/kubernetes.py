@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
-from icekeeper.kernel.request.waiting import WaitingRoom
+from icekeeper.kernel.request.thread_slots import release_thread_slot
+from icekeeper.kernel.request.waiter_limit import WaiterLimit
 from tenancy.authn.acceptance import Expected
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
 from tenancy.authn.claim_paths import texts
@@ -74,8 +74,8 @@ class ReviewingAuthenticator(Authenticator):
         self.name = name
         self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
         self._leeway = leeway
-        self._proven = Turns(name, MAX_REVIEWS, WaitingRoom())
-        self._unproven = Turns(name, MAX_UNPROVEN_REVIEWS, WaitingRoom(most_briefly=MAX_UNPROVEN_WAITING))
+        self._proven = Turns(name, MAX_REVIEWS, WaiterLimit())
+        self._unproven = Turns(name, MAX_UNPROVEN_REVIEWS, WaiterLimit(max_short_waiters=MAX_UNPROVEN_WAITING))
         self._refusals = Refusals()
         self._published = Refreshed(
             name,
@@ -167,7 +167,7 @@ class ReviewingAuthenticator(Authenticator):
             spec["audiences"] = sorted(self._audiences)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         patience, left = self._cluster.fetcher.timeout, deadline.remaining()
-        with turns.one_more(patience=patience if left is None else min(patience, left)), waiting_for_others():
+        with turns.one_more(patience=patience if left is None else min(patience, left)), release_thread_slot():
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
                 return self._cluster.authorized().post(address, review)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.waiting import BRIEFLY, WaitingRoom
+from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS, WaiterLimit
 from tenancy.authn.authenticator import ProviderUnavailable
 from tenancy.authn.fetching import FetchFailed
 
@@ -28,7 +28,7 @@ class _Flight:
         self._began_at = time.monotonic()
         self.ends_at = self._began_at + patience
         self.landed = threading.Event()
-        self._room = WaitingRoom()
+        self._room = WaiterLimit()
         self._thread = threading.Thread(target=fly, args=(self,), name=f"keys of {name}", daemon=True)
 
     def begin(self) -> None:
@@ -42,12 +42,12 @@ class _Flight:
     def wait(self, *, is_brief: bool = False) -> bool:
         """Whether it has landed: many wait for that at its beginning, a few up to its end, none if `is_brief`."""
         now, request = time.monotonic(), deadline.remaining()
-        briefly = self._began_at + BRIEFLY - now
+        briefly = self._began_at + SHORT_WAIT_SECONDS - now
         left = briefly if is_brief else self.ends_at - now
         return self._room.wait(
             self.landed.wait,
             seconds=left if request is None else min(left, request),
-            briefly=briefly,
+            short_wait=briefly,
         )
 
 

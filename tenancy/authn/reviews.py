@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Final
 
-from icekeeper.kernel.request.waiting import WaitingRoom
+from icekeeper.kernel.request.waiter_limit import WaiterLimit
 from tenancy.authn.authenticator import ProviderUnavailable
 
 MAX_REVIEWS: Final = 8
@@ -25,7 +25,7 @@ MAX_REJECTED, REJECTED_SECONDS = 20, 10.0
 class Turns:
     """Reviews take turns: `at_once` are under way, and of the other tokens some wait in `room`."""
 
-    def __init__(self, name: str, at_once: int, room: WaitingRoom) -> None:
+    def __init__(self, name: str, at_once: int, room: WaiterLimit) -> None:
         self._name, self._places, self._room = name, BoundedSemaphore(at_once), room
 
     @contextmanager

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.attendant import Attendant
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.maintenance import is_read_only
@@ -79,12 +79,12 @@ def record_uses(used: Mapping[UUID, float]) -> None:
 
 
 def start_recording() -> Callable[[], None]:
-    """Begin, in a process that serves requests (`SERVER_ATTENDANTS`); what is returned ends it, after a last write.
+    """Begin, in a process that serves requests (`BACKGROUND_JOBS`); what is returned ends it, after a last write.
 
     In maintenance mode nothing is written.
     """
     if settings.ICEKEEPER.maintenance_mode != "off":
         return lambda: None
-    attendant = Attendant("token-uses", token_uses.flush, interval=EVERY_SECONDS)
+    attendant = PeriodicThread("token-uses", token_uses.flush, interval=EVERY_SECONDS)
     attendant.start()
     return attendant.stop

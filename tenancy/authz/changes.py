@@ -15,9 +15,9 @@ from typing import Final
 
 from django.db import transaction
 
-from icekeeper.kernel.attendant import Attendant
 from icekeeper.kernel.db.sql import execute, fetch_one
 from icekeeper.kernel.node_stamp import NodeStamp
+from icekeeper.kernel.periodic_thread import PeriodicThread
 
 EVERY_SECONDS: Final = 1.0
 KNOWN_SECONDS: Final = 3.0
@@ -81,12 +81,12 @@ def rights_changed() -> None:
 
 
 def start_watching() -> Callable[[], None]:
-    """Begin, in a process that serves (`SERVER_ATTENDANTS`); what is returned ends it."""
-    attendant = Attendant("rights", _look, interval=EVERY_SECONDS)
-    attendant.start()
+    """Begin, in a process that serves (`BACKGROUND_JOBS`); what is returned ends it."""
+    thread = PeriodicThread("rights", _look, interval=EVERY_SECONDS)
+    thread.start()
 
     def end() -> None:
-        attendant.stop()
+        thread.stop()
         rights_changes.unwatch()
 
     return end

@@ -189,7 +189,7 @@ def rest_on_rights(
     """
     record_overrides(actor, [each for each in questions if standing_reason(actor, *each) is Standing.INSTANCE_ADMIN])
     for question in questions:
-        permission_recheck.rest_on(_ask_again, _Permit(actor, question, stamp, missing))
+        permission_recheck.record(_ask_again, _Permit(actor, question, stamp, missing))
 
 
 def record_overrides(actor: Actor, questions: Sequence[Question]) -> None:
@@ -210,7 +210,7 @@ def record_overrides(actor: Actor, questions: Sequence[Question]) -> None:
 
 def rights_rested_on(actor: Actor) -> list[Question]:
     """What the request at hand goes on because `actor` may do, each once; nothing outside requests."""
-    permits = permission_recheck.rested_on(_ask_again)
+    permits = permission_recheck.recorded(_ask_again)
     return list(dict.fromkeys(each.question for each in permits if each.actor == actor))
 
 

@@ -34,7 +34,7 @@ class AuthorizationNotChosen(CatalogError):
 
 
 def require_chosen_backend() -> None:
-    """Asked before the server begins (`SERVER_PRECONDITIONS`); raises `AuthorizationNotChosen`.
+    """Asked before the server begins (`STARTUP_CHECKS`); raises `AuthorizationNotChosen`.
 
     A server on which everybody might do everything goes on like that until somebody decides: who only upgrades locks
     nobody out. Who decided when it last began to serve is on record, since before it was bootstrapped: that may be done

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from icekeeper.kernel.errors.types import NotFound, Unauthorized
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -68,14 +68,14 @@ def list_access_tokens_for(*, actor: Actor, user_id: str | None, page: Page) -> 
     owner = user_id if user_id is not None else actor.user_id or ""
     require_own_or(actor, owner, Can.UPDATE_USERS)
     found = AccessToken.objects.filter(user_id=owner, pk__gt=page.after_id()).order_by("pk")
-    return page_of([(token.pk, token) for token in found[: page.sql_limit]], page)
+    return build_page([(token.pk, token) for token in found[: page.sql_limit]], page)
 
 
 def list_service_accounts_for(*, actor: Actor, page: Page) -> tuple[list[ServiceAccount], str | None]:
     """In order of creation, and the next page's token."""
     require_on_server(actor, Can.LIST_USERS)
     found = live_service_accounts().filter(pk__gt=page.after_id()).order_by("pk")
-    return page_of([(account.pk, account) for account in found[: page.sql_limit]], page)
+    return build_page([(account.pk, account) for account in found[: page.sql_limit]], page)
 
 
 def live_service_accounts() -> QuerySet[ServiceAccount]:

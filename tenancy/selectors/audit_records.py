@@ -15,7 +15,7 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 
 from icekeeper.kernel.errors.types import CatalogError, InvalidPageToken
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_audit_read
@@ -102,7 +102,7 @@ def list_audit_records_for(*, actor: Actor, filters: AuditFilters, page: Page) -
     if page.token:
         at, record_id = _place(page.after_key())
         rows = rows.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=record_id))
-    return page_of([(f"{row.at.isoformat()} {row.id}", row) for row in rows[: page.sql_limit]], page)
+    return build_page([(f"{row.at.isoformat()} {row.id}", row) for row in rows[: page.sql_limit]], page)
 
 
 def export_audit_records_for(

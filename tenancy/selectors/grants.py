@@ -13,7 +13,7 @@ from django.db.models import Model, Q, QuerySet
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.grant_filters import lasting
 from tenancy.authz.port import require
@@ -75,7 +75,7 @@ def list_grants_on(*, ref: Ref, wanted: GrantFilter, page: Page) -> tuple[list[H
             members = members.filter(_is_to(wanted.grantee, "member_role_id"))
         joined = [(row.pk, _held(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]
         found = list(merge(found, joined, key=lambda each: each[0]))
-    return page_of(found, page)
+    return build_page(found, page)
 
 
 def _behind(rows: QuerySet[M], after: UUID, at: datetime) -> QuerySet[M]:

@@ -16,7 +16,7 @@ from uuid import UUID
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_datetime, as_uuid, fetch_all
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.paging import FIRST, Page, page_of
+from icekeeper.kernel.http.paging import FIRST, Page, build_page
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -221,7 +221,7 @@ def list_members_for(
     at, after, limit = now(), page.after_id(), page.sql_limit
     params = [role_id, after, role_id, at, limit, role_id, after, *[at] * 3, limit, limit]
     rows = fetch_all("default", _MEMBERS_OF[kind], params)
-    return page_of([(as_uuid(membership_id), _member(row)) for membership_id, *row in rows], page)
+    return build_page([(as_uuid(membership_id), _member(row)) for membership_id, *row in rows], page)
 
 
 def list_transitive_members_for(
@@ -235,7 +235,7 @@ def list_transitive_members_for(
     users, at = [kind != "role", after_user], now()
     rows = fetch_all("default", _ALL_MEMBERS, [role_id, *[at] * 5, *roles, *users, page.sql_limit])
     found = [_member(row) for row in rows]
-    return page_of([(f"{member.kind} {member.id}", member) for member in found], page)
+    return build_page([(f"{member.kind} {member.id}", member) for member in found], page)
 
 
 def list_roles_above_role_for(
@@ -292,7 +292,7 @@ def _held(page: Page, statement: str, params: list[Any]) -> tuple[list[HeldRole]
         (as_uuid(key), HeldRole(as_uuid(role_id), ident_of(provider, source), name, Entry(entry)))
         for key, role_id, provider, source, name, entry in rows
     ]
-    return page_of(held, page)
+    return build_page(held, page)
 
 
 def _behind(page: Page) -> tuple[UUID | None, str]:

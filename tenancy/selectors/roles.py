@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import F
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changes
@@ -100,7 +100,7 @@ def list_roles_for(*, actor: Actor, project: Project, wanted: RoleFilter, page: 
     if wanted.source_ids is not None:
         rows = rows.filter(source_id__in=wanted.source_ids)
     found = list(rows.order_by("pk")[: page.sql_limit])
-    return page_of([(role.pk, role) for role in found], page)
+    return build_page([(role.pk, role) for role in found], page)
 
 
 def search_roles_for(

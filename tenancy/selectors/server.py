@@ -18,7 +18,7 @@ def get_server() -> Server:
 
 
 def require_terms_accepted() -> None:
-    """Asked before the server begins (`SERVER_PRECONDITIONS`); raises `TermsNotOnRecord`.
+    """Asked before the server begins (`STARTUP_CHECKS`); raises `TermsNotOnRecord`.
 
     A server that is not bootstrapped yet begins with a warning, so that it can be.
     """

@@ -17,7 +17,7 @@ from django.db.models.functions import Concat
 from django.db.models.lookups import GreaterThanOrEqual
 
 from icekeeper.kernel.errors.types import InvalidPageToken
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import name_key
 
 M = TypeVar("M", bound=Model)
@@ -49,7 +49,7 @@ def search(
         rank, key = _place(page, rows.model)
         ranked = ranked.filter(Q(rank__lt=rank) | Q(rank=rank, pk__gt=key))
     found: list[Any] = list(ranked.order_by("-rank", "pk")[: page.sql_limit])
-    return page_of([(f"{row.rank} {row.pk}", row) for row in found], page)
+    return build_page([(f"{row.rank} {row.pk}", row) for row in found], page)
 
 
 def needle_of(typed: str) -> str:

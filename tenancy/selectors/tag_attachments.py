@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tenancy.refs import Ref, securable_id
 
@@ -83,7 +83,7 @@ def list_attachments(
     if wanted.warehouse_id is not None:
         rows = rows.filter(securable__path__contains=f"/{securable_id(Securable.Type.WAREHOUSE, wanted.warehouse_id)}/")
     found = list(rows.order_by("pk")[: page.sql_limit])
-    return page_of([(each.pk, each) for each in found], page)
+    return build_page([(each.pk, each) for each in found], page)
 
 
 def _attachments() -> QuerySet[TagAttachment]:

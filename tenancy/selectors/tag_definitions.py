@@ -7,7 +7,7 @@ from itertools import islice
 from uuid import UUID
 
 from icekeeper.kernel.errors.types import CatalogError, NotFound
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import hidden_character, name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -78,7 +78,7 @@ def list_tag_definitions_for(
             for read in _batches(project, after, batch)
             for each in (read if sees_everything else _readable(actor, read))
         )
-        shown, token = page_of([(each.pk, each) for each in islice(rows, page.sql_limit)], page)
+        shown, token = build_page([(each.pk, each) for each in islice(rows, page.sql_limit)], page)
     if not shown and not sees_everything and not page.token:
         require(actor, Can.LIST_TAGS, Securable.Type.PROJECT, project.pk)
     return shown, token

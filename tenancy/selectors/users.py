@@ -9,7 +9,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Lower
 
 from icekeeper.kernel.errors.types import NotFound, Unauthorized
-from icekeeper.kernel.http.paging import Page, page_of
+from icekeeper.kernel.http.paging import Page, build_page
 from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
@@ -120,7 +120,7 @@ def list_users_for(*, actor: Actor, name: str | None, page: Page) -> tuple[list[
     if name:
         rows = rows.filter(name_key__contains=name_key(name))
     found = list(rows.order_by("pk")[: page.sql_limit])
-    return page_of([(user.pk, user) for user in found], page)
+    return build_page([(user.pk, user) for user in found], page)
 
 
 def search_users(*, actor: Actor, typed: str, user_type: str | None, page: Page) -> tuple[list[User], str | None]:

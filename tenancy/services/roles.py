@@ -100,7 +100,7 @@ def create_role(
         project=project,
         name=_checked_name(name),
         name_key=name_key(name),
-        description=description and require_description(description, longest=MAX_DESCRIPTION_LENGTH),
+        description=description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH),
         provider_id=provider_id,
         source_id=source_id,
     )
@@ -109,7 +109,7 @@ def create_role(
             if actor.assumed_role is not None:
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
-            permission_recheck.look_again()  # the insert may have waited for another transaction
+            permission_recheck.recheck()  # the insert may have waited for another transaction
             add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
@@ -128,7 +128,7 @@ def update_role(*, actor: Actor, project: Project, role_id: UUID, name: str, des
     """Give a role another name and description. Raises as `create_role`, and `RoleNotFoundInProject` (404)."""
     role = _changeable(actor, Can.UPDATE, project, role_id)
     role.name, role.name_key = _checked_name(name), name_key(name)
-    role.description = description and require_description(description, longest=MAX_DESCRIPTION_LENGTH)
+    role.description = description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     try:
         with write_transaction():
             return _stored(actor, role, "name", "name_key", "description")
@@ -199,7 +199,7 @@ def _stored(actor: Actor, role: Role, *fields: str) -> Role:
     values = {field: getattr(role, field) for field in (*fields, "updated_at")}
     if not Role.objects.filter(pk=role.pk).exclude(provider_id=SYSTEM_PROVIDER).update(**values):
         raise role_not_found(role.pk, role.project)  # it was deleted in between
-    permission_recheck.look_again()  # the update may have waited
+    permission_recheck.recheck()  # the update may have waited
     stored = Role.objects.get(pk=role.pk)
     record(Event.ROLE_UPDATED, actor=actor, subject=role.pk, **_details(stored))
     rights_changed()

@@ -47,7 +47,7 @@ def create_service_account(*, actor: Actor, name: object, description: str = "")
     """Raises `ServiceAccountExists` (409) for a taken name, `BadRequest` for a wrong one or too long a description."""
     require_on_server(actor, Can.PROVISION_USERS)
     checked = require_trimmed_name(name, "service account name")
-    require_description(description, longest=MAX_DESCRIPTION_LENGTH)
+    require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
     account_id, at = new_id(), now()
     try:
         with write_transaction():

@@ -220,7 +220,7 @@ def _checked_scope(scope: Sequence[str]) -> list[str]:
 
 
 def _checked_description(description: str | None) -> str | None:
-    return description and require_description(description, longest=MAX_DESCRIPTION_LENGTH)
+    return description and require_description(description, max_length=MAX_DESCRIPTION_LENGTH)
 
 
 def _checked_name(name: str) -> str:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from icekeeper.server.crew import MOST_LENT
+from icekeeper.server.thread_pool import MOST_LENT
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment

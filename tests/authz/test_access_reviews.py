@@ -11,7 +11,7 @@ import pytest
 
 from catalog.models import Namespace, Tabular
 from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tenancy.authz import port
@@ -320,10 +320,10 @@ def test_hostile_questions(refs: Refs, manage: Manage) -> None:
         for place in (f"{on(refs[T.TABLE])}?", f"/access-review?{ANN}&", reached(warehouse, f"{ANN}&")):
             assert root.get(f"{place}pageToken={token}").refused(400, "InvalidPaginationToken"), (place, token)
     for key in ("zzz", "user:\u202e", "role:", "warehouse:/", "/" * 300, "~" * 300):  # tokens of the right listing
-        of_table = write_page_token(listing_of("access-review", securable_id(*refs[T.TABLE])), key)
+        of_table = write_page_token(listing_key("access-review", securable_id(*refs[T.TABLE])), key)
         assert root.get(f"{on(refs[T.TABLE])}?pageToken={of_table}").status == 200
         ann = Grantee(user_id="oidc~ann")
-        of_reach = write_page_token(listing_of("reached-objects", securable_id(*refs[T.WAREHOUSE]), ann), key)
+        of_reach = write_page_token(listing_key("reached-objects", securable_id(*refs[T.WAREHOUSE]), ann), key)
         assert root.get(reached(warehouse, f"{ANN}&pageToken={of_reach}")).status == 200
     assert root.get("/access-review").refused(400, "MissingGrantPrincipal")
     assert root.get(f"/access-review?{ANN}&principalRole={NOBODY}").refused(400, "AmbiguousGrantPrincipal")

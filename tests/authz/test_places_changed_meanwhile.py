@@ -44,7 +44,7 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
 
     def begin() -> None:
         if left:
-            with permission_recheck.resting():
+            with permission_recheck.scope():
                 left.pop()()
         begin_write()
 

@@ -193,7 +193,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 
     def change(actor: Actor, difference: Difference) -> None:
         try:
-            with permission_recheck.resting():
+            with permission_recheck.scope():
                 apply_grants(actor=actor, ref=place, difference=difference, missing=NotFound("no"))
         finally:
             connections.close_all()

@@ -11,7 +11,7 @@ import pytest
 from catalog.models import Tabular
 from catalog.selectors import deleted_tabulars, tabular_search, visibility
 from icekeeper.kernel.http.page_tokens import write_page_token
-from icekeeper.kernel.http.paging import listing_of
+from icekeeper.kernel.http.paging import listing_key
 from storage.models import Warehouse
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
@@ -79,8 +79,8 @@ def test_nobody_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> N
     hidden = Tabular.objects.get(name=NAME)
     for kind in (
         "deleted-tabulars",
-        listing_of("deleted-tabulars", warehouse.pk, None),
-        listing_of("search-tabular", f"closed {NAME}", warehouse.pk, None, None),
+        listing_key("deleted-tabulars", warehouse.pk, None),
+        listing_key("search-tabular", f"closed {NAME}", warehouse.pk, None, None),
     ):
         for after in ([str(hidden.pk)], ["1.0", str(hidden.pk)]):
             assert ask(write_page_token(kind, *after)).refused(400, "InvalidPaginationToken")

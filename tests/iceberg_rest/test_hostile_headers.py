@@ -30,7 +30,7 @@ def token_of(document: Any) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
 
 
-def listing_of(token: str) -> str:
+def listing_key(token: str) -> str:
     """What a token says that it is a page of."""
     named = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))[1]
     assert isinstance(named, str)
@@ -55,7 +55,7 @@ def test_a_page_token_is_one_that_was_given_out(kind: str, catalog: ApiClient, m
     tokens = {
         each: catalog.get(f"{LISTINGS[each]}?pageToken=&pageSize=1").json()["next-page-token"] for each in LISTINGS
     }
-    listings = {each: listing_of(token) for each, token in tokens.items()}
+    listings = {each: listing_key(token) for each, token in tokens.items()}
     others = [listing for each, listing in listings.items() if each != kind]
     kind, named = listings[kind], kind
     good = token_of([1, kind, after])

@@ -360,10 +360,10 @@ def test_without_retention_nothing_is_deleted(db: None, monkeypatch: pytest.Monk
 
 
 def test_the_worker_seals_and_deletes() -> None:
-    house = settings.HOUSEKEEPING
+    house = settings.PERIODIC_TASKS
     names = ["tenancy.audit.chain.seal_records", "tenancy.audit.retention.delete_old_records"]
     assert [name for name in house if name.startswith("tenancy.audit")] == names
-    assert "tenancy.audit.flusher.start_flushing" in settings.SERVER_ATTENDANTS
+    assert "tenancy.audit.flusher.start_flushing" in settings.BACKGROUND_JOBS
 
 
 # --- export by command -----------------------------------------------------------------------------------------------

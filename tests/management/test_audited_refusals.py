@@ -116,7 +116,7 @@ def test_a_denial_behind_a_404_is_written_after_the_response(refused_as_missing:
 def test_deferred_denials_are_written_when_the_server_stops(
     refused_as_missing: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flusher, "Attendant", Mock())  # its thread cannot write beside the test's transaction
+    monkeypatch.setattr(flusher, "PeriodicThread", Mock())  # its thread cannot write beside the test's transaction
     monkeypatch.setattr(flusher.connections, "close_all", lambda: None)  # the connection is the test's
     stop = flusher.start_flushing()
     refused_as_missing(2)

@@ -27,7 +27,7 @@ from tests.wsgi_client import ApiClient
 pytestmark = pytest.mark.both_databases
 
 START_CHECKS = (require_terms_accepted, require_chosen_backend, require_readable_secrets)
-"""Those of `SERVER_PRECONDITIONS` that decide by the settings and the database alone."""
+"""Those of `STARTUP_CHECKS` that decide by the settings and the database alone."""
 
 Environment = dict[str, str]
 

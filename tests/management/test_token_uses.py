@@ -114,4 +114,4 @@ def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch)
     end = token_uses.start_recording()
     assert active_count() == threads
     end()
-    assert "tenancy.authn.token_uses.start_recording" in settings.SERVER_ATTENDANTS
+    assert "tenancy.authn.token_uses.start_recording" in settings.BACKGROUND_JOBS

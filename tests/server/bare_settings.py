@@ -14,9 +14,9 @@ INSTALLED_APPS = [
 # refer to an app that is not here.
 MIGRATION_MODULES = {"management": None}
 SILENCED_SYSTEM_CHECKS = ["fields.E300", "fields.E307"]
-API_OBSERVERS: list[str] = []
-LAST_ACTS: list[str] = []
-SERVER_PRECONDITIONS: list[str] = []
-SERVER_ATTENDANTS: list[str] = []
-SERVER_METERS = ["icekeeper.http.request_meter.request_meter", "icekeeper.server.process_meter.process_meter"]
+REQUEST_OBSERVERS: list[str] = []
+RESPONSE_HOOKS: list[str] = []
+STARTUP_CHECKS: list[str] = []
+BACKGROUND_JOBS: list[str] = []
+METRIC_SOURCES = ["icekeeper.http.request_meter.request_meter", "icekeeper.server.process_meter.process_meter"]
 ROOT_URLCONF = "tests.server.urls"

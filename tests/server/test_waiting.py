@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from icekeeper.server.crew import MOST_LENT
+from icekeeper.server.thread_pool import MOST_LENT
 from tests.server.bare_server import BareServer
 
 

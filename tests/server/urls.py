@@ -19,7 +19,7 @@ from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.http.raw_path import decode_levels
 from icekeeper.kernel.request.deadline import begin_write, remaining
 from icekeeper.kernel.request.request_id import current_request_id
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from management.api.health import health, live, ready
 
 
@@ -77,7 +77,7 @@ def hold(request: HttpRequest) -> HttpResponse:
 
 def wait(request: HttpRequest) -> HttpResponse:
     """As `hold`, but it says that it waits for others."""
-    with waiting_for_others():
+    with release_thread_slot():
         return hold(request)
 
 

@@ -159,6 +159,6 @@ def test_a_chore_that_fails_does_not_keep_others_from_theirs(monkeypatch: pytest
         "catalog.services.idempotency.no_such_chore",
         "catalog.services.idempotency.delete_expired_idempotency_records",
     ]
-    monkeypatch.setattr(settings, "HOUSEKEEPING", wrong)
+    monkeypatch.setattr(settings, "PERIODIC_TASKS", wrong)
     housekeeping.keep_house(lambda: None)
     assert done == [1]

@@ -7,7 +7,7 @@ from typing import Final
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
-from icekeeper.kernel.http.paging import LARGEST_SIZE
+from icekeeper.kernel.http.paging import MAX_PAGE_SIZE
 
 _PREFIX: Final = OpenApiParameter(
     "prefix", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The warehouse's id: the `prefix` that config gives"
@@ -37,7 +37,7 @@ PAGE: Final = [
     ),
     OpenApiParameter(
         "pageSize",
-        {"type": "integer", "minimum": 1, "maximum": LARGEST_SIZE},
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
         description="Entries of a page, if there are pages; the server has a default and a largest size",
     ),
 ]

@@ -7,7 +7,7 @@ from django.db import connections
 from icekeeper.kernel.db.statement_deadline import restore_statement_limits
 
 
-def give_back_connections() -> None:
+def release_connections() -> None:
     """Let other requests have the pooled connections of this thread; those in a transaction stay.
 
     As Django's `close_old_connections`, for the connections that are there, and with their usual statement limits.

@@ -82,7 +82,7 @@ def lock_row(
         converted = [_as_sqlite(connection, value) for value in params]
         locked = next(iter(model._default_manager.raw(_for_sqlite(statement), converted)), None)  # noqa: SLF001
     if locked is not None:
-        permission_recheck.look_again()
+        permission_recheck.recheck()
     return locked
 
 

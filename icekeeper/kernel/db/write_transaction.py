@@ -24,9 +24,9 @@ def write_transaction() -> Iterator[None]:
     is_committing = False
     try:
         with transaction.atomic():
-            permission_recheck.look_again()
+            permission_recheck.recheck()
             yield
-            permission_recheck.settle()  # before what is done once it is committed
+            permission_recheck.clear()  # before what is done once it is committed
             is_committing = True
     except (DatabaseError, InterfaceError) as error:
         if is_committing and is_outcome_unknown(error):

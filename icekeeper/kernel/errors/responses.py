@@ -33,7 +33,7 @@ _NO_CONNECTION = "No database connection was free in time, or the database is aw
 _AFTER_A_CHANGE = "The database failed after something was changed: look before trying again"
 
 
-class ErrorAnswer(HttpResponse):
+class ErrorResponse(HttpResponse):
     """The envelope on the wire; the request's log line reads `error` and `error_id` from it."""
 
     def __init__(self, error: CatalogError, error_id: str) -> None:
@@ -42,20 +42,20 @@ class ErrorAnswer(HttpResponse):
         self.error, self.error_id = error, error_id
 
 
-def answer_error(error: Exception, context: dict[str, Any] | None = None) -> HttpResponse:
+def error_response(error: Exception, context: dict[str, Any] | None = None) -> HttpResponse:
     """The answer to `error` for DRF's `EXCEPTION_HANDLER` and for whoever catches at the edge.
 
     The envelope carries an error id that also stands in the log; the reason of a 5xx stands only there. What a 4xx
     says is part of the request's own log line.
     """
-    known = as_catalog_error(error)
+    known = to_catalog_error(error)
     error_id = str(new_id())
     if known is None:
         logger.error("unexpected error", exc_info=error, extra={"error_id": error_id})
         known = CatalogError("The server met an unexpected error; its log says more under this error id")
     elif known.status >= 500 and not known.is_on_purpose:  # noqa: PLR2004
         logger.error("%s", known.message, exc_info=error, extra={"error_id": error_id, "error_type": known.wire_type})
-    answer = ErrorAnswer(known, error_id)
+    answer = ErrorResponse(known, error_id)
     if known.retry_after is not None:
         answer["Retry-After"] = str(known.retry_after)
     if known.challenge is not None:
@@ -63,7 +63,7 @@ def answer_error(error: Exception, context: dict[str, Any] | None = None) -> Htt
     return answer
 
 
-def as_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0911, PLR0912, C901
+def to_catalog_error(error: BaseException) -> CatalogError | None:  # noqa: PLR0911, PLR0912, C901
     """The member of our tree that `error` amounts to; None when it is unexpected (a 500)."""
     match error:
         case CatalogError():

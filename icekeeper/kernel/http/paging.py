@@ -15,7 +15,7 @@ from icekeeper.kernel.ids import parse_id
 FIRST = UUID(int=0)
 EVERYTHING = 2**62
 """A limit that limits nothing, so that one prepared statement serves listings with and without pages."""
-LARGEST_SIZE = 999_999_999
+MAX_PAGE_SIZE = 999_999_999
 """That a request may ask for; what it gets is bounded by the server's own limit."""
 
 
@@ -78,15 +78,15 @@ def page_with_size(kind: str, token: str | None, given: str | None, name: str, *
     """The page of the size `given` in the query parameter `name`, `default` for None, at most `maximum`."""
     if given is None:
         return Page(kind, token, min(default, maximum))
-    if given.isascii() and given.isdigit() and len(given) <= len(str(LARGEST_SIZE)) and int(given):
+    if given.isascii() and given.isdigit() and len(given) <= len(str(MAX_PAGE_SIZE)) and int(given):
         return Page(kind, token, min(int(given), maximum))
-    return Page(kind, token, None, BadRequest(f"{name}: must be a number from 1 to {LARGEST_SIZE}"))
+    return Page(kind, token, None, BadRequest(f"{name}: must be a number from 1 to {MAX_PAGE_SIZE}"))
 
 
 T = TypeVar("T")
 
 
-def page_of(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str | None]:
+def build_page(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str | None]:
     """The items of `page` out of (key, item) pairs, one more of which may have been read, and the next token."""
     if page.size is None or len(found) <= page.size:
         return [item for _, item in found], None
@@ -94,7 +94,7 @@ def page_of(found: Sequence[tuple[object, T]], page: Page) -> tuple[list[T], str
     return [item for _, item in shown], write_page_token(page.kind, str(shown[-1][0]))
 
 
-def listing_of(kind: str, *bounds: object) -> str:
+def listing_key(kind: str, *bounds: object) -> str:
     """A kind of listing for tokens that are to hold for the same place and the same filters, the `bounds`, alone."""
     digest = blake2b(repr(bounds).encode(errors="surrogatepass"), digest_size=8)
     return f"{kind} {digest.hexdigest()}"

@@ -1,7 +1,7 @@
-"""What the request at hand rests on: looked at again before anything is changed because of it.
+"""Permissions that the current request was granted: checked again before anything is changed because of them.
 
-Somebody may have lost a right after it was asked about, while the request read files or waited for a lock. So every
-write looks again when it begins (`write_transaction`) and when it has got a row that it waited for (`lock_row`).
+A permission may be revoked after the request checked it, while the request reads files or waits for a lock. Every write
+therefore checks again when it begins (`write_transaction`) and after it waited for a row (`lock_row`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-Look = Callable[[list[Any]], None]
-"""Looks at premises of one kind; raises when one of them does not hold any more. It may replace them in the list."""
+Recheck = Callable[[list[Any]], None]
+"""Checks recorded permissions of one kind again; raises when one no longer holds. It may replace them in the list."""
 
-_current: ContextVar[dict[Look, list[Any]] | None] = ContextVar("premises", default=None)
-"""None outside requests: commands and workers rest on nothing."""
+_current: ContextVar[dict[Recheck, list[Any]] | None] = ContextVar("permission_recheck", default=None)
+"""None outside requests: commands and workers record nothing."""
 
 
 @contextmanager
-def resting() -> Iterator[None]:
-    """A request, which rests on nothing yet."""
+def scope() -> Iterator[None]:
+    """Begin a request with no recorded permissions."""
     token = _current.set({})
     try:
         yield
@@ -28,25 +28,25 @@ def resting() -> Iterator[None]:
         _current.reset(token)
 
 
-def rest_on(look: Look, premise: Any) -> None:
+def record(check: Recheck, permission: Any) -> None:
     current = _current.get()
     if current is not None:
-        current.setdefault(look, []).append(premise)
+        current.setdefault(check, []).append(permission)
 
 
-def rested_on(look: Look) -> list[Any]:
-    """The premises of that kind so far."""
-    return list((_current.get() or {}).get(look, ()))
+def recorded(check: Recheck) -> list[Any]:
+    """Return the permissions recorded for `check` so far."""
+    return list((_current.get() or {}).get(check, ()))
 
 
-def look_again() -> None:
-    """To be called under a lock, before the first change. Raises what the looks raise."""
-    for look, premises in (_current.get() or {}).items():
-        look(premises)
+def recheck() -> None:
+    """Check all recorded permissions again. Call it under a lock, before the first change; raises what checks raise."""
+    for check, permissions in (_current.get() or {}).items():
+        check(permissions)
 
 
-def settle() -> None:
-    """What rested on them is done; what the request does after that belongs to it, whatever has changed since."""
+def clear() -> None:
+    """Drop the recorded permissions: the write that needed them is complete."""
     current = _current.get()
     if current is not None:
         current.clear()

@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils.module_loading import import_string
 
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.server.companion import Companion
+from icekeeper.server.child_process import ChildProcess
 from icekeeper.server.database_checks import UnusableDatabase, check_databases, describe_database
 from icekeeper.server.ports import CannotListen
 from icekeeper.server.run import run_server
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             if connection.vendor == "sqlite":
                 check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
             check_databases()
-            for name in settings.SERVER_PRECONDITIONS:
+            for name in settings.STARTUP_CHECKS:
                 import_string(name)()
         except (UnusableDatabase, UnwritableFolder, CatalogError) as refusal:
             raise CommandError(str(refusal)) from refusal
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             logger.warning("maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: nothing changes, no worker")
             has_worker = False
         try:
-            run_server(conf, self._announce, [Companion("the worker", _work)] if has_worker else [])
+            run_server(conf, self._announce, [ChildProcess("the worker", _work)] if has_worker else [])
         except CannotListen as refusal:
             raise CommandError(str(refusal)) from refusal
 

@@ -32,7 +32,7 @@ from icekeeper.kernel.http.timed_connections import (
 )
 from icekeeper.kernel.json.strict import JsonBound, read_json
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.version import VERSION
 from tenancy.authz.openfga.failures import NoHttpAnswer, OpenFgaUnavailable
 
@@ -94,7 +94,7 @@ class Connection:
         left = deadline.remaining()
         until = time.monotonic() + (self._limits.whole if left is None else min(left, self._limits.whole))
         sent = {"Accept": "application/json", "User-Agent": f"Icekeeper/{VERSION}", **headers}
-        with waiting_for_others():
+        with release_thread_slot():
             try:
                 return self._send(method, url, body, sent, until)
             except ProtocolError as error:

@@ -14,10 +14,10 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from icekeeper.kernel.attendant import Attendant
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.authz.openfga.failures import OpenFgaUnavailable
@@ -59,7 +59,7 @@ def deliver_before_answer(delivery: UUID) -> None:
 
 
 def deliver_left(*, actor: Actor) -> int:
-    """What crashes and outages left undelivered (`HOUSEKEEPING`); how many tuples that were.
+    """What crashes and outages left undelivered (`PERIODIC_TASKS`); how many tuples that were.
 
     Raises `OpenFgaUnavailable`.
     """
@@ -85,12 +85,12 @@ def deliver_now(delivery: UUID) -> None:
 
 
 def start_delivering() -> Callable[[], None]:
-    """Begin, in a process that serves (`SERVER_ATTENDANTS`); what is returned ends it."""
+    """Begin, in a process that serves (`BACKGROUND_JOBS`); what is returned ends it."""
     if not is_openfga():
         return lambda: None
-    attendant = Attendant("openfga", _look, interval=EVERY_SECONDS)
-    attendant.start()
-    return attendant.stop
+    thread = PeriodicThread("openfga", _look, interval=EVERY_SECONDS)
+    thread.start()
+    return thread.stop
 
 
 def _look() -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from tenancy.authz.openfga.breaker import PAUSE
 from tenancy.authz.openfga.connection import Connection, Limits
 from tenancy.authz.openfga.failures import OpenFgaSpeaksGrpc, OpenFgaUnavailable
@@ -84,7 +84,7 @@ def _speaks_http2(parts: SplitResult, limits: Limits) -> bool:
         return False
     until = time.monotonic() + seconds
     try:
-        with waiting_for_others(), closing(_connected(parts, limits, seconds)) as connected:
+        with release_thread_slot(), closing(_connected(parts, limits, seconds)) as connected:
             connected.sendall(_PREFACE)
             header = _received(connected, until)
     except (OSError, ValueError):  # ValueError: a host that cannot be encoded

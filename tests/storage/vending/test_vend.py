@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from icekeeper.env import read_settings
 from icekeeper.kernel.errors.types import InvalidLocation
-from icekeeper.kernel.request.thread_lending import set_lender
+from icekeeper.kernel.request.thread_slots import set_slot_pool
 from storage.credentials.kinds import read_credential
 from storage.errors import StoreUnavailable
 from storage.identity.keys import CredentialNotIssued
@@ -158,7 +158,7 @@ def test_a_store_that_is_gone_is_asked_again_when_it_is_back(
     assert statistics()["s3"] == CacheStatistics(size=1, hits=0, misses=3)
 
 
-class Lender:
+class SlotPool:
     def __init__(self) -> None:
         self.begun = self.ended = 0
 
@@ -170,15 +170,15 @@ class Lender:
 
 
 def test_the_thread_is_lent_while_the_store_is_asked(storage: Storage) -> None:
-    lender = Lender()
-    set_lender(lender)
+    slot_pool = SlotPool()
+    set_slot_pool(slot_pool)
     try:
         key_of(storage)
-        assert (lender.begun, lender.ended) == (1, 1)
+        assert (slot_pool.begun, slot_pool.ended) == (1, 1)
         key_of(storage)
-        assert (lender.begun, lender.ended) == (1, 1)
+        assert (slot_pool.begun, slot_pool.ended) == (1, 1)
     finally:
-        set_lender(None)
+        set_slot_pool(None)
 
 
 def test_a_hit_costs_microseconds(storage: Storage) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request.deadline import deadline
-from icekeeper.kernel.request.waiting import MOST_BRIEFLY, MOST_PATIENT
+from icekeeper.kernel.request.waiter_limit import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from storage.identity.keys import CredentialNotIssued
 from storage.vending import cache as module
 from storage.vending.cache import CacheStatistics, CredentialCache
@@ -138,7 +138,7 @@ def all_waiting(cache: CredentialCache, misses: int) -> None:
 
 
 def test_of_many_one_asks_the_store(clock: Clock) -> None:
-    cache, many = CredentialCache(10), 1 + MOST_PATIENT
+    cache, many = CredentialCache(10), 1 + MAX_LONG_WAITERS
     gate = Gate(Issuer(clock))
     with ThreadPoolExecutor(many + 1) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
@@ -154,7 +154,7 @@ def test_all_who_wait_hear_of_the_failure(clock: Clock) -> None:
     def refuse() -> Vended:
         raise CredentialNotIssued("no")
 
-    cache, gate, many = CredentialCache(10), Gate(refuse), 1 + MOST_PATIENT
+    cache, gate, many = CredentialCache(10), Gate(refuse), 1 + MAX_LONG_WAITERS
     with ThreadPoolExecutor(many) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
         all_waiting(cache, many)
@@ -206,14 +206,14 @@ def test_waiting_ends_with_the_time_of_the_request(clock: Clock) -> None:
 
 
 def test_a_flood_does_not_wait_for_a_store_that_hangs(clock: Clock) -> None:
-    cache, gate, many = CredentialCache(10), Gate(Issuer(clock)), MOST_BRIEFLY + MOST_PATIENT + 10
+    cache, gate, many = CredentialCache(10), Gate(Issuer(clock)), MAX_SHORT_WAITERS + MAX_LONG_WAITERS + 10
     with ThreadPoolExecutor(many) as threads:
         waiting = [threads.submit(cache.get, "k", gate) for _ in range(many)]
         until = time.monotonic() + 15
-        while sum(each.done() for each in waiting) < many - 1 - MOST_PATIENT:
+        while sum(each.done() for each in waiting) < many - 1 - MAX_LONG_WAITERS:
             assert time.monotonic() < until
             time.sleep(0.02)
         gate.opened.set()
         failed = [each.exception(10) for each in waiting]
-    assert [type(each) for each in failed if each is not None] == [Busy] * (many - 1 - MOST_PATIENT)
+    assert [type(each) for each in failed if each is not None] == [Busy] * (many - 1 - MAX_LONG_WAITERS)
     assert gate.calls == 1

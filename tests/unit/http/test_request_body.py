@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from icekeeper.http.request_body import bound_body
+from icekeeper.http.request_body import limit_body
 from icekeeper.kernel.errors.types import BadRequest, BodyTooLarge, RequestTimeout
 
 
@@ -15,7 +15,7 @@ def _environ(body: bytes, **more: str) -> dict[str, Any]:
 
 def test_a_body_is_read_in_any_way_and_never_beyond_its_length() -> None:
     environ = _environ(b"one\ntwo\nthree" + b"NEXT REQUEST", CONTENT_LENGTH="13")
-    bound_body(environ, 13)
+    limit_body(environ, 13)
     stream = environ["wsgi.input"]
     assert stream.readline() == b"one\n"
     assert stream.read(2) == b"tw"
@@ -27,7 +27,7 @@ def test_nothing_is_read_before_the_length_is_judged() -> None:
     environ = _environ(b"x" * 14, CONTENT_LENGTH="14")
     source = environ["wsgi.input"]
     with pytest.raises(BodyTooLarge, match="13 bytes"):
-        bound_body(environ, 13)
+        limit_body(environ, 13)
     assert source.tell() == 0
     assert environ["wsgi.input"].read() == b""
 
@@ -35,19 +35,19 @@ def test_nothing_is_read_before_the_length_is_judged() -> None:
 @pytest.mark.parametrize("length", ["-1", "+1", "1.0", "0x1", " 1", "1,1", "\u0661", "9" * 30])
 def test_malformed_length(length: str) -> None:
     with pytest.raises(BadRequest, match="Content-Length"):
-        bound_body(_environ(b"x", CONTENT_LENGTH=length), 10)
+        limit_body(_environ(b"x", CONTENT_LENGTH=length), 10)
 
 
 @pytest.mark.parametrize("environ", [{}, {"CONTENT_LENGTH": ""}])
 def test_no_length_is_no_body(environ: dict[str, str]) -> None:
     full = _environ(b"left over", **environ)
-    bound_body(full, 10)
+    limit_body(full, 10)
     assert full["wsgi.input"].read() == b""
 
 
 def test_a_chunked_body_gets_a_length() -> None:
     environ = _environ(b"x" * 200_000, HTTP_TRANSFER_ENCODING="chunked")
-    bound_body(environ, 200_000)
+    limit_body(environ, 200_000)
     assert environ["CONTENT_LENGTH"] == "200000"
     assert "HTTP_TRANSFER_ENCODING" not in environ
     assert len(environ["wsgi.input"].read()) == 200_000
@@ -57,13 +57,13 @@ def test_a_chunked_body_over_the_limit_is_not_collected() -> None:
     environ = _environ(b"x" * 1_000_000, HTTP_TRANSFER_ENCODING="chunked")
     source = environ["wsgi.input"]
     with pytest.raises(BodyTooLarge):
-        bound_body(environ, 100_000)
+        limit_body(environ, 100_000)
     assert source.tell() <= 200_000
 
 
 def test_a_short_body_is_an_error() -> None:
     environ = _environ(b'{"a": 1}', CONTENT_LENGTH="20")
-    bound_body(environ, 100)
+    limit_body(environ, 100)
     with pytest.raises(BadRequest, match="ended before"):
         environ["wsgi.input"].read()
 
@@ -74,7 +74,7 @@ def test_a_stalled_body_is_a_timeout() -> None:
             raise TimeoutError
 
     environ: dict[str, Any] = {"wsgi.input": Stalled(), "CONTENT_LENGTH": "5"}
-    bound_body(environ, 100)
+    limit_body(environ, 100)
     with pytest.raises(RequestTimeout):
         environ["wsgi.input"].read()
 
@@ -82,4 +82,4 @@ def test_a_stalled_body_is_a_timeout() -> None:
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "gzip, identity", "deflate"])
 def test_compressed_bodies_are_refused(coding: str) -> None:
     with pytest.raises(BadRequest, match="Content-Encoding"):
-        bound_body(_environ(b"x", CONTENT_LENGTH="1", HTTP_CONTENT_ENCODING=coding), 10)
+        limit_body(_environ(b"x", CONTENT_LENGTH="1", HTTP_CONTENT_ENCODING=coding), 10)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from threading import Event
 
-from icekeeper.kernel.attendant import Attendant
+from icekeeper.kernel.periodic_thread import PeriodicThread
 
 
-def test_an_attendant_works_again_and_again_and_once_more_at_the_end() -> None:
+def test_a_periodic_thread_works_again_and_again_and_once_more_at_the_end() -> None:
     worked: list[int] = []
     thrice = Event()
 
@@ -14,19 +14,19 @@ def test_an_attendant_works_again_and_again_and_once_more_at_the_end() -> None:
         if len(worked) == 3:
             thrice.set()
 
-    attendant = Attendant("test", work, interval=0.001)
-    attendant.start()
+    thread = PeriodicThread("test", work, interval=0.001)
+    thread.start()
     assert thrice.wait(30)
-    attendant.stop()
+    thread.stop()
     done = len(worked)
     assert done >= 4
-    attendant.stop()
+    thread.stop()
     assert len(worked) == done
 
 
 def test_one_that_waits_works_at_its_end() -> None:
     worked: list[int] = []
-    attendant = Attendant("test", lambda: worked.append(1), interval=3600)
-    attendant.start()
-    attendant.stop()
+    thread = PeriodicThread("test", lambda: worked.append(1), interval=3600)
+    thread.start()
+    thread.stop()
     assert worked == [1]

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from django.db import connections
 
 
-class Attendant:
+class PeriodicThread:
     """Calls `work` every `interval` seconds and once more at the end. `work` must not raise.
 
     Its database connections are given back after each time.

@@ -9,7 +9,7 @@ from django.db import connection, connections, transaction
 
 from icekeeper.kernel.db import statement_deadline
 from icekeeper.kernel.request.deadline import deadline
-from icekeeper.kernel.request.thread_lending import waiting_for_others
+from icekeeper.kernel.request.thread_slots import release_thread_slot
 from tenancy.models import Project
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
@@ -20,7 +20,7 @@ def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:
     connection.close()
     with deadline(time.monotonic() + 2):
         assert not Project.objects.filter(name="nobody").exists()
-        with waiting_for_others():
+        with release_thread_slot():
             assert connection.vendor == "sqlite" or connection.connection is None
         limit = connections["default"].__dict__.get("statement_limit")
         assert limit is None or limit.now == limit.usual
@@ -30,7 +30,7 @@ def test_a_pooled_connection_is_given_back_with_its_usual_limit() -> None:
 def test_a_transaction_keeps_its_connection() -> None:
     with transaction.atomic():
         Project.objects.create(name="p")
-        with waiting_for_others():
+        with release_thread_slot():
             assert connection.connection is not None
         assert Project.objects.get(name="p")
         transaction.set_rollback(True)

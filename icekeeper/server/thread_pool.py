@@ -13,10 +13,10 @@ MOST_LENT = 64
 """Threads beside the set number, while as many requests wait for others."""
 
 
-class Crew(Generic[T]):
+class ThreadPool(Generic[T]):
     """`size` threads that do `work` on what is submitted, in its order; one more for each that waits for others.
 
-    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.request.thread_lending`.
+    `at_end` is called in a thread that ends. A lender for `icekeeper.kernel.request.thread_slots`.
     """
 
     def __init__(self, size: int, work: Callable[[T], None], at_end: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError
 from psycopg_pool import PoolTimeout
 
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.responses import answer_error
+from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.request.deadline import deadline
 
 pytestmark = pytest.mark.both_databases
@@ -20,7 +20,7 @@ LOST = [OperationalError("gone"), InterfaceError("closed"), PoolTimeout("none is
 
 
 def told(error: Exception) -> tuple[int, str, str]:
-    answer = answer_error(error)
+    answer = error_response(error)
     content = json.loads(answer.content)["error"]
     return answer.status_code, content["type"], content["message"]
 

@@ -27,7 +27,7 @@ _SIGNALS = frozenset(
 logger = logging.getLogger("icekeeper.server")
 
 
-class Companion:
+class ChildProcess:
     """`run` is called in the child with the id of its parent; the process ends when it returns. Of the server's sockets
     it keeps `listens_on` open.
 
@@ -41,7 +41,7 @@ class Companion:
         self._started = self._next_start = 0.0
         self._pause = FIRST_PAUSE
 
-    def tend(self, listeners: Iterable[Any]) -> None:
+    def supervise(self, listeners: Iterable[Any]) -> None:
         """Start it when it does not run and its pause is over. `listeners` are the server's sockets."""
         self.reap()
         if self.pid is None and monotonic() >= self._next_start:
