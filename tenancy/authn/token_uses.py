@@ -16,9 +16,9 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.periodic_thread import PeriodicThread
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.periodic_thread import PeriodicThread
 from tenancy.maintenance import is_read_only
 
 logger = logging.getLogger("icekeeper.authn")

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from django.db import connections
 from joserfc.jwk import ECKey
 
-from icekeeper.kernel.request.waiter_limit import MAX_SHORT_WAITERS, MAX_LONG_WAITERS
+from icekeeper.kernel.request.waiter_limit import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
 from tenancy.authn import keyed
 from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
@@ -40,7 +40,10 @@ pytestmark = pytest.mark.django_db
 
 AUDIENCE = "https://kubernetes.default.svc"
 UID, USERNAME = "8f7a2c1e-5b7e-4d0e-9a43-1f4b7f6f0f10", "system:serviceaccount:engines:spark"
-PROVEN, UNPROVEN = MAX_REVIEWS + MAX_SHORT_WAITERS + MAX_LONG_WAITERS, MAX_UNPROVEN_REVIEWS + MAX_UNPROVEN_WAITING + MAX_LONG_WAITERS
+PROVEN, UNPROVEN = (
+    MAX_REVIEWS + MAX_SHORT_WAITERS + MAX_LONG_WAITERS,
+    MAX_UNPROVEN_REVIEWS + MAX_UNPROVEN_WAITING + MAX_LONG_WAITERS,
+)
 """Tokens that may be under review or wait for it."""
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
