@@ -21,7 +21,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.selectors.projects import get_project
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.wsgi_client import Answer, ApiClient
 
 REGION = "eu-1"

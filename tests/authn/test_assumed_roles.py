@@ -23,7 +23,7 @@ from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
 from tests.authn.conftest import Ask
 from tests.identity_provider import IdentityProvider
-from tests.management.asking import Refusing
+from tests.management.warehouse_request_fixtures import Refusing
 from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -10,7 +10,7 @@ from django.conf import settings
 from pydantic import AnyHttpUrl
 
 from tests.fingerprint import Fingerprint
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient
 from tests.wsgi_client import Answer, ApiClient, call
 

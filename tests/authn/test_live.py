@@ -17,7 +17,7 @@ from tenancy.authn.access_tokens import AccessTokens
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 INFO = "/management/v1/info"
 

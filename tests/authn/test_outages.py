@@ -12,7 +12,7 @@ from icekeeper.server.thread_pool import MOST_LENT
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, hangs, running
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 INFO = "/management/v1/info"
 THREADS = 4

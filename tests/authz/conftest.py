@@ -20,12 +20,12 @@ from tenancy.models import Grant, Securable, Server, User
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
-from tests.authz.batch_checks import WITH_ERRORS, Ask
-from tests.authz.permissions import Things
-from tests.authz.trees import T, give, make_tree, role
-from tests.authz.view_owners import Lake, engine, trust
+from tests.authz.batch_check_fixtures import WITH_ERRORS, Ask
+from tests.authz.permission_fixtures import Things
+from tests.authz.tree_fixtures import T, give, make_tree, role
+from tests.authz.view_owner_fixtures import Lake, engine, trust
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.prepared import Prepared
 from tests.wsgi_client import Answer
@@ -50,7 +50,7 @@ def person(name: str, *roles: str) -> Actor:
 
 @pytest.fixture
 def tree(warehouse: Warehouse) -> dict[str, Ref]:
-    """What `tests.authz.trees.make_tree` makes."""
+    """What `tests.authz.tree_fixtures.make_tree` makes."""
     return make_tree(warehouse)
 
 

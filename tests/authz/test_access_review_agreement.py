@@ -23,7 +23,7 @@ from tenancy.refs import Ref, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person
-from tests.authz.trees import T, give, role
+from tests.authz.tree_fixtures import T, give, role
 
 pytestmark = pytest.mark.django_db
 

@@ -20,10 +20,10 @@ from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
 from tenancy.refs import securable_id
 from tests.authz.conftest import person
-from tests.authz.grant_changes import Refs
-from tests.authz.places import HOSTILE, MISSING, path_of
-from tests.authz.trees import T, give, role
-from tests.management.asking import NOBODY, use_settings
+from tests.authz.grant_change_fixtures import Refs
+from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
+from tests.authz.tree_fixtures import T, give, role
+from tests.management.warehouse_request_fixtures import NOBODY, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 from tests.wsgi_client import Answer

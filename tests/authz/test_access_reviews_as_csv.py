@@ -17,10 +17,10 @@ from management.api.access_review_shapes import OBJECT_HEADER, PLACES_HEADER, RE
 from management.api.csv_answers import cell, wants_csv
 from tenancy.models import Role, User
 from tests.authz.conftest import person
-from tests.authz.grant_changes import Refs
-from tests.authz.places import path_of
-from tests.authz.trees import T, give, role
-from tests.management.asking import use_settings
+from tests.authz.grant_change_fixtures import Refs
+from tests.authz.object_path_fixtures import path_of
+from tests.authz.tree_fixtures import T, give, role
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer
 

@@ -16,10 +16,10 @@ from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.places import HOSTILE, MISSING, path_of
-from tests.authz.trees import T, give, role
+from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
+from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
-from tests.management.asking import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NOBODY, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
 from tests.wsgi_client import Answer

@@ -22,7 +22,7 @@ from tenancy.models import Securable
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import person
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

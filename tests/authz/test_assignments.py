@@ -11,7 +11,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from tenancy.audit.collector import collector
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
-from tests.authz.permissions import (
+from tests.authz.permission_fixtures import (
     FORBIDDEN,
     MISSING,
     NOBODY,

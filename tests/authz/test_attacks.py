@@ -31,7 +31,7 @@ from tenancy.services.grants import (
 from tenancy.services.users import delete_user
 from tests.authz.conftest import VIEW, good, person
 from tests.authz.test_hiding import COMMIT
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers

@@ -13,7 +13,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant
 from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import good, person
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

@@ -10,7 +10,7 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

@@ -18,8 +18,8 @@ from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import good, person
-from tests.authz.looking_missing import told
-from tests.authz.trees import give
+from tests.authz.hidden_object_fixtures import told
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer

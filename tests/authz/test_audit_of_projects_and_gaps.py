@@ -19,8 +19,8 @@ from tenancy.selectors.server import get_server
 from tenancy.services.projects import create_project, delete_project
 from tests.audit_rows import BOB, audit_settings
 from tests.authz.conftest import person
-from tests.authz.trees import give
-from tests.management.asking import use_settings
+from tests.authz.tree_fixtures import give
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import ApiClient
 

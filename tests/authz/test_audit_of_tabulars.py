@@ -24,8 +24,8 @@ from tenancy.models import AuditRecord, Project, Securable
 from tenancy.refs import Ref
 from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, person
-from tests.authz.places import path_of
-from tests.authz.trees import T, give
+from tests.authz.object_path_fixtures import path_of
+from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting

@@ -19,10 +19,10 @@ from tenancy.services.service_accounts import create_service_account, delete_ser
 from tenancy.services.users import delete_user
 from tests.audit_rows import audit_settings, rows, the_row
 from tests.authz.conftest import person
-from tests.authz.trees import give, role
-from tests.authz.view_owners import VIEW, Lake
+from tests.authz.tree_fixtures import give, role
+from tests.authz.view_owner_fixtures import VIEW, Lake
 from tests.catalog_fixtures import SCHEMA, finishing_updates
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 from tests.wsgi_client import Answer

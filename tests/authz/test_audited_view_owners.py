@@ -6,7 +6,7 @@ import json
 
 from tests.audit_rows import the_row
 from tests.authz import test_view_security_owners as owners
-from tests.authz.view_owners import OWNER, Lake
+from tests.authz.view_owner_fixtures import OWNER, Lake
 from tests.named_callers import CallerClient
 
 pytestmark = owners.pytestmark

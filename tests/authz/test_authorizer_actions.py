@@ -6,7 +6,7 @@ import pytest
 
 from tenancy.authz.vocabulary import ABOUT_GRANTS, OLD_WORDS
 from tenancy.models import Securable
-from tests.authz.permissions import (
+from tests.authz.permission_fixtures import (
     FORBIDDEN,
     MANAGES,
     MISSING,
@@ -17,7 +17,7 @@ from tests.authz.permissions import (
     make_role,
     other_project,
 )
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db

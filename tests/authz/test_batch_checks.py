@@ -16,10 +16,10 @@ from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
-from tests.authz.batch_checks import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
+from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
 from tests.authz.conftest import person
-from tests.authz.trees import T, give, role
-from tests.management.asking import NOBODY
+from tests.authz.tree_fixtures import T, give, role
+from tests.management.warehouse_request_fixtures import NOBODY
 from tests.named_callers import CallerClient, NamedCallers
 from tests.statement_counts import counting, require_as_recorded
 

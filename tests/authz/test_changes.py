@@ -19,7 +19,7 @@ from tenancy.authz.changes import KNOWN_SECONDS, RightsChanges, rights_changed, 
 from tenancy.models import RightsVersion
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.statement_counts import counting
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -24,7 +24,7 @@ from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
 from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.tree_invariants import check_trees
 
 pytestmark = [

@@ -28,8 +28,8 @@ from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user
 from tests.audit_rows import rows, the_row
 from tests.authz.conftest import person
-from tests.authz.grant_changes import Refs
-from tests.authz.trees import T, give, role
+from tests.authz.grant_change_fixtures import Refs
+from tests.authz.tree_fixtures import T, give, role
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 

@@ -18,9 +18,9 @@ from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable, User
 from tenancy.services.blocking import block_user
-from tests.authz.parity.pairs import grant, member, somebody
-from tests.authz.permissions import NOBODY, Everything, Things, make_role, other_project
-from tests.management.asking import use_settings
+from tests.authz.parity.pair_fixtures import grant, member, somebody
+from tests.authz.permission_fixtures import NOBODY, Everything, Things, make_role, other_project
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -11,11 +11,11 @@ from tenancy.actor import INTERNAL
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tenancy.services.tag_definitions import create_tag_definition
-from tests.authz.looking_missing import told
-from tests.authz.parity.pairs import grant, member
-from tests.authz.permission_questions import IN_PROJECTS, asked, by_id
-from tests.authz.permissions import NOBODY, Things, make_role, other_project
-from tests.authz.places import HOSTILE, MISSING
+from tests.authz.hidden_object_fixtures import told
+from tests.authz.object_path_fixtures import HOSTILE, MISSING
+from tests.authz.parity.pair_fixtures import grant, member
+from tests.authz.permission_check_fixtures import IN_PROJECTS, asked, by_id
+from tests.authz.permission_fixtures import NOBODY, Things, make_role, other_project
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db

@@ -27,10 +27,10 @@ from tenancy.refs import Ref, securable_id
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import grant, member, questions_about, somebody
+from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
 from tests.authz.parity.test_random import make_world, plans
-from tests.authz.trees import give, role
-from tests.management.asking import use_settings
+from tests.authz.tree_fixtures import give, role
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 

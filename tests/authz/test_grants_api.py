@@ -17,11 +17,11 @@ from tenancy.models import Grant, Securable, User
 from tenancy.refs import Ref, securable_id
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
-from tests.authz.grant_changes import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least
-from tests.authz.places import MISSING, path_of
-from tests.authz.trees import T, give, role
+from tests.authz.grant_change_fixtures import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least
+from tests.authz.object_path_fixtures import MISSING, path_of
+from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
-from tests.management.asking import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NOBODY, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
 from tests.wsgi_client import Answer

@@ -22,7 +22,7 @@ from tenancy.services.users import delete_user
 from tests.authz.conftest import good
 from tests.authz.test_drops_beside_grants import outcome
 from tests.authz.test_rights_lost_meanwhile import wait_until_somebody_waits
-from tests.authz.trees import role
+from tests.authz.tree_fixtures import role
 from tests.named_callers import CallerClient
 
 pytestmark = [

@@ -17,10 +17,10 @@ from tenancy.models import Grant
 from tenancy.refs import securable_id
 from tenancy.services.projects import create_project
 from tests.authz.conftest import person
-from tests.authz.grant_changes import Refs
-from tests.authz.places import path_of
-from tests.authz.trees import T, give, role
-from tests.management.asking import NOBODY, use_settings
+from tests.authz.grant_change_fixtures import Refs
+from tests.authz.object_path_fixtures import path_of
+from tests.authz.tree_fixtures import T, give, role
+from tests.management.warehouse_request_fixtures import NOBODY, use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 from tests.wsgi_client import Answer

@@ -23,8 +23,8 @@ from tenancy.authz.changes import rights_changes
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
-from tests.authz.looking_missing import Told, told
-from tests.authz.trees import T, give, role
+from tests.authz.hidden_object_fixtures import Told, told
+from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.routes import ROUTES, Route

@@ -11,9 +11,9 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
-from tests.authz.looking_missing import told
+from tests.authz.hidden_object_fixtures import told
 from tests.authz.test_hiding import COMMIT
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

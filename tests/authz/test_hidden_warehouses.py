@@ -14,9 +14,9 @@ from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
-from tests.authz.looking_missing import Told, told
+from tests.authz.hidden_object_fixtures import Told, told
 from tests.authz.test_hiding import COMMIT, REPORT
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient

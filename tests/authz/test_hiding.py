@@ -13,8 +13,8 @@ from catalog.services import namespace_moves, namespaces, subtrees, undrops
 from storage.models import Warehouse
 from tenancy.refs import Ref
 from tests.authz.conftest import VIEW, person
-from tests.authz.looking_missing import told
-from tests.authz.trees import give
+from tests.authz.hidden_object_fixtures import told
+from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient

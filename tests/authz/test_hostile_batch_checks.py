@@ -12,11 +12,11 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Server
-from tests.authz.batch_checks import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, told
+from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, told
 from tests.authz.conftest import person
-from tests.authz.trees import T, give
+from tests.authz.tree_fixtures import T, give
 from tests.fingerprint import Fingerprint
-from tests.management.asking import NOBODY, use_settings
+from tests.management.warehouse_request_fixtures import NOBODY, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.mark.both_databases]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tenancy.models import Grant, User
-from tests.authz.grant_changes import ANN, LATER, Refs, entry
-from tests.authz.places import HOSTILE, MISSING, path_of
-from tests.authz.trees import T
+from tests.authz.grant_change_fixtures import ANN, LATER, Refs, entry
+from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
+from tests.authz.tree_fixtures import T
 from tests.fingerprint import Fingerprint
-from tests.management.asking import NOBODY
+from tests.management.warehouse_request_fixtures import NOBODY
 from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]

@@ -23,7 +23,7 @@ from tenancy.models import Securable
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting

@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenancy.models import RightsVersion, Securable
 from tenancy.refs import Ref
-from tests.authz.permissions import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, to_user
+from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, to_user
 from tests.log_lines import log_lines
 from tests.named_callers import CallerClient
 

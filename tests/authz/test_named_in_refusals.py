@@ -14,10 +14,10 @@ from tenancy.authz.refusals import TableActionForbidden
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
-from tests.authz.places import path_of
+from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT
 from tests.authz.test_rights_lost_meanwhile import losing_everything
-from tests.authz.trees import T, give
+from tests.authz.tree_fixtures import T, give
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer
 

@@ -15,7 +15,7 @@ from tenancy.models import AuditRecord, Securable, User
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.named_callers import CallerClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -24,7 +24,7 @@ from tenancy.services.role_chains import RoleMembershipCycle, RoleMembershipDept
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.fingerprint import Fingerprint
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin")]

@@ -25,7 +25,7 @@ from tenancy.refs import Ref
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
-from tests.authz.trees import T, give, role
+from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.openfga_fixtures import deliver_as_recorded

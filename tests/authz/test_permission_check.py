@@ -11,8 +11,8 @@ from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.authz.vocabulary import OLD_WORDS
 from tenancy.models import Securable
-from tests.authz.permission_questions import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
-from tests.authz.permissions import MISSING, SHOWS, Things, other_project
+from tests.authz.permission_check_fixtures import A_WORD, KINDS, NAMES, TABULARS, asked, by_id, by_name
+from tests.authz.permission_fixtures import MISSING, SHOWS, Things, other_project
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db

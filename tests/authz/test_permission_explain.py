@@ -18,17 +18,17 @@ from tenancy.authz.port import Authorizer
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
 from tenancy.refs import Ref, securable_id
-from tests.authz.parity.pairs import grant, member, somebody
-from tests.authz.permission_questions import (
+from tests.authz.parity.pair_fixtures import grant, member, somebody
+from tests.authz.permission_check_fixtures import (
     EXPLAINED,
     NAMES,
     asked,
     by_id,
     by_name,
 )
-from tests.authz.permissions import SHOWS, Things, make_role, other_project
-from tests.authz.trees import give
-from tests.management.asking import use_settings
+from tests.authz.permission_fixtures import SHOWS, Things, make_role, other_project
+from tests.authz.tree_fixtures import give
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting
 

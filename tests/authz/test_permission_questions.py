@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tenancy.models import Securable
-from tests.authz.permission_questions import A_WORD, ASKED, IN_PROJECTS, NAMES, TABULARS, asked, by_id, by_name
-from tests.authz.permissions import FORBIDDEN, MANAGES, NOBODY, SHOWS, Everything, Things, make_role
-from tests.authz.places import MISSING
+from tests.authz.object_path_fixtures import MISSING
+from tests.authz.permission_check_fixtures import A_WORD, ASKED, IN_PROJECTS, NAMES, TABULARS, asked, by_id, by_name
+from tests.authz.permission_fixtures import FORBIDDEN, MANAGES, NOBODY, SHOWS, Everything, Things, make_role
 
 pytestmark = pytest.mark.django_db
 

@@ -24,7 +24,7 @@ from tenancy.refs import Ref
 from tenancy.services.managed_access import set_managed_access
 from tests.authz.conftest import good, person
 from tests.authz.test_rights_lost_meanwhile import EARLIER, wait_until_somebody_waits
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

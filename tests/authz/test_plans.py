@@ -27,7 +27,7 @@ from tenancy.models import Grant, Role, Securable, User
 from tenancy.refs import Ref, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tenancy.selectors.projects import get_project
-from tests.authz.trees import make_tree, role
+from tests.authz.tree_fixtures import make_tree, role
 from tests.iceberg_rest.test_listing_plans import rows_read
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin"), pytest.mark.both_databases]

@@ -10,7 +10,7 @@ from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.trees import T, give, role
+from tests.authz.tree_fixtures import T, give, role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 

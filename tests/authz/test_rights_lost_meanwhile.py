@@ -33,7 +33,7 @@ from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
 from tests.authz.conftest import VIEW, person
 from tests.authz.test_hiding import COMMIT
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient

@@ -26,7 +26,7 @@ from tenancy.services.projects import delete_project
 from tenancy.services.role_members import Members, add_role_members, remove_role_members
 from tenancy.services.roles import create_role, delete_role, set_source_system, update_role
 from tests.authz.conftest import person
-from tests.authz.trees import give, role
+from tests.authz.tree_fixtures import give, role
 from tests.named_callers import CallerClient
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from icekeeper.kernel.http.paging import listing_key
 from storage.models import Warehouse
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
-from tests.authz.trees import T, give
+from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

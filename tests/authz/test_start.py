@@ -11,7 +11,7 @@ from tenancy.authz import port
 from tenancy.authz.start import AuthorizationNotChosen, require_chosen_backend
 from tenancy.models import Server
 from tenancy.services.bootstrap import appoint_administrator, bootstrap
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = pytest.mark.django_db
 

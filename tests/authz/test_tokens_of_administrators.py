@@ -19,10 +19,10 @@ from tenancy.services.access_tokens import create_token, rotate_token
 from tenancy.services.appointments import GrantActionForbidden
 from tenancy.services.service_accounts import create_service_account
 from tests.authz.conftest import person
-from tests.authz.trees import T, give, role
+from tests.authz.tree_fixtures import T, give, role
 from tests.fingerprint import Fingerprint
-from tests.management.asking import use_settings
 from tests.management.test_token_locks import all_at_once
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.token_fixtures import TokenClient, new_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped", "builtin", "access_tokens")]

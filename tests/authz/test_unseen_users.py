@@ -23,8 +23,8 @@ from tenancy.services.registered_users import registered_users
 from tenancy.services.service_accounts import create_service_account
 from tenancy.services.users import delete_user, register_user
 from tests.authz.conftest import person
-from tests.authz.permissions import Everything, Things, to_user
-from tests.management.asking import use_settings
+from tests.authz.permission_fixtures import Everything, Things, to_user
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

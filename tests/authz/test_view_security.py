@@ -17,10 +17,10 @@ from tenancy.authz import port
 from tenancy.models import AuditRecord, Securable, User
 from tenancy.refs import Ref
 from tests.authz.conftest import good, person
-from tests.authz.trees import give, role
-from tests.authz.view_owners import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
+from tests.authz.tree_fixtures import give, role
+from tests.authz.view_owner_fixtures import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
 from tests.fingerprint import Fingerprint
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient
 from tests.statement_counts import counting, require_as_recorded
 from tests.wsgi_client import Answer

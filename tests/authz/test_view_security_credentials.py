@@ -12,9 +12,9 @@ from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.models import Securable
 from tests.authz.conftest import good
-from tests.authz.view_owners import Lake, engine, through, trust
-from tests.iceberg_rest.lakes import KEYS, client_of, make_table, may_write, new_lake
-from tests.management.asking import keep_secrets
+from tests.authz.view_owner_fixtures import Lake, engine, through, trust
+from tests.iceberg_rest.lake_fixtures import KEYS, client_of, make_table, may_write, new_lake
+from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.signing_fixtures import by_id, to_sign
 from tests.wsgi_client import Answer, call

@@ -17,7 +17,7 @@ from catalog.services.bulk_registration import Listed, check_listed, register_li
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
 from tests.authz.conftest import good
-from tests.authz.view_owners import OTHER_OWNER, OWNER, VIEW, Lake, engine, trust
+from tests.authz.view_owner_fixtures import OTHER_OWNER, OWNER, VIEW, Lake, engine, trust
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient
 from tests.wsgi_client import Answer

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.documentation.command_blocks import ROOT, CommandBlock, command_blocks, page_shell, pages
+from tests.documentation.command_block_fixtures import ROOT, CommandBlock, command_blocks, page_shell, pages
 from tests.documentation.test_pages import ALONE, KEYCLOAK, TEAM, TOKENS
 
 RUN_ELSEWHERE: Final = {

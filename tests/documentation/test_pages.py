@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.documentation.command_blocks import PageShell, blocks_below, page_shell
+from tests.documentation.command_block_fixtures import PageShell, blocks_below, page_shell
 from tests.parts.keycloak import Keycloak
 
 pytestmark = pytest.mark.part("shell")

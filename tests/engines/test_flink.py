@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
-from tests.engines.engines_page import blocks_of_kind, engine_section
-from tests.engines.losing_answers import LosingAnswers
+from tests.engines.engines_page_fixtures import blocks_of_kind, engine_section
+from tests.engines.lost_response_fixtures import LosingAnswers
 from tests.parts import flink
 from tests.parts.recorder import Recorder
 from tests.parts.server import CatalogServer

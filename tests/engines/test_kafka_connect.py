@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.engines.engines_page import engine_section, properties_of
+from tests.engines.engines_page_fixtures import engine_section, properties_of
 from tests.parts.kafka_connect import KafkaConnect
 from tests.parts.server import CatalogServer
 

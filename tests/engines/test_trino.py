@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.engines.engines_page import engine_section, properties_of
+from tests.engines.engines_page_fixtures import engine_section, properties_of
 from tests.page_transcripts import Transcripts, blocks_of, commands_of, section_of
 from tests.parts import opa, process
 from tests.parts.minio import Minio

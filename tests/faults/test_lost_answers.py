@@ -14,7 +14,7 @@ from catalog.models import Namespace, Tabular
 from icekeeper.kernel.db import statement_deadline
 from storage.io.local import LocalStore
 from tests.catalog_fixtures import SCHEMA
-from tests.faults.losses import lost
+from tests.faults.lost_database_fixtures import lost
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

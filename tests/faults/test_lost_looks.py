@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.request import permission_recheck
-from tests.faults.losses import lost
+from tests.faults.lost_database_fixtures import lost
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
 

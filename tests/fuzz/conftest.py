@@ -16,9 +16,9 @@ from tenancy.authn import oauth, providers, requests, verification
 from tenancy.authn.access_tokens import AccessTokens
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
-from tests.fuzz.judging import Judge
-from tests.fuzz.places import CALLER
-from tests.fuzz.targets import World, make_world
+from tests.fuzz.object_id_fixtures import CALLER
+from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.target_fixtures import World, make_world
 from tests.named_callers import CallerClient, NamedCallers
 
 

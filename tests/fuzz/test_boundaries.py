@@ -9,10 +9,10 @@ from schemathesis import Case, GenerationMode
 from schemathesis.schemas import APIOperation
 
 from tests.conftest import IS_LONG
-from tests.fuzz.documents import NAMES, operations, serves
-from tests.fuzz.judging import Judge
-from tests.fuzz.sending import send
-from tests.fuzz.targets import A_MISS, Aim, World
+from tests.fuzz.document_fixtures import NAMES, operations, serves
+from tests.fuzz.request_fixtures import send
+from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.target_fixtures import A_MISS, Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
 

@@ -12,11 +12,11 @@ from schemathesis import Case, GenerationMode
 from schemathesis.schemas import APIOperation
 
 from tests.conftest import IS_LONG, RUN
-from tests.fuzz.documents import NAMES, SPECIFICATION, operations, serves
-from tests.fuzz.judging import Judge
-from tests.fuzz.places import places_after
-from tests.fuzz.sending import send
-from tests.fuzz.targets import Aim, World
+from tests.fuzz.document_fixtures import NAMES, SPECIFICATION, operations, serves
+from tests.fuzz.object_id_fixtures import places_after
+from tests.fuzz.request_fixtures import send
+from tests.fuzz.response_fixtures import Judge
+from tests.fuzz.target_fixtures import Aim, World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(1_800 if IS_LONG else 120)]
 

@@ -12,8 +12,8 @@ from storage.models import Warehouse
 from tenancy.audit.collector import collector
 from tenancy.authz.actions import Can
 from tenancy.models import AuditRecord
-from tests.iceberg_rest.lakes import make_table
-from tests.management.asking import refuse, use_settings
+from tests.iceberg_rest.lake_fixtures import make_table
+from tests.management.warehouse_request_fixtures import refuse, use_settings
 from tests.signing_fixtures import BASE, add_tabular, ask, by_id, by_place
 from tests.wsgi_client import ApiClient
 

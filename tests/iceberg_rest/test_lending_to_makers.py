@@ -13,8 +13,8 @@ from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.iceberg_rest.lakes import KEYS, VIEW, make_table, may_write, new_lake
-from tests.management.asking import keep_secrets, refuse
+from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, make_table, may_write, new_lake
+from tests.management.warehouse_request_fixtures import keep_secrets, refuse
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient
 

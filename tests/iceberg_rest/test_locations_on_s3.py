@@ -15,7 +15,7 @@ from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import keep_secrets
+from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.wsgi_client import Answer, ApiClient

@@ -24,7 +24,7 @@ from tenancy.actor import ANONYMOUS, INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.refusals import TableActionForbidden
 from tests.catalog_fixtures import COMMIT_REPORT, SCAN_REPORT
-from tests.management.asking import refuse, told
+from tests.management.warehouse_request_fixtures import refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -13,7 +13,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import take_fingerprint
-from tests.management.asking import keep_secrets
+from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, LAKEHOUSE, ONELAKE, WORKSPACE
 from tests.storage.test_profiles_gcs import GCS

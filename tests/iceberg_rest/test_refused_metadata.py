@@ -15,7 +15,7 @@ from icekeeper.kernel.clock import now_ms
 from storage.models import Warehouse
 from storage.profiles.location import new_location_inside
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
 from tests.wsgi_client import ApiClient
 

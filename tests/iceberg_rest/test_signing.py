@@ -17,7 +17,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
-from tests.management.asking import NOBODY, refuse, told, use_settings
+from tests.management.warehouse_request_fixtures import NOBODY, refuse, told, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,

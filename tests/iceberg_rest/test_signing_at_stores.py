@@ -18,7 +18,7 @@ from defusedxml import ElementTree
 from catalog.models import Tabular
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import keep_secrets
+from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.s3 import REGION, S3Server
 from tests.signing_fixtures import (
     SigningClient,

@@ -18,10 +18,10 @@ from storage.models import Warehouse
 from storage.profiles.options import longest_life_of_credentials
 from tasks.workers import housekeeping
 from tenancy.models import Role, RoleMember
-from tests.authz.trees import role
+from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
-from tests.iceberg_rest.lakes import VIEW
+from tests.iceberg_rest.lake_fixtures import VIEW
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer
 

@@ -17,7 +17,7 @@ from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import (
     BASE,

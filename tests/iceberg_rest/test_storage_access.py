@@ -16,8 +16,8 @@ from storage.models import Warehouse
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
 from tests.catalog_fixtures import SCHEMA
-from tests.iceberg_rest.lakes import KEYS, VIEW, client_of, make_table, may_write, new_lake
-from tests.management.asking import keep_secrets, refuse
+from tests.iceberg_rest.lake_fixtures import KEYS, VIEW, client_of, make_table, may_write, new_lake
+from tests.management.warehouse_request_fixtures import keep_secrets, refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient, call

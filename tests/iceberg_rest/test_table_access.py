@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tenancy.authz.actions import Can
-from tests.management.asking import forbid, refuse, told
+from tests.management.warehouse_request_fixtures import forbid, refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db

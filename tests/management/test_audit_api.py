@@ -24,7 +24,7 @@ from tenancy.selectors import audit_records
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
 from tests.fingerprint import Fingerprint
-from tests.management.asking import refuse, use_settings
+from tests.management.warehouse_request_fixtures import refuse, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient
 from tests.wsgi_client import ApiClient

@@ -32,7 +32,7 @@ from tenancy.audit.verification import Broken, Head, verify_chain
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

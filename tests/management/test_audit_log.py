@@ -26,7 +26,7 @@ from tenancy.services.bootstrap import appoint_administrator, bootstrap, reopen_
 from tenancy.services.roles import create_role
 from tenancy.services.users import delete_user, register_user
 from tests.log_lines import LogLines, log_lines
-from tests.management.asking import KEY, S3, keep_secrets, refuse
+from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, ApiClient

@@ -29,7 +29,7 @@ from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
 from tests.audit_rows import BOB, NOWHERE_ID, REQUEST_ID, audit_settings, deny, rows, the_row
 from tests.log_lines import log_lines
-from tests.management.asking import KEY, S3, keep_secrets, refuse, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, refuse, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import ApiClient, call

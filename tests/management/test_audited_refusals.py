@@ -32,7 +32,7 @@ from tenancy.authn.verification import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
 from tests.audit_rows import BOB, HOSTILE, NOWHERE_ID, REQUEST_ID, deny, rows, the_row
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.statement_counts import counting
 from tests.token_fixtures import TokenClient, new_token

@@ -12,7 +12,7 @@ from icekeeper.kernel.errors.types import Forbidden
 from tenancy.actor import Actor
 from tenancy.models import User
 from tenancy.services.blocking import block_user
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.token_fixtures import TokenClient, new_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -27,7 +27,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.models import Grant, Project, Server, User
 from tenancy.services.bootstrap import reopen_bootstrap
 from tests.fingerprint import Fingerprint
-from tests.management.asking import KEY, S3, keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -26,7 +26,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Server, User
 from tenancy.selectors.projects import get_project
-from tests.management.asking import keep_secrets
+from tests.management.warehouse_request_fixtures import keep_secrets
 from tests.parts.minio import Minio
 from tests.parts.process import free_port
 

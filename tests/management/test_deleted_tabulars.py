@@ -22,7 +22,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import NOBODY, choose, told
+from tests.management.warehouse_request_fixtures import NOBODY, choose, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

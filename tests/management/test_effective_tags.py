@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.models import Securable, TagAttachment, TagDefinition
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
-from tests.management.asking import at_once
+from tests.management.warehouse_request_fixtures import at_once
 from tests.tag_fixtures import define, good, management, put, shown
 from tests.wsgi_client import ApiClient
 

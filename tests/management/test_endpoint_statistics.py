@@ -33,7 +33,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
-from tests.management.asking import NOBODY, told
+from tests.management.warehouse_request_fixtures import NOBODY, told
 from tests.wsgi_client import Answer, ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

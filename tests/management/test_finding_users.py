@@ -8,8 +8,8 @@ import pytest
 
 from tenancy.authz.actions import Can
 from tenancy.models import Server, User
-from tests.management.asking import refuse
 from tests.management.test_users import address, provision
+from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.wsgi_client import Answer, ApiClient
 

@@ -39,7 +39,7 @@ from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.token_fixtures import TokenClient
-from tests.workers.waiting import until
+from tests.workers.wait_fixtures import until
 from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.timeout(300), pytest.mark.both_databases]

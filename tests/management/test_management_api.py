@@ -11,7 +11,7 @@ from django.conf import settings
 from storage.io.local_root import unwritable_storage
 from storage.models import Warehouse
 from tenancy.models import Project, Securable
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.wsgi_client import ApiClient, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

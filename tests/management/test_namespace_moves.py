@@ -19,7 +19,7 @@ from tenancy.authz.actions import Can
 from tenancy.models import Securable
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, chosen
-from tests.management.asking import NOBODY, refuse, told
+from tests.management.warehouse_request_fixtures import NOBODY, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import ApiClient
 

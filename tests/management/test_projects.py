@@ -20,7 +20,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
 from tests.fingerprint import take_fingerprint
-from tests.management.asking import S3, at_once, call_as, refuse, use_settings
+from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

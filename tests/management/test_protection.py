@@ -13,7 +13,7 @@ from catalog.services.namespaces import drop_namespace
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
-from tests.management.asking import NOBODY, forbid, refuse, told
+from tests.management.warehouse_request_fixtures import NOBODY, forbid, refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
 from tests.fingerprint import Fingerprint
-from tests.management.asking import forbid, refuse, told
+from tests.management.warehouse_request_fixtures import forbid, refuse, told
 from tests.wsgi_client import Answer, ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]

@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.services.projects import create_project
 from tests.fingerprint import Fingerprint
-from tests.management.asking import S3, keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import S3, keep_secrets, use_settings
 from tests.storage import test_profiles_azure, test_profiles_gcs, test_profiles_s3
 from tests.wsgi_client import Answer, ApiClient
 

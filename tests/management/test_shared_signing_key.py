@@ -25,7 +25,7 @@ from tenancy.signing_secret import SigningKeyUnavailable, require_signing_keys, 
 from tests.catalog_fixtures import SCHEMA
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.workers.waiting import until
+from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.both_databases
 

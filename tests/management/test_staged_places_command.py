@@ -23,11 +23,11 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.audit_rows import rows, the_row
-from tests.authz.permissions import other_project
+from tests.authz.permission_fixtures import other_project
 from tests.catalog_fixtures import SCHEMA, finishing_updates
 from tests.fingerprint import Fingerprint
 from tests.log_lines import log_lines
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
 

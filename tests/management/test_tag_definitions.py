@@ -19,7 +19,7 @@ from tenancy.models import Grant, Project, Securable, Server, TagAttachment, Tag
 from tenancy.selectors import tag_definitions
 from tenancy.services.tag_definitions import MAX_ALLOWED_VALUES
 from tests.fingerprint import Fingerprint
-from tests.management.asking import at_once, call_as, refuse
+from tests.management.warehouse_request_fixtures import at_once, call_as, refuse
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("bootstrapped"), pytest.mark.both_databases]

@@ -19,7 +19,7 @@ from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinit
 from tenancy.selectors import tag_definitions
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import Fingerprint
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.tag_fixtures import ALL, NOBODY, define, good, management, put, shown
 from tests.wsgi_client import Answer, ApiClient
 

@@ -12,7 +12,7 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.log_lines import log_lines
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.tag_fixtures import ALL, define, management
 from tests.wsgi_client import Answer, ApiClient
 

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from tenancy.actor import INTERNAL
 from tenancy.services.service_accounts import create_service_account
 from tests.fingerprint import Fingerprint
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import new_token
 

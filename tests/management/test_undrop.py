@@ -23,7 +23,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.management.asking import NOBODY, choose, forbid, refuse, told
+from tests.management.warehouse_request_fixtures import NOBODY, choose, forbid, refuse, told
 from tests.tree_invariants import check_trees
 from tests.wsgi_client import Answer, ApiClient
 

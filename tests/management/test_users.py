@@ -22,7 +22,7 @@ from tenancy.services.roles import create_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
 from tenancy.services.users import register_user
 from tests.fingerprint import Fingerprint
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import Answer, ApiClient

@@ -22,7 +22,7 @@ from tasks.workers.worker import Worker
 from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.selectors.projects import get_project
-from tests.management.asking import NOBODY, refuse, told
+from tests.management.warehouse_request_fixtures import NOBODY, refuse, told
 from tests.wsgi_client import ApiClient
 
 pytestmark = pytest.mark.django_db

@@ -23,7 +23,7 @@ from storage.storage import Storage
 from storage.vending.rights import Rights
 from storage.vending.vend import vend
 from tests.fingerprint import Fingerprint
-from tests.management.asking import KEY, S3, at_once, keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, at_once, keep_secrets, use_settings
 from tests.storage.test_credentials import ALL
 from tests.storage.test_profiles_azure import ADLS, ONELAKE
 from tests.storage.test_profiles_gcs import GCS

@@ -14,7 +14,7 @@ from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_VENDING, NOT_ASKED
 from storage.validation.examination import NOT_ATTEMPTED, NOT_CONCERNED, CheckName
 from tests.fingerprint import Fingerprint
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.wsgi_client import Answer, ApiClient
 

@@ -25,7 +25,7 @@ from tenancy.authz.actions import Can
 from tenancy.models import Grant, Project, Securable
 from tests.conftest import RUN
 from tests.fingerprint import Fingerprint
-from tests.management.asking import (
+from tests.management.warehouse_request_fixtures import (
     KEY,
     NOBODY,
     S3,

@@ -27,7 +27,7 @@ from storage.secrets.port import SecretMissing, SecretStoreNotConfigured, Secret
 from storage.secrets.start import require_readable_secrets
 from storage.secrets.stores import secret_store
 from tests.fingerprint import Fingerprint
-from tests.management.asking import KEY, S3, at_once, refuse, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, at_once, refuse, use_settings
 from tests.parts.fake_vault import MOUNT, PASSWORD, USER, FakeVault
 from tests.parts.server import CatalogServer
 from tests.parts.vault import Vault

@@ -20,7 +20,7 @@ from tenancy.selectors.users import get_own_user
 from tenancy.services import registration
 from tenancy.services.registered_users import registered_users
 from tenancy.services.users import update_user
-from tests.management.asking import refuse
+from tests.management.warehouse_request_fixtures import refuse
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
 from tests.wsgi_client import ApiClient

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.opa.asking import OPTIONS, POLICIES, settings_for
 from tests.opa.fake_batch_check import FakeBatchCheck
+from tests.opa.opa_request_fixtures import OPTIONS, POLICIES, settings_for
 from tests.parts.opa import Opa
 
 

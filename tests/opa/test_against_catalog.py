@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.asking import POLICIES, batch, catalog, question, schema, table
 from tests.opa.fake_batch_check import BATCH_CHECK
+from tests.opa.opa_request_fixtures import POLICIES, batch, catalog, question, schema, table
 from tests.opa.test_operations import ROWS
 from tests.parts.opa import Opa
 from tests.parts.recorder import Recorded, Recorder, Reply

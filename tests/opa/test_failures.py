@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.asking import POLICIES, batch, catalog, of_table, question, settings_for, table
 from tests.opa.fake_batch_check import BATCH_CHECK, Answer, Asked, FakeBatchCheck, encoded, failure
+from tests.opa.opa_request_fixtures import POLICIES, batch, catalog, of_table, question, settings_for, table
 from tests.parts.opa import Opa
 
 pytestmark = pytest.mark.part("opa")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.asking import (
+from tests.opa.fake_batch_check import BATCH_CHECK, FakeBatchCheck, encoded
+from tests.opa.opa_request_fixtures import (
     LAKE,
     OTHER,
     POLICIES,
@@ -22,7 +23,6 @@ from tests.opa.asking import (
     settings_for,
     table,
 )
-from tests.opa.fake_batch_check import BATCH_CHECK, FakeBatchCheck, encoded
 from tests.parts.opa import Opa
 
 pytestmark = pytest.mark.part("opa")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.opa.asking import (
+from tests.opa.fake_batch_check import FakeBatchCheck, Operation
+from tests.opa.opa_request_fixtures import (
     OTHER,
     batch,
     catalog,
@@ -22,7 +23,6 @@ from tests.opa.asking import (
     schema,
     table,
 )
-from tests.opa.fake_batch_check import FakeBatchCheck, Operation
 from tests.parts.opa import Opa
 
 pytestmark = pytest.mark.part("opa")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.opa.asking import POLICIES
+from tests.opa.opa_request_fixtures import POLICIES
 from tests.opa.test_operations import ROWS
 from tests.parts import opa
 

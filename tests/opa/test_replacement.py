@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.opa.asking import batch, of_namespace, of_table, of_view, question, table
 from tests.opa.fake_batch_check import BATCH_CHECK, Answer, Asked, FakeBatchCheck, encoded, failure
+from tests.opa.opa_request_fixtures import batch, of_namespace, of_table, of_view, question, table
 from tests.parts.opa import Opa
 
 pytestmark = pytest.mark.part("opa")

@@ -11,7 +11,8 @@ import pytest
 import requests
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.asking import (
+from tests.opa.fake_batch_check import CLIENT_ID, CLIENT_SECRET, FakeBatchCheck
+from tests.opa.opa_request_fixtures import (
     LAKE,
     OTHER,
     POLICIES,
@@ -24,7 +25,6 @@ from tests.opa.asking import (
     settings_for,
     table,
 )
-from tests.opa.fake_batch_check import CLIENT_ID, CLIENT_SECRET, FakeBatchCheck
 from tests.parts import opa as opa_part
 from tests.parts.opa import Opa
 

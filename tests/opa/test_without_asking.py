@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.authorization_fixtures import StartOpa
-from tests.opa.asking import POLICIES, batch, catalog, function, question, schema, settings_for, table
 from tests.opa.fake_batch_check import FakeBatchCheck
+from tests.opa.opa_request_fixtures import POLICIES, batch, catalog, function, question, schema, settings_for, table
 from tests.parts.opa import Opa
 
 pytestmark = pytest.mark.part("opa")

@@ -17,7 +17,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.openapi_examples import catalog_story, generic_table_story, management_story, signing_story, warehouse_story
 from tests.openapi_examples.story import Clock, Story
 from tests.token_fixtures import new_token

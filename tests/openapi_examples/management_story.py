@@ -7,7 +7,7 @@ from tenancy.audit.chain import seal_records
 from tests.openapi_examples.story import Story
 
 DANA, ERIK = "oidc~dana", "oidc~erik"
-"""Nobody in `tests/fuzz/places.py`: what is made of the documents there tries examples as ids of nobody."""
+"""Nobody in `tests/fuzz/object_id_fixtures.py`: what is made of the documents there tries examples as ids of nobody."""
 
 
 def play(story: Story) -> None:

@@ -23,7 +23,7 @@ from management.openapi import documents as openapi
 from tenancy.actor import Actor
 from tenancy.authz import port
 from tests.fingerprint import take_fingerprint
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.openapi_examples.story import Story
 from tests.routes import ROUTES
 from tests.wsgi_client import Answer

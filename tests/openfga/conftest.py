@@ -11,8 +11,8 @@ from tenancy.authz.openfga.connection import Connection, Reply
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import grant, somebody
-from tests.authz.trees import make_tree
+from tests.authz.parity.pair_fixtures import grant, somebody
+from tests.authz.tree_fixtures import make_tree
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import deliver_as_recorded
 

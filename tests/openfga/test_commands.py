@@ -30,8 +30,8 @@ from tenancy.refs import Ref, securable_id
 from tenancy.selectors.projects import get_project
 from tests.audit_rows import rows
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import grant, member, somebody
-from tests.authz.trees import make_tree, role
+from tests.authz.parity.pair_fixtures import grant, member, somebody
+from tests.authz.tree_fixtures import make_tree, role
 from tests.openfga_fixtures import all_tuples, choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
 

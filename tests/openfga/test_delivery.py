@@ -35,9 +35,9 @@ from tenancy.services.role_members import Members, add_role_members, remove_role
 from tenancy.services.roles import create_role, delete_role
 from tenancy.services.users import delete_user
 from tests.authz.conftest import person
-from tests.authz.trees import make_tree
+from tests.authz.tree_fixtures import make_tree
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import all_tuples
 from tests.parts.openfga import OpenFga

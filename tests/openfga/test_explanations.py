@@ -23,9 +23,9 @@ from tenancy.models import Grant, Role, Securable
 from tenancy.refs import Ref
 from tenancy.selectors.projects import get_project
 from tenancy.services.tag_definitions import create_tag_definition
-from tests.authz.parity.pairs import grant, member, questions_about, somebody
+from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
 from tests.authz.parity.test_random import make_world, plans
-from tests.authz.trees import role
+from tests.authz.tree_fixtures import role
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import deliver_as_recorded

@@ -26,7 +26,7 @@ from tenancy.authz.openfga.store import Place, openfga_store
 from tenancy.authz.port import is_allowed
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import grant, somebody
+from tests.authz.parity.pair_fixtures import grant, somebody
 from tests.openfga.conftest import ALICE, SECONDS
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded
 from tests.parts.openfga import OpenFga
@@ -227,7 +227,7 @@ def test_where_nothing_was_installed_it_says_what_to_do(
 
 def test_a_token_with_too_many_roles_is_refused(tree: dict[str, Ref]) -> None:
     from tenancy.authz.openfga.backend import MOST_TOLD, TooManyTokenRoles
-    from tests.authz.trees import role
+    from tests.authz.tree_fixtures import role
 
     names = [f"r{number}" for number in range(MOST_TOLD)]
     for name in names:

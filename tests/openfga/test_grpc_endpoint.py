@@ -27,7 +27,7 @@ from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.start import AuthorizationNotChosen, require_chosen_backend
 from tenancy.models import Server
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.openfga_fixtures import choose_openfga
 from tests.parts import process
 from tests.parts.certificates import make_authority

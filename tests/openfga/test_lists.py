@@ -18,7 +18,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import grant, somebody
+from tests.authz.parity.pair_fixtures import grant, somebody
 from tests.catalog_fixtures import SCHEMA
 from tests.named_callers import CallerClient, NamedCallers
 from tests.openfga_fixtures import choose_openfga, deliver_as_recorded

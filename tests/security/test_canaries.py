@@ -33,13 +33,13 @@ from storage.profiles.kinds import TYPES
 from storage.secrets.credentials import stored_credential
 from storage.secrets.stores import secret_store
 from storage.secrets.vault_session import access_of_settings
-from tests.management.asking import use_settings
 from tests.management.test_every_route import ROUTES
 from tests.management.test_warehouse_storage import PROFILES, rows
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.parts.minio import Minio
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.security.canaries import CANARY, CANARY_HOST, forms, leaks, planted
+from tests.security.canary_fixtures import CANARY, CANARY_HOST, forms, leaks, planted
 from tests.storage.test_credentials import ALL
 from tests.wsgi_client import ApiClient, call
 

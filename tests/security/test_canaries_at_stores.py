@@ -16,11 +16,11 @@ from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA
 from tests.parts.minio import Minio
 from tests.parts.s3 import REGION
-from tests.security.canaries import CANARY, leaks, planted
+from tests.security.canary_fixtures import CANARY, leaks, planted
 from tests.security.test_canaries import SECRET_SETTINGS, at_debug, choose, run
 from tests.signing_fixtures import make_warehouse, to_sign
-from tests.storage.clouds import private_key
-from tests.storage.opening import use_storage_settings
+from tests.storage.cloud_fixtures import private_key
+from tests.storage.open_store_fixtures import use_storage_settings
 from tests.storage.vending.fake_service import FakeService, said
 from tests.wsgi_client import Answer, ApiClient, call
 

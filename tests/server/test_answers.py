@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawClient
 
 LARGE = "/catalog/v1/large"
 ORIGIN = "Origin: https://console.example.com"

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 ECHO = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
 SMUGGLED = b"GET /catalog/v1/fail HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawClient
 
 ECHO = "/catalog/v1/echo"
 

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import orjson
 
 from tenancy.authn.token_text import Kind, make_token
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawClient
 
 FIELDS = {
     "timestamp", "level", "logger", "message", "request_id", "method", "route", "path", "status", "duration_ms",

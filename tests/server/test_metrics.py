@@ -18,8 +18,8 @@ import pytest
 
 from icekeeper.server.metrics_listener import LONGEST_HEAD, MAX_CLIENTS, PATIENCE
 from tests.parts import process
-from tests.server.bare_server import ROOT, BareServer
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.bare_server_fixtures import ROOT, BareServer
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 ANSWERED = 'icekeeper_http_requests_total{status="2xx"}'
 

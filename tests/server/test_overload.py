@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 
 @pytest.fixture

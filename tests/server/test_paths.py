@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.raw_client import RawClient
+from tests.server.raw_client_fixtures import RawClient
 
 
 @pytest.mark.parametrize(

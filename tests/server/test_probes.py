@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.parts import process
-from tests.server.bare_server import ROOT, BareServer
+from tests.server.bare_server_fixtures import ROOT, BareServer
 
 SOON = {"LAKEKEEPER__HEALTH_CHECK_FREQUENCY_SECONDS": "1"}
 

@@ -15,8 +15,8 @@ import pytest
 from tests.parts import process
 from tests.parts.read_only import unprivileged_command
 from tests.run_environment import RunEnvironment
-from tests.server.bare_server import ROOT, BareServer
-from tests.server.raw_client import RawClient
+from tests.server.bare_server_fixtures import ROOT, BareServer
+from tests.server.raw_client_fixtures import RawClient
 
 
 @pytest.fixture

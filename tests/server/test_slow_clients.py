@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.parts.server import CatalogServer
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawAnswer, RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawAnswer, RawClient
 
 POST = b"POST /catalog/v1/echo HTTP/1.1\r\nHost: x\r\n"
 LARGE = b"GET /catalog/v1/large?words=100000 HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.server.bare_server import BareServer
+from tests.server.bare_server_fixtures import BareServer
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.run_environment import RunEnvironment
-from tests.server.bare_server import BareServer
-from tests.server.raw_client import RawClient
+from tests.server.bare_server_fixtures import BareServer
+from tests.server.raw_client_fixtures import RawClient
 
 pytestmark = pytest.mark.both_databases
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from icekeeper.server.thread_pool import MOST_LENT
-from tests.server.bare_server import BareServer
+from tests.server.bare_server_fixtures import BareServer
 
 
 @pytest.fixture(scope="module")

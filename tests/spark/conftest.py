@@ -15,7 +15,7 @@ from pyspark.sql import Row, SparkSession
 from tasks.spark.readback import connect_pyiceberg
 from tasks.spark.session import LOCAL_PACKAGES, S3_PACKAGES, iceberg_session, rest_catalog
 from tests.parts.server import CatalogServer
-from tests.spark.short_runs import SPARK_SETTINGS
+from tests.spark.session_fixtures import SPARK_SETTINGS
 
 HERE = Path(__file__).parent
 LIVE = "live"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tasks.spark.cache import cache_dir
 from tasks.spark.jars import resolve_jars
 from tasks.spark.session import LOCAL_PACKAGES
-from tests.spark.short_runs import SPARK_SETTINGS
+from tests.spark.session_fixtures import SPARK_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

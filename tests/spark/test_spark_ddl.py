@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyspark.errors import AnalysisException, PySparkException
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, rows
+from tests.spark.statement_fixtures import Sql, rows
 
 Load = Callable[[], Table]
 _numbers = itertools.count(1)

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, ids, one, rows, snapshots
+from tests.spark.statement_fixtures import Sql, ids, one, rows, snapshots
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from tests.spark.statements import Sql, ids, one, rows, setting, snapshots
+from tests.spark.statement_fixtures import Sql, ids, one, rows, setting, snapshots
 
 DAY = 24 * 3600 * 1000
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, one, rows
+from tests.spark.statement_fixtures import Sql, one, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 4
@@ -19,7 +19,7 @@ SECOND = """
 import sys
 
 from tasks.spark.session import spark_session
-from tests.spark.short_runs import SPARK_SETTINGS
+from tests.spark.session_fixtures import SPARK_SETTINGS
 
 uri, warehouse, table, rounds = sys.argv[1:]
 spark = spark_session(catalog_uri=uri, warehouse=warehouse, name="live", extra=SPARK_SETTINGS)

@@ -15,7 +15,7 @@ from pyiceberg.catalog import Catalog
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
-from tests.spark.statements import Sql, ids, one, setting, snapshots
+from tests.spark.statement_fixtures import Sql, ids, one, setting, snapshots
 
 FOUR_DAYS = 4 * 24 * 3600
 

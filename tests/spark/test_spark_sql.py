@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from tests.spark.statements import Sql
+from tests.spark.statement_fixtures import Sql
 
 
 @pytest.fixture

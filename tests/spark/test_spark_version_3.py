@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, rows
+from tests.spark.statement_fixtures import Sql, rows
 
 MERGE_ON_READ = "'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
 LINEAGE = "SELECT id, _row_id, _last_updated_sequence_number FROM ns.t"

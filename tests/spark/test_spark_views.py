@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from tests.parts.server import CatalogServer
-from tests.spark.statements import Sql, one, rows
+from tests.spark.statement_fixtures import Sql, one, rows
 
 Load = Callable[..., dict[str, Any]]
 

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, partitioning
 
-from tests.spark.statements import Sql, one, rows, setting
+from tests.spark.statement_fixtures import Sql, one, rows, setting
 
 ALL = "SELECT id, kind, price FROM ns.t"
 

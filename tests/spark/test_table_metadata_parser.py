@@ -17,11 +17,11 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.types import TableMetadata
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.spark.iceberg_java import Java, java_refusal
-from tests.unit.iceberg.damage import damaged
-from tests.unit.iceberg.documents import partition, sorting, table
-from tests.unit.iceberg.examples import examples
-from tests.unit.iceberg.strategies import Commit, create_requests, histories, table_metadata
+from tests.spark.iceberg_java_fixtures import Java, java_refusal
+from tests.unit.iceberg.damaged_document_fixtures import damaged
+from tests.unit.iceberg.document_fixtures import partition, sorting, table
+from tests.unit.iceberg.example_fixtures import examples
+from tests.unit.iceberg.strategy_fixtures import Commit, create_requests, histories, table_metadata
 
 COMPARED = [
     "format-version", "table-uuid", "location", "last-sequence-number", "last-column-id", "current-schema-id",

@@ -19,12 +19,12 @@ from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.spark.iceberg_java import Java, java_refusal
-from tests.unit.iceberg.damage import damaged
-from tests.unit.iceberg.examples import examples
-from tests.unit.iceberg.strategies import START_MS
-from tests.unit.iceberg.views.documents import sql, version, view
-from tests.unit.iceberg.views.strategies import (
+from tests.spark.iceberg_java_fixtures import Java, java_refusal
+from tests.unit.iceberg.damaged_document_fixtures import damaged
+from tests.unit.iceberg.example_fixtures import examples
+from tests.unit.iceberg.strategy_fixtures import START_MS
+from tests.unit.iceberg.views.document_fixtures import sql, version, view
+from tests.unit.iceberg.views.strategy_fixtures import (
     ViewCommit,
     versions,
     view_commits,

@@ -9,8 +9,8 @@ import pytest
 
 from storage.io.local import LocalStore
 from tests.parts.recorder import Recorder
-from tests.storage.clouds import Cloud, azure, gcs
-from tests.storage.opening import use_storage_settings
+from tests.storage.cloud_fixtures import Cloud, azure, gcs
+from tests.storage.open_store_fixtures import use_storage_settings
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from storage.identity.google import google_transport, source_of
 from storage.identity.keys import CredentialNotIssued
 from storage.identity.s3 import base_keys
 from storage.models import Warehouse
-from tests.management.asking import keep_secrets, use_settings
 from tests.management.test_server_identity_places import KINDS
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.wsgi_client import ApiClient
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

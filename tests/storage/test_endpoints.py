@@ -33,7 +33,7 @@ from storage.profiles.kinds import TYPES, read_profile
 from storage.vending.issue import issue
 from storage.vending.rights import Rights
 from tests.fingerprint import Fingerprint
-from tests.management.asking import KEY, S3, keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, use_settings
 from tests.storage.test_profiles_azure import ADLS, CLIENT, ONELAKE, SHARED
 from tests.storage.test_profiles_gcs import ACCOUNT, GCS
 from tests.storage.test_profiles_s3 import STACKIT

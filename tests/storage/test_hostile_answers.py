@@ -15,8 +15,8 @@ from storage.io.port import ObjectTooLarge
 from storage.network.http_session import LARGEST_ANSWER
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorder, Reply
-from tests.storage.clouds import Cloud
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.cloud_fixtures import Cloud
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

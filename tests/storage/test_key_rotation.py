@@ -26,7 +26,7 @@ from storage.secrets.stores import secret_store
 from storage.services.key_rotation import Rotation, rotate_encryption_key
 from tenancy.actor import INTERNAL
 from tests.log_lines import log_lines
-from tests.management.asking import KEY, S3, at_once, use_settings
+from tests.management.warehouse_request_fixtures import KEY, S3, at_once, use_settings
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
 from tests.wsgi_client import ApiClient

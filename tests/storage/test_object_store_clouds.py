@@ -25,9 +25,9 @@ from tests.parts.azurite import Azurite
 from tests.parts.certificates import make_authority
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.storage.clouds import Cloud, azure, gcs, put_blob
-from tests.storage.dropped import require_gone_when_dropped
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.closed_store_fixtures import require_gone_when_dropped
+from tests.storage.cloud_fixtures import Cloud, azure, gcs, put_blob
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 from tests.storage.test_object_store_minio import NAMES
 from tests.storage.test_profiles_azure import ONELAKE, WORKSPACE
 from tests.storage.vending.fake_service import FakeService, said

@@ -18,7 +18,7 @@ from storage.io.port import ObjectExists, ObjectNotFound
 from tests.parts.certificates import make_authority
 from tests.parts.minio import Minio
 from tests.parts.recorder import Answerer, Recorded, Recorder, Reply
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 

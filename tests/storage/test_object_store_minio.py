@@ -14,8 +14,8 @@ from storage.io.object_store import RemoteStore
 from storage.io.port import ObjectExists, ObjectNotFound, ObjectTooLarge
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.storage.dropped import require_gone_when_dropped
-from tests.storage.opening import opened
+from tests.storage.closed_store_fixtures import require_gone_when_dropped
+from tests.storage.open_store_fixtures import opened
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 

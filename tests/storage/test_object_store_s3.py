@@ -32,7 +32,7 @@ from storage.vending.rights import Rights
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.seaweedfs import SeaweedFS
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 
 pytestmark = pytest.mark.django_db  # who waits gives back its connections to the database
 

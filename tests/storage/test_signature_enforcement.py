@@ -16,7 +16,7 @@ from storage.services import warehouse_storage
 from storage.signing.enforcement import Enforcement
 from storage.validation.access import ENFORCEMENT_FINDINGS, NO_OWN_SIGNATURES, NO_VENDING
 from tests.fingerprint import Fingerprint
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
 from tests.parts.s3 import REGION, S3Server

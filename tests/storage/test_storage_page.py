@@ -27,11 +27,11 @@ from storage.vending.sts import vended_keys
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import get_project
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import keep_secrets, use_settings
+from tests.management.warehouse_request_fixtures import keep_secrets, use_settings
 from tests.page_transcripts import blocks_of, commands_of
 from tests.parts.minio import Minio
 from tests.signing_fixtures import KEY, make_warehouse, s3_profile
-from tests.storage.clouds import Cloud
+from tests.storage.cloud_fixtures import Cloud
 from tests.wsgi_client import ApiClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "storage.md"

@@ -14,7 +14,7 @@ import requests
 from storage.errors import StoreUnavailable
 from storage.network.http_session import BoundedSession
 from tests.parts.minio import Minio
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 
 pytestmark = [
     pytest.mark.django_db,  # who waits gives back its connections to the database

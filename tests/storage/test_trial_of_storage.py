@@ -29,7 +29,7 @@ from storage.validation.examination import (
 )
 from tests.parts.minio import Minio
 from tests.parts.recorder import Recorded, Recorder, Reply
-from tests.storage.opening import use_storage_settings
+from tests.storage.open_store_fixtures import use_storage_settings
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

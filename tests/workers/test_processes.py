@@ -21,7 +21,7 @@ from tests.catalog_fixtures import SCHEMA
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.workers.waiting import until
+from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,7 +15,7 @@ import requests
 from tests.catalog_fixtures import SCHEMA
 from tests.parts.server import CatalogServer
 from tests.run_environment import RunEnvironment
-from tests.workers.waiting import until
+from tests.workers.wait_fixtures import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,9 +10,9 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.refs import Ref
-from tests.authz.parity.pairs import Pair, T
-from tests.authz.trees import make_tree, role
-from tests.management.asking import use_settings
+from tests.authz.parity.pair_fixtures import Pair, T
+from tests.authz.tree_fixtures import make_tree, role
+from tests.management.warehouse_request_fixtures import use_settings
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tenancy.identity import Identity
 from tenancy.models import Role, Securable
 from tenancy.refs import Ref, securable_id
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import Pair, T, grant, member, somebody
-from tests.authz.trees import role
+from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
+from tests.authz.tree_fixtures import role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 

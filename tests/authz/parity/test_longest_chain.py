@@ -10,8 +10,8 @@ from django.conf import settings
 from tenancy.authz.actions import Can
 from tenancy.refs import Ref
 from tests.authz.conftest import person
-from tests.authz.parity.pairs import Pair, T, grant, member, somebody
-from tests.authz.trees import role
+from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
+from tests.authz.tree_fixtures import role
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 

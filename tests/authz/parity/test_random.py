@@ -22,7 +22,7 @@ from tenancy.authz.securables import add_securable
 from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
 from tenancy.refs import Ref, securable_id
-from tests.authz.parity.pairs import Pair, T, grant, member, somebody
+from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
 from tests.conftest import IS_LONG
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3_600 if IS_LONG else 900)]

@@ -36,7 +36,7 @@ from storage.vending.gcs_boundary import access_boundary, cel_string
 from storage.vending.rights import Rights
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
-from tests.storage.vending.names import PLAIN, UNICODE, folders
+from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 
 pytestmark = pytest.mark.django_db
 

@@ -28,8 +28,8 @@ from storage.vending import oss
 from storage.vending.rights import Rights
 from storage.vending.vended import Vended
 from tests.storage.vending.fake_service import FakeService, Said, said
-from tests.storage.vending.names import PLAIN, UNICODE, folders
-from tests.storage.vending.policies import actions, plain_matches, statement
+from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
+from tests.storage.vending.policy_fixtures import actions, plain_matches, statement
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from storage.profiles.s3 import S3Profile
 from storage.vending.folder import folder_of
 from storage.vending.rights import Rights
 from storage.vending.s3_policy import LONGEST_POLICY, partition, s3_policy
-from tests.storage.vending.names import PLAIN, UNICODE, folders
-from tests.storage.vending.policies import actions, aws_matches, denied, plain_matches, statement
+from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
+from tests.storage.vending.policy_fixtures import actions, aws_matches, denied, plain_matches, statement
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 READ = {"s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"}

@@ -22,7 +22,7 @@ from storage.vending.rights import Rights
 from storage.vending.s3_policy import s3_policy
 from storage.vending.vended import Vended
 from tests.parts.minio import Minio
-from tests.storage.vending.names import PLAIN, UNICODE, folders
+from tests.storage.vending.folder_name_fixtures import PLAIN, UNICODE, folders
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from icekeeper.kernel.db import statement_deadline
 from icekeeper.kernel.db.statement_deadline import before_statement, restore_statement_limits
 from icekeeper.kernel.errors.types import RequestTimeout
 from icekeeper.kernel.request.deadline import begin_write, deadline
-from tests.unit.steps import count_steps
+from tests.unit.step_fixtures import count_steps
 
 pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.both_databases]
 

@@ -13,7 +13,7 @@ from catalog.iceberg.schemas import MAX_FIELDS, MAX_NAME_LENGTHS, parse_schema
 from catalog.iceberg.transforms import parse_transform
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import NOW, UUID, after, column, one_long_name, schema, table
+from tests.unit.iceberg.document_fixtures import NOW, UUID, after, column, one_long_name, schema, table
 
 MEBIBYTE = 2**20
 

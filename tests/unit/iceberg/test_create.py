@@ -11,7 +11,7 @@ from catalog.iceberg.create import create_table_metadata, requested_format_versi
 from catalog.iceberg.updates import apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import (
+from tests.unit.iceberg.document_fixtures import (
     NOW,
     UUID,
     add,

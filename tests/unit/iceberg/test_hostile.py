@@ -12,8 +12,18 @@ from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg.damage import places
-from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, partition, schema, snapshot, sorting, table
+from tests.unit.iceberg.damaged_document_fixtures import places
+from tests.unit.iceberg.document_fixtures import (
+    NOW,
+    UUID,
+    column,
+    nested_type,
+    partition,
+    schema,
+    snapshot,
+    sorting,
+    table,
+)
 
 MIDNIGHT = "2020-01-01T00:00:00"
 ROWS = {"first-row-id": 2, "added-rows": 1}

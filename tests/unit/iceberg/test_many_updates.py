@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from catalog.iceberg.types import TableMetadata
-from tests.unit.iceberg.documents import DATA, ID, after, column, partition, schema, set_main, sorting, table
-from tests.unit.steps import count_steps
+from tests.unit.iceberg.document_fixtures import DATA, ID, after, column, partition, schema, set_main, sorting, table
+from tests.unit.step_fixtures import count_steps
 
 MANY = 4_000
 ONE_OF_EACH: dict[str, Any] = {

@@ -14,7 +14,7 @@ from catalog.iceberg.types import MAX_CLOCK_AHEAD_MS
 from catalog.iceberg.validation import check_times, read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import (
+from tests.unit.iceberg.document_fixtures import (
     NOW,
     UUID,
     add,
@@ -27,9 +27,9 @@ from tests.unit.iceberg.documents import (
     sorting,
     table,
 )
-from tests.unit.iceberg.views.documents import add_schema as add_view_schema
-from tests.unit.iceberg.views.documents import add_version, version, view
-from tests.unit.iceberg.views.documents import after as view_after
+from tests.unit.iceberg.views.document_fixtures import add_schema as add_view_schema
+from tests.unit.iceberg.views.document_fixtures import add_version, version, view
+from tests.unit.iceberg.views.document_fixtures import after as view_after
 
 SPELLINGS = [
     ("decimal(9,2)", "decimal(9, 2)"),

@@ -17,9 +17,9 @@ from catalog.iceberg.types import LOG_CLOCK_SKEW_MS, TableMetadata, current_snap
 from catalog.iceberg.updates import HANDLERS, apply_updates
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg import strategies as given_a
-from tests.unit.iceberg.damage import damaged, nonsense
-from tests.unit.iceberg.examples import examples
+from tests.unit.iceberg import strategy_fixtures as given_a
+from tests.unit.iceberg.damaged_document_fixtures import damaged, nonsense
+from tests.unit.iceberg.example_fixtures import examples
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
 bounded = examples(200)

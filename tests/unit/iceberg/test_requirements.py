@@ -9,7 +9,7 @@ import pytest
 
 from catalog.iceberg.requirements import check_requirements, guarded_snapshots, judged_members, requires_create
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg.documents import UUID, table
+from tests.unit.iceberg.document_fixtures import UUID, table
 
 OTHER = "00000000-0000-4000-8000-000000000000"
 BASE = table(

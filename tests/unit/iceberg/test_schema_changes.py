@@ -9,7 +9,7 @@ import pytest
 from catalog.iceberg.create import create_table_metadata
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import (
+from tests.unit.iceberg.document_fixtures import (
     DATA,
     ID,
     NOW,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg.documents import NOW, add, after, column, commit, schema, set_main, snapshot, table
+from tests.unit.iceberg.document_fixtures import NOW, add, after, column, commit, schema, set_main, snapshot, table
 
 REMOVE_MAIN = {"action": "remove-snapshot-ref", "ref-name": "main"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.iceberg.updates import apply_updates
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import BASE_FILE, NOW, UUID, after, commit, table
+from tests.unit.iceberg.document_fixtures import BASE_FILE, NOW, UUID, after, commit, table
 
 LIMIT = "write.metadata.previous-versions-max"
 

@@ -9,7 +9,18 @@ import pytest
 
 from catalog.iceberg.validation import read_table_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import DATA, ID, NOW, TIME, column, partition, schema, snapshot, sorting, table
+from tests.unit.iceberg.document_fixtures import (
+    DATA,
+    ID,
+    NOW,
+    TIME,
+    column,
+    partition,
+    schema,
+    snapshot,
+    sorting,
+    table,
+)
 
 GONE = object()
 

@@ -11,9 +11,9 @@ import pytest
 from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.damage import places
-from tests.unit.iceberg.documents import NOW, UUID, column, nested_type, one_long_name, schema
-from tests.unit.iceberg.views.documents import add_schema, add_version, after, created, sql, version, view
+from tests.unit.iceberg.damaged_document_fixtures import places
+from tests.unit.iceberg.document_fixtures import NOW, UUID, column, nested_type, one_long_name, schema
+from tests.unit.iceberg.views.document_fixtures import add_schema, add_version, after, created, sql, version, view
 
 LEGAL: list[dict[str, Any]] = [
     {"action": "assign-uuid", "uuid": UUID},

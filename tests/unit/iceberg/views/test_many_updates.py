@@ -9,8 +9,8 @@ import pytest
 
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.validation import read_view_metadata
-from tests.unit.iceberg.documents import ID, column, schema
-from tests.unit.iceberg.views.documents import (
+from tests.unit.iceberg.document_fixtures import ID, column, schema
+from tests.unit.iceberg.views.document_fixtures import (
     add_schema,
     add_version,
     after,
@@ -23,7 +23,7 @@ from tests.unit.iceberg.views.documents import (
     version_ids,
     view,
 )
-from tests.unit.steps import count_steps
+from tests.unit.step_fixtures import count_steps
 
 MANY = 4_000
 ONE_OF_EACH: dict[str, Callable[[int], list[dict[str, Any]]]] = {

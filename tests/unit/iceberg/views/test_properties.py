@@ -19,10 +19,10 @@ from catalog.iceberg.views.updates import VIEW_HANDLERS, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.iceberg.views.versions import sql_dialects, version_identity
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.damage import damaged, nonsense
-from tests.unit.iceberg.examples import examples
-from tests.unit.iceberg.strategies import START_MS
-from tests.unit.iceberg.views import strategies as given_a
+from tests.unit.iceberg.damaged_document_fixtures import damaged, nonsense
+from tests.unit.iceberg.example_fixtures import examples
+from tests.unit.iceberg.strategy_fixtures import START_MS
+from tests.unit.iceberg.views import strategy_fixtures as given_a
 
 pytestmark = pytest.mark.timeout(3_600)  # for the long run
 bounded = examples(200)

@@ -8,8 +8,8 @@ import pytest
 
 from catalog.iceberg.views.requirements import check_view_requirements
 from icekeeper.kernel.errors.types import BadRequest, CommitFailed
-from tests.unit.iceberg.documents import UUID
-from tests.unit.iceberg.views.documents import view
+from tests.unit.iceberg.document_fixtures import UUID
+from tests.unit.iceberg.views.document_fixtures import view
 
 OTHER = "00000000-0000-4000-8000-000000000000"
 

@@ -9,8 +9,8 @@ import pytest
 
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest, EmptyView, IllegalArgument
-from tests.unit.iceberg.documents import DATA, ID, NOW, UUID, schema
-from tests.unit.iceberg.views.documents import (
+from tests.unit.iceberg.document_fixtures import DATA, ID, NOW, UUID, schema
+from tests.unit.iceberg.views.document_fixtures import (
     LATER,
     WIDER,
     add_schema,

@@ -9,8 +9,8 @@ import pytest
 
 from catalog.iceberg.views.validation import read_view_metadata
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.documents import DATA, ID, column, schema
-from tests.unit.iceberg.views.documents import after, log_entry, set_properties, sql, version, view
+from tests.unit.iceberg.document_fixtures import DATA, ID, column, schema
+from tests.unit.iceberg.views.document_fixtures import after, log_entry, set_properties, sql, version, view
 
 GONE = object()
 

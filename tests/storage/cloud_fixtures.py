@@ -17,7 +17,7 @@ from storage.io.object_store import RemoteStore
 from tests.parts.azurite import Azurite
 from tests.parts.fake_gcs import FakeGcs
 from tests.parts.relayed import RelayedServer
-from tests.storage.opening import opened, use_storage_settings
+from tests.storage.open_store_fixtures import opened, use_storage_settings
 from tests.storage.vending.fake_service import FakeService, said
 
 _numbers = count(1)

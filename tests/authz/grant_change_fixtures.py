@@ -7,7 +7,7 @@ from typing import Any
 
 from tenancy.models import Securable
 from tenancy.refs import Ref
-from tests.authz.trees import T
+from tests.authz.tree_fixtures import T
 
 Refs = dict[Securable.Type, Ref]
 KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.TAG]

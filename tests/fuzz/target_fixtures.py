@@ -21,7 +21,7 @@ from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.models import Warehouse
 from tests.catalog_fixtures import SCHEMA, snapshot
-from tests.fuzz.places import Connect, Places, find_places
+from tests.fuzz.object_id_fixtures import Connect, Places, find_places
 
 Json = Any
 

@@ -10,8 +10,8 @@ import requests
 from schemathesis import Case
 from schemathesis.core import NOT_SET
 
-from tests.fuzz.places import CALLER
-from tests.fuzz.targets import Aim
+from tests.fuzz.object_id_fixtures import CALLER
+from tests.fuzz.target_fixtures import Aim
 from tests.wsgi_client import Answer, call
 
 HOST = "http://testserver"

@@ -14,7 +14,7 @@ from catalog.iceberg.views.create import create_view_metadata
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import ViewChange, apply_view_updates
 from icekeeper.kernel.errors.types import BadRequest
-from tests.unit.iceberg.strategies import START_MS, UUID, Readers, names, schemas
+from tests.unit.iceberg.strategy_fixtures import START_MS, UUID, Readers, names, schemas
 
 Json = Any
 DIALECTS = ["spark", "trino", "Trino", "presto", "SPARK"]

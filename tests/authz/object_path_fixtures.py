@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from catalog.models import Namespace, Tabular
 from tenancy.refs import Ref
-from tests.authz.trees import T
-from tests.management.asking import NOBODY
+from tests.authz.tree_fixtures import T
+from tests.management.warehouse_request_fixtures import NOBODY
 
 MISSING = {
     T.WAREHOUSE: "NoSuchWarehouseException",

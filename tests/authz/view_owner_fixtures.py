@@ -17,9 +17,9 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.identity import Identity
 from tenancy.models import Securable
 from tenancy.refs import Ref
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 from tests.named_callers import CallerClient, NamedCallers
 
 VIEW: dict[str, Any] = {

@@ -16,7 +16,7 @@ from uuid import uuid4
 import orjson
 
 from tests.parts import process
-from tests.server.raw_client import RawClient
+from tests.server.raw_client_fixtures import RawClient
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__", "DJANGO_SETTINGS_MODULE")

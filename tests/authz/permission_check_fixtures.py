@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenancy.models import Securable
-from tests.authz.permissions import Things
+from tests.authz.permission_fixtures import Things
 
 T = Securable.Type
 KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE]

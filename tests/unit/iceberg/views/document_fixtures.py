@@ -8,7 +8,7 @@ from catalog.iceberg.views.create import create_view_metadata
 from catalog.iceberg.views.types import ViewMetadata
 from catalog.iceberg.views.updates import ViewChange, apply_view_updates
 from catalog.iceberg.views.validation import read_view_metadata
-from tests.unit.iceberg.documents import DATA, ID, NOW, TIME, UUID, schema
+from tests.unit.iceberg.document_fixtures import DATA, ID, NOW, TIME, UUID, schema
 
 LATER = NOW + 100_000
 WIDER = schema(ID, DATA, TIME)

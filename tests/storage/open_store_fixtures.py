@@ -11,7 +11,7 @@ from storage.credentials.kinds import read_credential
 from storage.io.object_store import RemoteStore
 from storage.io.stores import open_store
 from storage.profiles.kinds import read_profile
-from tests.management.asking import use_settings
+from tests.management.warehouse_request_fixtures import use_settings
 
 
 def opened(profile: dict[str, Any], credential: dict[str, Any] | None) -> RemoteStore:

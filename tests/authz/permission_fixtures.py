@@ -17,7 +17,7 @@ from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
 from tenancy.services.tag_definitions import create_tag_definition
-from tests.authz.trees import give
+from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
 from tests.named_callers import CallerClient, NamedCallers
 
