@@ -122,7 +122,7 @@ RESPONSE_HOOKS = ["tenancy.audit.responses.audit_response"]
 # Services that the worker calls every minute, with the actor alone.
 PERIODIC_TASKS = [
     "catalog.services.idempotency.delete_expired_idempotency_records",
-    "catalog.services.staged_places.delete_old_claims",
+    "catalog.services.tables.staging.delete_old_claims",
     "catalog.services.metrics.delete_old_reports",
     "catalog.services.warehouse_statistics.record_warehouse_statistics",
     "catalog.services.warehouse_statistics.delete_old_warehouse_statistics",

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from catalog.selectors.metadata_cache import metadata_cache
-from catalog.services import contention
+from catalog.services.commit import queue
 from storage.io import stores
 from storage.vending.vend import _cache_of
 from tenancy.authn.assumed_roles import known_roles
@@ -152,7 +152,7 @@ def clear_process_caches() -> None:
     """Empty the caches of rows: they belong to the database of another test, or to the time before a copy."""
     registered_users.clear()
     known_roles.clear()
-    contention._turns.clear()
+    queue._queues.clear()
     stores._open.clear()
     _cache_of.cache_clear()
     for name in ("_documents", "_last_seen", "_judged", "_parsed"):

@@ -12,7 +12,7 @@ from catalog.api.table_config import build_access_config, build_access_config_af
 from catalog.models import Tabular
 from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
 from catalog.selectors.storage_access import access_for, access_to_written
-from catalog.services.generic_tables import create_generic_table
+from catalog.services.tables.generic_tables import create_generic_table
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
 

@@ -26,7 +26,7 @@ from catalog.services.signing import (
     sign_by_name,
     sign_staged,
 )
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.http.raw_path import decode_id, decode_segment
 from storage.signing.request import READING_METHODS, RequestToSign
 

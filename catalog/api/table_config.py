@@ -18,7 +18,7 @@ from catalog.models import Tabular
 from catalog.selectors.storage_access import Access, vended_credentials
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.view_chains import Reader
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.http.base_url import base_url

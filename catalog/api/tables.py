@@ -20,12 +20,12 @@ from catalog.models import Tabular
 from catalog.selectors.snapshots import with_referenced_snapshots
 from catalog.selectors.storage_access import access_for, access_of_maker, access_to_written
 from catalog.selectors.tabulars import Loaded, StagedTable, load_tabular_for, require_tabular_exists
-from catalog.services.commits import TableChanges, commit_table, commit_transaction
-from catalog.services.creation import create_table, files_to_write
-from catalog.services.drops import unregister_table
+from catalog.services.commit.service import TableChanges, commit_table, commit_transaction
 from catalog.services.metrics import report_metrics
-from catalog.services.registration import register_tabular
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.tables.create import create_table, files_to_write
+from catalog.services.tables.drop import unregister_table
+from catalog.services.tables.register import register_tabular
+from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest
 from tenancy.actor import Actor
 

@@ -13,8 +13,8 @@ from catalog.models import Tabular
 from catalog.selectors.storage_access import access_for, access_to_written
 from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
 from catalog.selectors.view_chains import Reader
-from catalog.services.registration import register_tabular
-from catalog.services.views import create_view, replace_view
+from catalog.services.tables.register import register_tabular
+from catalog.services.tables.views import create_view, replace_view
 
 VIEW = Tabular.Kind.VIEW
 

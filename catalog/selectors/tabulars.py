@@ -104,7 +104,7 @@ class Loaded:
 class StagedTable:
     """The metadata of a table that is not there yet: the client finishes it with a commit that asserts create.
 
-    `files` is as of `Loaded`; when it is None, `catalog.services.creation.files_to_write` tells.
+    `files` is as of `Loaded`; when it is None, `catalog.services.tables.create.files_to_write` tells.
     """
 
     document: bytes

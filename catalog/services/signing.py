@@ -13,8 +13,8 @@ from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
-from catalog.services.locations import others_at
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.locations.claims import others_at
+from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from storage.errors import no_such_warehouse
 from storage.profiles.location import normalize

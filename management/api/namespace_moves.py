@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.errors import no_such_object
-from catalog.services.namespace_moves import move_namespace
+from catalog.services.namespaces.move import move_namespace
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import Flag, KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id

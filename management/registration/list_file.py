@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from catalog.identifiers import Levels, path_key, require_levels
 from catalog.models import Tabular
-from catalog.services.bulk_registration import Listed
+from catalog.services.tables.bulk_register import Listed
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import read_json
 from management.registration.source import Choice, Item, ListedNamespace, Source, SourceUnreachable, Unreadable

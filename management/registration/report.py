@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, Any
 
 from catalog.identifiers import Identifier, dotted
-from catalog.services.bulk_registration import Came, Listed
+from catalog.services.tables.bulk_register import Came, Listed
 from icekeeper.kernel.json.strict import write_json
 from management.registration.run import FAILED, GONE, Ended, Tally, sort_of
 from management.registration.source import ListedNamespace, Unreadable

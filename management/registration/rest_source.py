@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from catalog.identifiers import Identifier, Levels, dotted, require_levels
 from catalog.models import Tabular
-from catalog.services.bulk_registration import Listed
+from catalog.services.tables.bulk_register import Listed
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.names import LEVEL_SEPARATOR, require_name
 from management.registration.rest_client import RestClient

@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, connections
 
 from catalog.identifiers import Levels, dotted, lookup_key, path_key
-from catalog.services import bulk_registration
-from catalog.services.bulk_registration import Came, Listed
+from catalog.services.tables import bulk_register
+from catalog.services.tables.bulk_register import Came, Listed
 from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from management.registration.source import Item, ListedNamespace, Source, Unreadable
@@ -44,8 +44,8 @@ class Steps:
     entry: Callable[..., Came]
 
 
-REGISTER = Steps(bulk_registration.make_namespace, bulk_registration.register_listed)
-CHECK = Steps(bulk_registration.check_namespace, bulk_registration.check_listed)
+REGISTER = Steps(bulk_register.make_namespace, bulk_register.register_listed)
+CHECK = Steps(bulk_register.check_namespace, bulk_register.check_listed)
 
 
 @dataclass(frozen=True, slots=True)

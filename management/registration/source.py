@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.identifiers import Levels, lookup_key
-from catalog.services.bulk_registration import Listed
+from catalog.services.tables.bulk_register import Listed
 from icekeeper.kernel.errors.types import CatalogError
 
 

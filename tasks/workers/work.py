@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from catalog.services.expiration import expire_tabular
-from catalog.services.purges import purge
+from catalog.services.locations.purge import purge
+from catalog.services.tables.drop import expire_tabular
 from tasks.queue.leases import Lease
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL

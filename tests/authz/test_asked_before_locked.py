@@ -13,7 +13,7 @@ import pytest
 
 from catalog.models import LocationClaim
 from catalog.selectors.staged_places import list_staged_places_for
-from catalog.services.staged_places import release_staged_place
+from catalog.services.tables.staging import release_staged_place
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from icekeeper.kernel.request import deadline

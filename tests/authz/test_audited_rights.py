@@ -137,7 +137,7 @@ def test_a_registered_table_is_owned_by_who_registers_it(
 def test_of_a_table_that_nobody_owns_there_is_no_row(house: Lake, maker: CallerClient) -> None:
     make(maker, "aa")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("catalog.services.insertion.grant_creator", lambda *_: {})
+        patched.setattr("catalog.services.tables.insert.grant_creator", lambda *_: {})
         assert maker.post("/namespaces/aa/tables", MADE["table"]).status == 200
     assert rows() == []
 
@@ -148,7 +148,7 @@ def test_where_the_row_cannot_be_written_no_table_is_made(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr("catalog.services.insertion.record", fail)
+    monkeypatch.setattr("catalog.services.tables.insert.record", fail)
     assert create_tabular("table").status == 500
     assert (rows(), Tabular.objects.filter(namespace__path="aa").count()) == ([], 0)
 

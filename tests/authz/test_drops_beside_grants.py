@@ -12,8 +12,8 @@ import pytest
 from django.db import connection, connections
 
 from catalog.identifiers import Identifier
-from catalog.services.drops import unregister_table
-from catalog.services.namespace_moves import move_namespace
+from catalog.services.namespaces.move import move_namespace
+from catalog.services.tables.drop import unregister_table
 from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, connections, transaction
 
 from catalog.models import Namespace, Tabular
-from catalog.services.retirement import retire
+from catalog.services.tables.drop import retire
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.request import deadline, permission_recheck

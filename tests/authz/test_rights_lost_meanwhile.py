@@ -15,8 +15,8 @@ import pytest
 from django.db import connection, connections
 
 from catalog.models import Tabular
-from catalog.services import renames
-from catalog.services.retirement import retire
+from catalog.services.tables import rename
+from catalog.services.tables.drop import retire
 from icekeeper.kernel.errors.types import NotFound
 from icekeeper.kernel.request import deadline, permission_recheck
 from storage.models import Warehouse
@@ -238,7 +238,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
     give("modify", lake["open"], ALICE)
     alice, root, table = client("alice"), client("root"), Tabular.objects.get(pk=lake["open.b"][1])
-    is_renamed, may_go, changed = threading.Event(), threading.Event(), renames.rights_changed
+    is_renamed, may_go, changed = threading.Event(), threading.Event(), rename.rights_changed
 
     def hold() -> None:
         changed()
@@ -258,7 +258,7 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
             return alice.post("/transactions/commit", {"table-changes": [change, other]})
         return alice.post("/namespaces/open/tables/b", COMMIT)
 
-    monkeypatch.setattr(renames, "rights_changed", hold)
+    monkeypatch.setattr(rename, "rights_changed", hold)
     away = {
         "source": {"namespace": ["open"], "name": "b"},
         "destination": {"namespace": ["closed"], "name": "secret"},

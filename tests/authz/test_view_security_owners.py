@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import Tabular
-from catalog.services.bulk_registration import Listed, check_listed, register_listed
+from catalog.services.tables.bulk_register import Listed, check_listed, register_listed
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
 from tests.authz.conftest import good

@@ -15,8 +15,12 @@ import pytest
 from django.db import close_old_connections, connection, connections
 
 from catalog.models import Namespace, Tabular
-from catalog.services import expiration, namespace_moves, namespaces, renames, retirement, undrops
-from catalog.services.expiration import expire_tabular
+from catalog.services.namespaces import move as namespace_moves
+from catalog.services.namespaces import namespaces
+from catalog.services.tables import drop as retirement
+from catalog.services.tables import rename
+from catalog.services.tables import undrop as undrops
+from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.errors.types import NotFound
 from storage.models import Warehouse
 from tasks.queue.leases import Lease, LeaseLost, take_task
@@ -179,7 +183,7 @@ def test_an_expiration_that_begins_while_a_table_is_restored_comes_too_late(
 
 
 def test_a_table_that_is_just_expiring_is_not_restored(api: ApiClient, dropped: str, hold: Any, beside: Any) -> None:
-    held = hold(expiration, "retire")
+    held = hold(retirement, "retire")
     expired = beside(expires, lease_of_expiration())
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
         pass
@@ -217,7 +221,7 @@ def test_a_rename_to_the_name_that_is_restored(
 ) -> None:
     """A rename does not take the lock of the warehouse: the constraint of the database decides."""
     make_table("other")
-    held = hold(renames, "store_response")
+    held = hold(rename, "store_response")
     names = [{"namespace": ["ns"], "name": name} for name in ("other", "t")]
     renamed = beside(catalog.post, "/tables/rename", {"source": names[0], "destination": names[1]})
     with standing(held, lambda: beside(undrop, api, dropped)) as [restored]:
@@ -310,7 +314,7 @@ def test_a_table_that_left_first(
     assert tree.post("/namespaces", {"namespace": ["q"]}).status == 200
     assert tree.post("/namespaces/q/tables", {"name": "t", "schema": SCHEMA}).status == 200
     body = {"source": {"namespace": source, "name": "t"}, "destination": {"namespace": destination, "name": "u"}}
-    held = hold(renames, "rights_changed")
+    held = hold(rename, "rights_changed")
     renamed = beside(tree.post, "/tables/rename", body)
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass

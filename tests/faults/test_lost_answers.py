@@ -71,12 +71,12 @@ def test_writes_of_tables(
 def test_what_fails_before_the_commit_was_certainly_not_done(
     catalog: ApiClient, namespace: str, files: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from catalog.services import insertion
+    from catalog.services.tables import insert
 
     def lose(**_: Any) -> None:
         raise OperationalError("gone") from psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(insertion, "take_location", lose)
+    monkeypatch.setattr(insert, "take_location", lose)
     answer = catalog.post("/namespaces/ns/tables", {"name": "t", "schema": SCHEMA})
     assert answer.refused(503, "SlowDownException", "nothing was changed")
     assert "Retry-After" in answer.headers

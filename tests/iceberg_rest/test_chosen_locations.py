@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Tabular
-from catalog.services import vacancy
+from catalog.services.locations import availability
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from icekeeper.wsgi import application
@@ -173,7 +173,7 @@ def nothing_happened(purging: Path, written: list[Path], **task: Any) -> bool:
 def test_a_purge_that_a_worker_is_at_is_not_done_twice(
     create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vacancy, "LONGEST_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(availability, "MAX_WAIT_SECONDS", 0.2)
     written = sorted(purging.rglob("*"))
     assert take_task(Task.objects.get().pk) is not None
     answer = create()
@@ -195,9 +195,9 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
     def nap(seconds: float) -> None:
         naps.append(seconds)
         if len(naps) == 3:
-            vacancy.purge(lease, lambda: None)
+            availability.purge(lease, lambda: None)
 
-    monkeypatch.setattr(vacancy.time, "sleep", nap)
+    monkeypatch.setattr(availability.time, "sleep", nap)
     assert create().status == 200
     assert len(naps) == 3
 
@@ -205,7 +205,7 @@ def test_a_worker_that_is_about_to_finish_is_waited_for(
 def test_a_purge_that_takes_too_long_is_left_to_the_worker(
     create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch, do_tasks: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(vacancy, "RESERVED_SECONDS", 10_000.0)
+    monkeypatch.setattr(availability, "RESERVED_SECONDS", 10_000.0)
     written = sorted(purging.rglob("*"))
     answer = create()
     assert answer.refused(503, "SlowDownException", "still being deleted")
@@ -276,7 +276,7 @@ def test_a_purge_that_outlasts_the_request_is_given_back(
     create: Callable[..., Answer], purging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One slow step may take longer than the whole request had."""
-    monkeypatch.setattr(vacancy, "RESERVED_SECONDS", 0.0)
+    monkeypatch.setattr(availability, "RESERVED_SECONDS", 0.0)
 
     def slow(_: Any, __: str, keep_going: Callable[[], object]) -> None:
         time.sleep(1.2)

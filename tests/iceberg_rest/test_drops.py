@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
-from catalog.services import drops
-from catalog.services.expiration import expire_tabular
-from catalog.services.purges import purge
+from catalog.services.locations.purge import purge
+from catalog.services.tables import drop
+from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -146,14 +146,14 @@ def test_the_rules_count_as_they_are_when_it_is_done(
     catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_table()
-    find = drops.find_target
+    find = drop.find_target
 
     def change_after_the_look(**arguments: Any) -> Any:
         found = find(**arguments)
         Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 60})
         return found
 
-    monkeypatch.setattr(drops, "find_target", change_after_the_look)
+    monkeypatch.setattr(drop, "find_target", change_after_the_look)
     assert catalog.delete(T).status == 204
     assert Tabular.objects.get().deleted_at is not None
 

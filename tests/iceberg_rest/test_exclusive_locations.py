@@ -13,14 +13,14 @@ from catalog.errors import LocationAlreadyTaken
 from catalog.identifiers import Identifier
 from catalog.models import LocationClaim, Namespace, Tabular
 from catalog.selectors.targets import Target
-from catalog.services.locations import (
+from catalog.services.locations.claims import (
     claim,
     require_free_location,
     require_outside_tabulars,
     require_unreserved,
     require_valid_locations,
 )
-from catalog.services.purges import purge
+from catalog.services.locations.purge import purge
 from icekeeper.kernel.errors.types import InvalidLocation
 from icekeeper.kernel.ids import new_id
 from storage.io.local import LocalStore

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catalog.services.commits import MAX_TABLES
+from catalog.services.commit.service import MAX_TABLES
 from tests.catalog_fixtures import SCHEMA
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import ApiClient

@@ -12,8 +12,9 @@ from django.conf import settings
 
 from catalog.api import tables
 from catalog.models import IdempotencyRecord, Namespace, Tabular
-from catalog.services import idempotency, insertion
+from catalog.services import idempotency
 from catalog.services.idempotency import delete_expired_idempotency_records
+from catalog.services.tables import insert as insertion
 from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CommitContended
@@ -199,12 +200,12 @@ def test_the_slower_of_two_equal_requests_undoes_itself(
 def test_contention_is_not_remembered(
     catalog: ApiClient, make_table: MakeTable, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from catalog.services import commits, contention
+    from catalog.services.commit import queue, service
 
     make_table()
     with monkeypatch.context() as contended:
-        contended.setattr(contention, "ATTEMPTS", 2)
-        contended.setattr(commits, "write_revisions", lambda *args, **options: False)
+        contended.setattr(queue, "MAX_ATTEMPTS", 2)
+        contended.setattr(service, "write_revisions", lambda *args, **options: False)
         assert catalog.post(T, SET_A, idempotency_key=key).refused(409, "CommitFailedException", "try again")
     assert not IdempotencyRecord.objects.exists()
     assert catalog.post(T, SET_A, idempotency_key=key).status == 200

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Tabular, TabularMetadata
-from catalog.services import expired_files
+from catalog.services.commit import files as expired_files
 from storage.errors import StoreUnavailable
 from storage.io.local import LocalStore
 from storage.models import Warehouse
@@ -300,7 +300,7 @@ def test_one_request_deletes_what_a_transaction_leaves(
 def test_one_commit_deletes_only_so_many(
     catalog: ApiClient, make_table: MakeTable, deletions: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog.services.revisions.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("catalog.services.commit.revisions.MOST_AT_ONCE", 3)
     assert expired_files.MOST_AT_ONCE == 1000, "what S3 takes in one request"
     make_table(properties={DELETE: "true"})
     for number in range(6):

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from catalog.models import Tabular
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.tables.staging import StagingTicket
 from storage.models import Warehouse
 from tenancy.actor import ANONYMOUS
 from tenancy.authz.actions import Can

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from catalog.models import LocationClaim, Namespace, Tabular
-from catalog.services import creation
-from catalog.services.staging_tickets import GOOD_FOR
+from catalog.services.tables import create as creation
+from catalog.services.tables.staging import GOOD_FOR
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse

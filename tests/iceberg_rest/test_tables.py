@@ -587,18 +587,18 @@ def test_a_drop_does_not_follow_a_rename(
     catalog: ApiClient, make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is renamed after the drop has found it and before it locks it."""
-    from catalog.services import drops
+    from catalog.services.tables import drop
 
     make_table("a")
-    found = drops.find_target
+    found = drop.find_target
 
     def found_then_renamed(**options: Any) -> Any:
         target = found(**options)
-        monkeypatch.setattr(drops, "find_target", found)
+        monkeypatch.setattr(drop, "find_target", found)
         Tabular.objects.update(name="precious", name_key="precious")
         return target
 
-    monkeypatch.setattr(drops, "find_target", found_then_renamed)
+    monkeypatch.setattr(drop, "find_target", found_then_renamed)
     assert catalog.delete("/namespaces/ns/tables/a?purgeRequested=true").refused(404, "NoSuchTableException")
     assert Tabular.objects.get().name == "precious"
     assert not Task.objects.exists()
@@ -637,7 +637,7 @@ def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
     catalog: ApiClient, make_table: MakeTable, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from catalog.services import commits
+    from catalog.services.commit import service
     from icekeeper.kernel.errors.types import RequestTimeout
 
     created = make_table()
@@ -648,7 +648,7 @@ def test_a_commit_that_runs_out_of_time_is_408_and_changes_nothing(
         if next(looks) == 2:
             raise RequestTimeout("out of time")
 
-    monkeypatch.setattr(commits.deadline, "remaining", remaining)
+    monkeypatch.setattr(service.deadline, "remaining", remaining)
     updates = [{"action": "set-properties", "updates": {f"k{number}": "v"}} for number in range(5)]
     answer = catalog.post("/namespaces/ns/tables/t", {"requirements": [], "updates": updates})
     monkeypatch.undo()

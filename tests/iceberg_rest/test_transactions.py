@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError
 
 from catalog.models import LocationClaim, Tabular
-from catalog.services import commits, revisions
+from catalog.services.commit import revisions, service
 from tests.catalog_fixtures import SCHEMA, finishing_updates, snapshot
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
@@ -151,21 +151,21 @@ def test_a_table_that_was_changed_in_between_is_judged_anew(
     """Somebody else commits to `b` after the transaction has read it: `a` must not move before `b` can."""
     make_table("a")
     make_table("b")
-    write, times = commits.write_revisions, []
+    write, times = service.write_revisions, []
 
     def interrupted(*args: Any, **options: Any) -> bool:
         if not times:
             times.append(1)
-            monkeypatch.setattr(commits, "write_revisions", write)
+            monkeypatch.setattr(service, "write_revisions", write)
             other = {"action": "set-properties", "updates": {"other": "x"}}
             done = catalog.post("/namespaces/ns/tables/b", {"requirements": [], "updates": [other]})
             assert done.status == 200
         return write(*args, **options)
 
-    monkeypatch.setattr(commits, "write_revisions", interrupted)
+    monkeypatch.setattr(service, "write_revisions", interrupted)
     # The in-process turn of `b` is held by the transaction, as another process would not know.
-    monkeypatch.setattr("catalog.services.contention._turns", {})
-    monkeypatch.setattr(commits, "turns_at", lambda addresses: _no_turn())
+    monkeypatch.setattr("catalog.services.commit.queue._queues", {})
+    monkeypatch.setattr(service, "reserve_commit_slots", lambda addresses: _no_slot())
     assert commit(catalog, setting("a", "1"), setting("b", "2")).status == 204
     assert properties(catalog, "a", "b") == ["1", "2"]
     b = catalog.get("/namespaces/ns/tables/b").json()["metadata"]
@@ -175,7 +175,7 @@ def test_a_table_that_was_changed_in_between_is_judged_anew(
     assert len(files()) == 2 + 1 + 2, "the file of the first try for each table was taken away"
 
 
-class _no_turn:  # noqa: N801 - stands in for a function
+class _no_slot:  # noqa: N801 - stands in for a function
     def __enter__(self) -> None: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -246,22 +246,22 @@ def test_a_table_that_is_only_asserted_is_held_at_the_commit(
         make_table(name)
     held = {"type": "assert-current-schema-id", "current-schema-id": 0}
     only_asserted = {"identifier": named("b"), "requirements": [held], "updates": []}
-    write = commits.write_revisions
+    write = service.write_revisions
 
     def overtaken(*args: Any, **options: Any) -> bool:
-        monkeypatch.setattr(commits, "write_revisions", write)
+        monkeypatch.setattr(service, "write_revisions", write)
         row = Tabular.objects.get(name="b")
         document = catalog.get("/namespaces/ns/tables/b").json()["metadata"]
         schema = {**document["schemas"][0], "schema-id": 1}
         schema["fields"] = [*schema["fields"], {"id": 3, "name": "more", "type": "int", "required": False}]
         update = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
         with monkeypatch.context() as elsewhere:
-            elsewhere.setattr(commits, "turns_at", lambda _: nullcontext())
+            elsewhere.setattr(service, "reserve_commit_slots", lambda _: nullcontext())
             assert catalog.post("/namespaces/ns/tables/b", {"requirements": [], "updates": update}).status == 200
         assert Tabular.objects.get(name="b").metadata_location != row.metadata_location
         return write(*args, **options)
 
-    monkeypatch.setattr(commits, "write_revisions", overtaken)
+    monkeypatch.setattr(service, "write_revisions", overtaken)
     before = len(files())
     assert commit(catalog, setting("a", "1"), only_asserted).refused(409, "CommitFailedException", "current schema")
     assert properties(catalog, "a") == [None]

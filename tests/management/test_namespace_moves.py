@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
 from catalog.selectors.targets import find_target
-from catalog.services import creation, generic_tables, renames
+from catalog.services.tables import create, generic_tables, rename
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -378,7 +378,7 @@ def test_hidden_namespaces_look_missing(
     assert everything() == before
 
 
-@pytest.mark.parametrize("module", [creation, generic_tables, renames])
+@pytest.mark.parametrize("module", [create, generic_tables, rename])
 def test_what_was_under_way_finds_that_its_namespace_is_gone(
     api: ApiClient, tree: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, module: Any
 ) -> None:
@@ -396,9 +396,9 @@ def test_what_was_under_way_finds_that_its_namespace_is_gone(
     names = [{"namespace": ["z"], "name": "t"}, {"namespace": ["a", "d"], "name": "u"}]
     with monkeypatch.context() as patched:
         patched.setattr(module, "find_target", find_then_move)
-        if module is creation:
+        if module is create:
             answer = tree.post("/namespaces/a%1Fd/tables", {"name": "u", "schema": SCHEMA})
-        elif module is renames:
+        elif module is rename:
             answer = tree.post("/tables/rename", {"source": names[0], "destination": names[1]})
         else:
             generic = ApiClient(tree.base.replace("/catalog/", "/lakekeeper/"))

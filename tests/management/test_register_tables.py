@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
-from catalog.services import bulk_registration
+from catalog.services.tables import bulk_register
 from management.registration.run import Steps
 from storage.models import Warehouse
 from tenancy.models import Securable
@@ -545,7 +545,7 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         raise AssertionError("the connection is gone by now")
 
-    steps = Steps(bulk_registration.make_namespace, cut)
+    steps = Steps(bulk_register.make_namespace, cut)
     monkeypatch.setattr("management.management.commands.register_tables.REGISTER", steps)
     done = register(listed(*entries), "--parallel", "1")
     assert str(done.failure).startswith("The database: ")

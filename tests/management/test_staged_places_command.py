@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 from catalog.models import LocationClaim
 from catalog.selectors import staged_places as selectors
-from catalog.services import staged_places as services
-from catalog.services.locations import lock_warehouse
+from catalog.services.locations.claims import lock_warehouse
+from catalog.services.tables import staging as services
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Snapshot, Tabular
-from catalog.services import undrops
-from catalog.services.expiration import expire_tabular
+from catalog.services.tables import undrop as undrops
+from catalog.services.tables.drop import expire_tabular
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse

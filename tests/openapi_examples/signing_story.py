@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.services.staging_tickets import StagingTicket
+from catalog.services.tables.staging import StagingTicket
 from tenancy.actor import Actor
 from tests.openapi_examples.story import Story
 from tests.signing_fixtures import add_tabular, make_warehouse

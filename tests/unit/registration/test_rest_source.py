@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from catalog.models import Tabular
-from catalog.services.bulk_registration import Listed
+from catalog.services.tables.bulk_register import Listed
 from icekeeper.kernel.errors.types import BadRequest
 from management.registration.rest_client import Access, RestClient
 from management.registration.rest_source import RestCatalog

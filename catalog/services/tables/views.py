@@ -1,8 +1,9 @@
-"""Views: created, replaced."""
+"""Creates and updates views, and protects the properties that name their owners."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 from uuid import UUID
 
 from catalog.errors import already_exists
@@ -15,19 +16,22 @@ from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_of
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import find_target, find_target_of_commit
-from catalog.services.contention import attempts, turns_at
+from catalog.services.commit.queue import attempts, reserve_commit_slots
+from catalog.services.commit.revisions import revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
-from catalog.services.insertion import create_tabular
-from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.revisions import revise, write_revisions
-from catalog.services.vacancy import run_pending_purges
-from catalog.services.view_owners import names_in, require_may_change, require_may_name_owners
+from catalog.services.locations.availability import run_pending_purges
+from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.tables.insert import create_tabular
 from icekeeper.kernel.clock import now_ms
+from icekeeper.kernel.errors.types import Forbidden
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
 from icekeeper.kernel.request import deadline
 from tenancy.actor import Actor
+from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
+from tenancy.models import Securable
+from tenancy.trusted_engines import owner_properties, owner_properties_of
 
 VIEW = Tabular.Kind.VIEW
 
@@ -87,7 +91,7 @@ def replace_view(
     `DefinerViewModification` (403).
     """
     require_may_name_owners(actor, names_in(updates))
-    with turns_at([(warehouse_id, view.path_key, view.name_key)]):
+    with reserve_commit_slots([(warehouse_id, view.path_key, view.name_key)]):
         for _ in attempts(view):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=view)
             current = target.tabular_for(actor, Can.COMMIT, VIEW)
@@ -103,3 +107,72 @@ def replace_view(
             if write_revisions(target, [revision], idempotency_key=idempotency_key, result=revision.result):
                 return revision.result
     raise AssertionError("attempts() ends with an error")
+
+
+WHAT_IT_DOES: Final = ("schemas", "versions", "current-version-id")
+"""The members of a view's metadata that say what is read through it."""
+
+
+class ProtectedPropertyModification(Forbidden):
+    """A property that names the owner of a view was set, changed or removed by somebody else than its engine."""
+
+    wire_type = "ProtectedPropertyModification"
+
+
+class DefinerViewModification(Forbidden):
+    """What a view with an owner does was changed by somebody else than the engine that names the owner."""
+
+    wire_type = "DefinerViewModification"
+
+
+def require_may_name_owners(actor: Actor, names: Iterable[object]) -> None:
+    """Raises `ProtectedPropertyModification` when one of `names`, of properties of a view, is an owner property in any
+    case of its letters, and not exactly that of an engine that `actor` is."""
+    if actor.is_internal or not (protected := {name.casefold() for name in owner_properties()}):
+        return
+    for name in names:
+        if isinstance(name, str) and name.casefold() in protected and name not in owner_properties_of(actor):
+            raise ProtectedPropertyModification(
+                f"The property {name} names the owner of a view: only the engine that reads views with their owners' "
+                "rights may set, change or remove it"
+            )
+
+
+def names_in(updates: Iterable[Any]) -> Iterator[object]:
+    """Of the properties that updates of a view are about, as far as they can be read: nobody has looked at them yet."""
+    for update in updates:
+        if not isinstance(update, dict):
+            continue
+        for member in ("updates", "updated", "removals", "removed"):
+            named = update.get(member)
+            yield from named if isinstance(named, dict | list) else ()
+
+
+def require_may_change(actor: Actor, view_id: UUID, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Raises `ProtectedPropertyModification`, or `DefinerViewModification` when `after` does something else than
+    `before`, a view with an owner. Who is refused is told of, with the view."""
+    try:
+        _require_may_change(actor, before, after)
+    except Forbidden as refusal:
+        record_denial(
+            actor=actor,
+            action=Can.COMMIT,
+            object_type=Securable.Type.VIEW.value,
+            object_id=view_id,
+            reason=refusal.wire_type,
+            details={"uuid": before.get("view-uuid")},
+        )
+        raise
+
+
+def _require_may_change(actor: Actor, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    was, is_now = before["properties"], after["properties"]
+    require_may_name_owners(actor, [name for name in {*was, *is_now} if was.get(name) != is_now.get(name)])
+    if actor.is_internal or all(before[member] == after[member] for member in WHAT_IT_DOES):
+        return
+    foreign = [name for name in sorted(owner_properties() - owner_properties_of(actor)) if name in was]
+    if foreign:
+        raise DefinerViewModification(
+            f"The view is read with the rights of its owner ({foreign[0]}): only the engine that names the owner may "
+            "change its schemas and versions"
+        )

@@ -16,10 +16,10 @@ from catalog.selectors.generic_tables import LoadedGenericTable
 from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.insertion import insert_row, lock_name, translate_integrity_errors
-from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.properties import read_properties
-from catalog.services.vacancy import run_pending_purges
+from catalog.services.locations.availability import run_pending_purges
+from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.namespaces.namespaces import read_properties
+from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.ids import new_id

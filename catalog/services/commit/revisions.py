@@ -19,10 +19,16 @@ from catalog.models import Tabular
 from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
-from catalog.services.documents import delete_orphaned_metadata, inline_or_none, write_metadata
-from catalog.services.expired_files import MOST_AT_ONCE, deletable_files
+from catalog.services.commit.files import (
+    MOST_AT_ONCE,
+    deletable_files,
+    delete_orphaned_metadata,
+    inline_or_none,
+    write_metadata,
+)
+from catalog.services.commit.pointer import Move, StoredResponse, move_pointer
 from catalog.services.idempotency import DuplicateRequest, IdempotencyKey, response_to_store, store_response
-from catalog.services.locations import (
+from catalog.services.locations.claims import (
     claim,
     folder_outside,
     lock_warehouse,
@@ -30,7 +36,6 @@ from catalog.services.locations import (
     require_unreserved,
     require_valid_locations,
 )
-from catalog.services.pointers import Move, StoredResponse, move_pointer
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction

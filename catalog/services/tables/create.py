@@ -14,10 +14,10 @@ from catalog.selectors.tabular_files import TabularFiles
 from catalog.selectors.tabulars import Loaded, StagedTable
 from catalog.selectors.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey
-from catalog.services.insertion import create_tabular
-from catalog.services.locations import is_foreseeable, spelled_location
-from catalog.services.staged_places import require_own_folder, reserve_staged_location
-from catalog.services.vacancy import require_empty_location
+from catalog.services.locations.availability import require_empty_location
+from catalog.services.locations.claims import is_foreseeable, spelled_location
+from catalog.services.tables.insert import create_tabular
+from catalog.services.tables.staging import require_own_folder, reserve_staged_location
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import AlreadyExists, CommitFailed, InvalidLocation, NotFound
 from icekeeper.kernel.ids import new_id

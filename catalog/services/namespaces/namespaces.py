@@ -14,8 +14,7 @@ from catalog.identifiers import Levels, dotted, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.warehouses import require_active
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.locations import lock_warehouse, require_outside_tabulars
-from catalog.services.properties import read_properties, require_small
+from catalog.services.locations.claims import lock_warehouse, require_outside_tabulars
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.database import is_foreign_key_violation
@@ -309,3 +308,24 @@ def _string_list(value: object, what: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise BadRequest(f"{what}: must be a list of strings")
     return list(dict.fromkeys(value))
+
+
+MAX_PROPERTIES_BYTES = 1_048_576
+
+
+def read_properties(value: object, what: str) -> dict[str, str]:
+    """The properties in a request body; null and absent are none. Raises `BadRequest`."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BadRequest(f"{what}: must be an object of strings")
+    require_small(value, what)
+    return value
+
+
+def require_small(properties: dict[str, str], what: str) -> None:
+    """Raises `BadRequest` for properties that are too large together, or hold what no database stores."""
+    if sum(len(key) + len(value) for key, value in properties.items()) > MAX_PROPERTIES_BYTES:
+        raise BadRequest(f"{what}: larger than {MAX_PROPERTIES_BYTES} characters together")
+    if any("\x00" in key or "\x00" in value for key, value in properties.items()):
+        raise BadRequest(f"{what}: the character U+0000 is not allowed")

@@ -14,8 +14,8 @@ from catalog.errors import LocationNotEmpty, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
 from catalog.selectors.targets import Target
 from catalog.services.idempotency import IdempotencyKey
-from catalog.services.locations import others_at
-from catalog.services.purges import purge
+from catalog.services.locations.claims import others_at
+from catalog.services.locations.purge import purge
 from icekeeper.kernel.errors.types import Busy
 from icekeeper.kernel.request import deadline
 from storage.errors import StoreRefused, StoreUnavailable
@@ -28,7 +28,7 @@ from tenancy.actor import Actor
 RESERVED_SECONDS = 2.0
 """Of the request's time, for the rest of what it asks for."""
 
-LONGEST_WAIT_SECONDS = 5.0
+MAX_WAIT_SECONDS = 5.0
 """For a worker that is about to finish."""
 
 PAUSE_SECONDS = 0.05
@@ -85,7 +85,7 @@ class _TimeBudget:
     @classmethod
     def of_this_request(cls, location: str) -> _TimeBudget:
         left, at = deadline.remaining(), time.monotonic()
-        return cls(location, None if left is None else at + left - RESERVED_SECONDS, at + LONGEST_WAIT_SECONDS)
+        return cls(location, None if left is None else at + left - RESERVED_SECONDS, at + MAX_WAIT_SECONDS)
 
     def keep(self) -> None:
         if self.until is not None and time.monotonic() > self.until:

@@ -1,24 +1,28 @@
-"""Where a table is staged: held for whoever staged it from the answer on, as long as something may be written there."""
+"""Staged tables: their location is reserved for the client, and a ticket authorizes signing of its requests."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Self
 from uuid import UUID
 
+from django.core import signing
+
+from catalog.identifiers import Levels, path_key
 from catalog.models import LocationClaim, Tabular
 from catalog.selectors.staged_places import StagedPlace
 from catalog.selectors.tabulars import StagedTable
 from catalog.selectors.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.insertion import lock_name, translate_integrity_errors
-from catalog.services.locations import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
-from catalog.services.staging_tickets import GOOD_FOR
+from catalog.services.locations.claims import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location
+from catalog.services.tables.insert import lock_name, translate_integrity_errors
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.batches import delete_in_batches
 from icekeeper.kernel.db.sql import as_datetime, fetch_all
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.errors.types import BadRequest, InvalidLocation
 from storage.errors import no_such_warehouse
 from storage.profiles.location import location_inside
 from storage.profiles.options import longest_life_of_credentials
@@ -103,3 +107,46 @@ def release_staged_place(*, actor: Actor, warehouse_id: UUID, location: str) -> 
 def delete_old_claims(*, actor: Actor) -> int:
     """Let go of the places of tables that were staged and not made in time; returns how many."""
     return delete_in_batches(LocationClaim.objects.filter(expires_at__lte=now()))
+
+
+GOOD_FOR: Final = timedelta(days=1)
+"""The longest that a query may write to a table before it commits."""
+
+_SALT: Final = "icekeeper.staged-table"
+
+
+class InvalidStagingTicket(BadRequest):
+    """It ended, or was never handed out by this server."""
+
+    wire_type = "InvalidStagingTicket"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingTicket:
+    """`location` is as the client was told it, without a slash at its end."""
+
+    actor_name: str
+    warehouse_id: UUID
+    namespace_key: str
+    location: str
+
+    @classmethod
+    def of(cls, *, actor: Actor, warehouse_id: UUID, levels: Levels, location: str) -> Self:
+        return cls(actor.name, warehouse_id, path_key(levels), location)
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Raises `InvalidStagingTicket`."""
+        try:
+            name, warehouse, namespace, location = signing.loads(text, salt=_SALT, max_age=GOOD_FOR)
+        except signing.BadSignature:
+            raise InvalidStagingTicket("This address is no longer good for a table that was staged") from None
+        return cls(name, UUID(warehouse), namespace, location)
+
+    def written(self) -> str:
+        """Letters, digits, `-`, `_` and `:`."""
+        members = [self.actor_name, str(self.warehouse_id), self.namespace_key, self.location]
+        return signing.dumps(members, salt=_SALT)
+
+    def is_for(self, actor: Actor, warehouse_id: UUID) -> bool:
+        return (self.actor_name, self.warehouse_id) == (actor.name, warehouse_id)

@@ -18,9 +18,10 @@ from catalog.selectors.metadata_cache import Version, metadata_cache
 from catalog.selectors.tabular_files import TabularFiles, spelled_as
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import CurrentTabular, Target
-from catalog.services.documents import delete_orphaned_metadata, inline_or_none, write_metadata
+from catalog.services.commit.files import delete_orphaned_metadata, inline_or_none, write_metadata
+from catalog.services.commit.pointer import snapshot_row
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response
-from catalog.services.locations import (
+from catalog.services.locations.claims import (
     NOBODY,
     claim,
     folder_outside,
@@ -31,8 +32,7 @@ from catalog.services.locations import (
     require_valid_locations,
     take_location,
 )
-from catalog.services.pointers import snapshot_row
-from catalog.services.retirement import audit_drop, retire
+from catalog.services.tables.drop import audit_drop, retire
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute, fetch_all, lock_row
 from icekeeper.kernel.db.write_transaction import write_transaction

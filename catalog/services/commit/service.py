@@ -16,10 +16,10 @@ from catalog.selectors.metadata_cache import Version, metadata_cache, metadata_o
 from catalog.selectors.tabulars import Loaded
 from catalog.selectors.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
-from catalog.services.contention import attempts, turns_at
-from catalog.services.creation import finish_staged_create, require_format_version
+from catalog.services.commit.queue import attempts, reserve_commit_slots
+from catalog.services.commit.revisions import Revision, revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response
-from catalog.services.revisions import Revision, revise, write_revisions
+from catalog.services.tables.create import finish_staged_create, require_format_version
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.request import deadline
@@ -55,7 +55,7 @@ def commit_table(
     database was lost in the act.
     """
     table = changes.table
-    with turns_at([(warehouse_id, table.path_key, table.name_key)]):
+    with reserve_commit_slots([(warehouse_id, table.path_key, table.name_key)]):
         for _ in attempts(table):
             target, before = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
             if requires_create(changes.requirements) and not _is_seen(actor, target):
@@ -90,7 +90,7 @@ def commit_transaction(
         raise TableIdentifiersNotUnique("Each table may stand in a transaction once")
     if not changes:
         require_active(actor, warehouse_id)
-    with turns_at(addresses):
+    with reserve_commit_slots(addresses):
         for _ in attempts("a table of the transaction"):
             revisions: list[Revision] = []
             unchanged: list[Loaded] = []

@@ -11,8 +11,8 @@ from catalog.errors import TabularHasRunningExpiration, no_such_object, noun
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
 from catalog.selectors.warehouses import require_on_warehouse
-from catalog.services.locations import lock_warehouse
-from catalog.services.retirement import AT_ONCE, cancel_expirations
+from catalog.services.locations.claims import lock_warehouse
+from catalog.services.tables.drop import AT_ONCE, cancel_expirations
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import AlreadyExists, BadRequest
 from icekeeper.kernel.request import permission_recheck

@@ -17,9 +17,9 @@ from catalog.errors import (
 from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
 from catalog.services.idempotency import IdempotencyKey, store_response
-from catalog.services.locations import lock_warehouse
-from catalog.services.namespaces import find_namespace_for, require_not_reserved
-from catalog.services.retirement import AT_ONCE, cancel_expirations, retire
+from catalog.services.locations.claims import lock_warehouse
+from catalog.services.namespaces.namespaces import find_namespace_for, require_not_reserved
+from catalog.services.tables.drop import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from icekeeper.kernel.request import permission_recheck

@@ -1,32 +1,34 @@
-"""Tables and views made of a metadata file that lies in the warehouse already."""
+"""Registers tables and views from a metadata file that exists in the warehouse."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 
 from catalog.errors import already_exists, no_such_tabular
-from catalog.iceberg.metadata_files import decode
+from catalog.iceberg.metadata_files import decode, metadata_folder
 from catalog.iceberg.validation import check_times, read_table_metadata
 from catalog.iceberg.views.validation import read_view_metadata
 from catalog.identifiers import Identifier, Levels
-from catalog.models import Tabular
+from catalog.models import LocationClaim, Tabular
 from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import Target, find_target
-from catalog.services.creation import require_format_version
+from catalog.selectors.targets import CurrentTabular, Target, find_target
 from catalog.services.idempotency import IdempotencyKey
-from catalog.services.insertion import NewTabular, insert_tabular
-from catalog.services.locations import NOBODY, require_unreserved, require_valid_locations
-from catalog.services.successions import is_same_table_lineage
-from catalog.services.view_owners import require_may_name_owners
+from catalog.services.locations.claims import NOBODY, require_unreserved, require_valid_locations
+from catalog.services.tables.create import require_format_version
+from catalog.services.tables.insert import NewTabular, insert_tabular
+from catalog.services.tables.views import require_may_name_owners
 from icekeeper.kernel.clock import now_ms
-from icekeeper.kernel.ids import new_id
+from icekeeper.kernel.errors.types import InvalidLocation
+from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.json.strict import read_json, write_json
 from icekeeper.kernel.names import require_name
 from storage.io.stores import store_for
-from storage.profiles.location import new_location_inside
+from storage.profiles.location import location_inside, new_location_inside
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
@@ -111,3 +113,41 @@ def _read_table(target: Target, document: object) -> dict[str, Any]:
     if metadata.get("table-uuid") is None:  # the first version of the format does without, clients do not
         return metadata | {"table-uuid": str(new_id())}
     return metadata
+
+
+def is_same_table_lineage(
+    replaced: CurrentTabular, metadata: dict[str, Any], metadata_location: str, *, base: str
+) -> bool:
+    """Whether the metadata has the UUID of `replaced`, or names what lies where that lies or lay; in the warehouse at
+    `base`. What only manifests name is not looked at: no credentials are lent for it.
+    """
+    row = Tabular.objects.filter(pk=replaced.id).values_list("uuid", "location").first()
+    if row is None:  # dropped in between: it does not make way any more
+        return False
+    own_uuid, location = row
+    if parse_id(str(metadata.get(f"{replaced.kind}-uuid"))) == own_uuid:
+        return True
+    claims = LocationClaim.objects.filter(tabular_id=replaced.id).values_list("location", flat=True)
+    places = [location, *claims]
+    for named in _files_named(metadata, metadata_location):
+        with suppress(InvalidLocation):  # what lies outside the warehouse is none of it
+            file = location_inside(named, base=base)
+            if any(_overlap(file, place) for place in places):
+                return True
+    return False
+
+
+def _files_named(metadata: dict[str, Any], metadata_location: str) -> Iterator[object]:
+    yield from (metadata_location, metadata["location"], metadata_folder(metadata))
+    for snapshot in metadata.get("snapshots") or ():
+        yield snapshot.get("manifest-list")
+        yield from snapshot.get("manifests") or ()
+    for entry in metadata.get("metadata-log") or ():
+        yield entry["metadata-file"]
+    for kind in ("statistics", "partition-statistics"):
+        for entry in metadata.get(kind) or ():
+            yield entry["statistics-path"]
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")

@@ -21,9 +21,9 @@ from catalog.identifiers import Identifier, Levels, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
 from catalog.selectors.targets import Target, find_target, find_target_of_commit
-from catalog.services.insertion import NewTabular, insert_tabular
-from catalog.services.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
-from catalog.services.registration import read_registered, register_tabular
+from catalog.services.namespaces.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
+from catalog.services.tables.insert import NewTabular, insert_tabular
+from catalog.services.tables.register import read_registered, register_tabular
 from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.json.strict import read_stored_json

@@ -1,0 +1,227 @@
+"""The commit queue of each table: one writer at a time on this machine, and retries when another machine was faster."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from threading import Condition, Lock
+
+from cachetools import LRUCache
+
+from icekeeper.kernel import node_leases
+from icekeeper.kernel.errors.types import CommitContended, CommitFailed
+from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.client_connection import current_client_connection
+from icekeeper.kernel.request.thread_slots import release_thread_slot
+from tenancy.authz.refusals import AuthorizationBackendError
+
+MAX_ATTEMPTS = 60
+"""How often a commit is evaluated again when another machine moved the pointer in between."""
+
+BACKOFF_SECONDS = 0.01
+MAX_BACKOFF_SECONDS = 0.16
+
+MAX_QUEUES = 4096
+"""Tables whose queues are kept in memory."""
+
+MAX_WAIT_SECONDS = 20.0
+"""For a slot, where the request's own deadline does not end the wait earlier."""
+
+RESERVED_SECONDS = 0.02
+"""How long the slot is reserved for a writer whose commit failed, so that it can read the new version and return."""
+
+MAX_YIELD_SECONDS = 0.2
+"""How long the first waiter lets clients with a reserved slot go before it, in total."""
+
+MAX_CONTINUE_SECONDS = 0.06
+"""How long a client that commits again and again goes before the waiters."""
+
+CONTENTION_SECONDS = 1.0
+"""How long after a failed commit the table is taken to be contended."""
+
+MAX_KNOWN_CLIENTS = 256
+"""Connections whose last commits are recorded for a table."""
+
+
+@contextmanager
+def reserve_commit_slots(addresses: Iterable[Hashable]) -> Iterator[None]:
+    """Be the only writer on this machine that commits to `addresses`; slots and leases are taken in one order.
+
+    No database lock: other machines are kept out by the compare-and-set alone. Raises `CommitContended` (409) when the
+    slot is not free in time, and when the authorization backend is unavailable: after a bare 503 Iceberg clients would
+    have to assume that the commit may have happened.
+    """
+    try:
+        with ExitStack() as slots:
+            for address in sorted(set(addresses), key=lambda each: (node_leases.slot_of(each), str(each))):
+                slots.enter_context(_commit_slot(address))
+            yield
+    except AuthorizationBackendError as failure:
+        raise CommitContended(f"Nothing was committed: {failure.message}") from failure
+
+
+def attempts(what: object) -> Iterator[int]:
+    """Yield attempt numbers with a jittered backoff in between, within the time that the request has left.
+
+    Raises `CommitContended` (409), after which clients retry, when attempts or time are used up.
+    """
+    left = deadline.remaining()  # read once: an attempt that wrote has ended the request's deadline
+    until = None if left is None else time.monotonic() + left
+    for attempt in range(MAX_ATTEMPTS):
+        if attempt:
+            time.sleep(random.uniform(0, min(BACKOFF_SECONDS * 2**attempt, MAX_BACKOFF_SECONDS)))  # noqa: S311
+        if until is not None and time.monotonic() > until:
+            break
+        yield attempt
+    raise CommitContended(f"Commit conflict: {what} was changed by others again and again; try again")
+
+
+@dataclass(slots=True)
+class _ClientHistory:
+    """When a client committed last, and whether it came back immediately after that."""
+
+    committed_at: float = -math.inf
+    is_quick: bool = False
+
+
+class CommitQueue:
+    """The waiters for one table: first come, first served, except that a client whose commit failed may return.
+
+    Without that exception, all waiters that hold an old version would fail one after the other. The slot is reserved
+    for a failed client, by its connection, until it returns with the new version: so a writer of a contended table
+    fails once, and nobody is passed over. A client that commits again and again continues for a moment on top of its
+    own version before the next waiter fails.
+    """
+
+    __slots__ = (
+        "clients", "failed_at", "holder", "holding_since", "is_taken", "lock", "reserved_for", "reserved_until",
+        "waiters",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.waiters: deque[Condition] = deque()
+        self.is_taken = False
+        self.reserved_for: str | None = None
+        self.reserved_until = -math.inf
+        self.clients: LRUCache[str, _ClientHistory] = LRUCache(maxsize=MAX_KNOWN_CLIENTS)
+        self.holder: str | None = None
+        self.holding_since = self.failed_at = -math.inf
+
+    def acquire(self, seconds: float, *, client: str | None) -> bool:
+        """Wait for the slot; False when it is not free within `seconds`."""
+        at = time.monotonic()
+        until = at + seconds
+        with self.lock:
+            if client is not None and not self._is_reserved_for(client):
+                history = self.clients.get(client)
+                if history is not None:
+                    history.is_quick = at - history.committed_at <= RESERVED_SECONDS
+            is_first = not self.waiters or self._is_reserved_for(client)
+            if not self.is_taken and is_first and self._is_free_for(client):
+                self._take(client, at)
+                return True
+        with release_thread_slot(), self.lock:
+            waiter = Condition(self.lock)
+            self.waiters.append(waiter)
+            try:
+                return self._wait(waiter, until, client)
+            finally:
+                self.waiters.remove(waiter)
+                self._notify_first()
+
+    def _wait(self, waiter: Condition, until: float, client: str | None) -> bool:
+        yields_until = math.inf
+        while True:
+            at = time.monotonic()
+            wait_until = until
+            if not self.is_taken and self.waiters[0] is waiter:
+                yields_until = min(yields_until, at + MAX_YIELD_SECONDS)
+                free_at = min(self.reserved_until, yields_until)
+                if free_at <= at:
+                    self._take(client, at)
+                    return True
+                wait_until = min(until, free_at)
+            if at >= until:
+                return False
+            waiter.wait(wait_until - at)
+
+    def may_continue(self) -> bool:
+        """Whether the holder, which has committed, may come back before the waiters.
+
+        Only where commits have failed: writers that do not conflict need not wait for each other.
+        """
+        history = self.clients.get(self.holder) if self.holder is not None else None
+        if history is None or not history.is_quick:
+            return False
+        at = time.monotonic()
+        return at - self.holding_since < MAX_CONTINUE_SECONDS and at - self.failed_at < CONTENTION_SECONDS
+
+    def release(self, *, has_committed: bool, is_reserved: bool) -> None:
+        """Free the slot, or reserve it for the connection of its holder."""
+        with self.lock:
+            at = time.monotonic()
+            self.is_taken = False
+            if has_committed and self.holder is not None:
+                self.clients.setdefault(self.holder, _ClientHistory()).committed_at = at
+            if is_reserved and self.holder is not None:
+                self.reserved_for, self.reserved_until = self.holder, at + RESERVED_SECONDS
+                if not has_committed:
+                    self.failed_at = at
+            self._notify_first()
+
+    def _is_reserved_for(self, client: str | None) -> bool:
+        return client is not None and client == self.reserved_for
+
+    def _is_free_for(self, client: str | None) -> bool:
+        return self._is_reserved_for(client) or self.reserved_until <= time.monotonic()
+
+    def _take(self, client: str | None, at: float) -> None:
+        if not self._is_reserved_for(client):
+            self.holding_since = at
+        self.is_taken, self.holder = True, client
+        self.reserved_for, self.reserved_until = None, -math.inf
+
+    def _notify_first(self) -> None:
+        if self.waiters and not self.is_taken:
+            self.waiters[0].notify()
+
+
+_queues: LRUCache[Hashable, CommitQueue] = LRUCache(maxsize=MAX_QUEUES)
+"""Of the tables that were committed to last. An evicted queue that is in use costs order only."""
+_queues_lock = Lock()
+
+
+@contextmanager
+def _commit_slot(address: Hashable) -> Iterator[None]:
+    """The slot among this process's writers, then the lease among the processes, which is optional.
+
+    Both are reserved for a writer whose commit failed.
+    """
+    slot = node_leases.slot_of(address)
+    with _queues_lock:
+        queue = _queues.get(address)
+        if queue is None:
+            queue = _queues[address] = CommitQueue()
+    left = deadline.remaining()
+    seconds = MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)
+    if not queue.acquire(seconds, client=current_client_connection()):
+        raise CommitContended("Commit conflict: too many commits to the same table are waiting; try again")
+    has_committed = is_reserved = False
+    try:
+        node_leases.take_lease(slot, seconds=node_leases.LEASE_SECONDS)
+        yield
+        has_committed, is_reserved = True, queue.may_continue()
+    except CommitFailed as error:
+        is_reserved = not isinstance(error, CommitContended)  # which says nothing about the version that was read
+        raise
+    finally:
+        try:  # a slot that is never released would close the table to this process
+            node_leases.give_lease_back(slot, keep_seconds=RESERVED_SECONDS if is_reserved else 0.0)
+        finally:
+            queue.release(has_committed=has_committed, is_reserved=is_reserved)

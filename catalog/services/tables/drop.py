@@ -1,0 +1,205 @@
+"""Drops tables, views and generic tables: hides them until they expire, or deletes their rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from catalog.errors import Protected, no_such_tabular, noun
+from catalog.identifiers import Identifier
+from catalog.models import LocationClaim, Tabular
+from catalog.selectors.tabulars import Loaded
+from catalog.selectors.targets import CurrentTabular, find_target, find_target_of_commit
+from catalog.services.commit.queue import attempts
+from catalog.services.idempotency import IdempotencyKey, store_response
+from catalog.services.locations.claims import lock_warehouse
+from icekeeper.kernel.clock import now
+from icekeeper.kernel.db.cascades import delete_rows
+from icekeeper.kernel.db.sql import lock_row
+from icekeeper.kernel.db.write_transaction import write_transaction
+from icekeeper.kernel.ids import new_id
+from storage.errors import no_such_warehouse
+from storage.models import Warehouse
+from tasks.queue.leases import Lease, cancel_tasks, someone_works_at
+from tasks.queue.models import Task
+from tenancy.actor import Actor
+from tenancy.authz.actions import Can
+from tenancy.authz.ended_grants import EndedGrants
+from tenancy.authz.securables import remove_securables
+from tenancy.models import Securable
+from tenancy.services.cascaded_grants import audit_revoked_grants
+
+
+def unregister_table(
+    *, actor: Actor, warehouse_id: UUID, table: Identifier, idempotency_key: IdempotencyKey | None = None
+) -> Loaded:
+    """Forget a table and leave all its files to whoever asked; what it last was is the answer.
+
+    Also in a soft-delete warehouse it goes at once. Raises `NoSuchTable`, `Protected` (409), `CommitContended` (409)
+    when it is committed to all the time.
+    """
+    for _ in attempts(table):
+        target, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=table)
+        current = target.tabular_for(actor, Can.DROP, Tabular.Kind.TABLE)
+        last = Loaded(current.id, current.metadata_location, document)
+        with write_transaction():
+            row = _lock_named(current, table)
+            if row is None:
+                raise no_such_tabular(Tabular.Kind.TABLE, table)
+            if row.protected:
+                raise Protected(f"Table is protected: {table}")
+            if row.metadata_location == last.metadata_location:
+                ended = retire([row], purge=False)
+                named = [*table.levels, table.name]
+                audit_drop(ended, row, actor=actor, project=target.project_id, levels=named)
+                store_response(idempotency_key, last)
+                return last
+    raise AssertionError("attempts() ends with an error")
+
+
+def drop_tabular(
+    *,
+    actor: Actor,
+    warehouse_id: UUID,
+    identifier: Identifier,
+    kind: Tabular.Kind,
+    purge: bool,
+    force: bool = False,
+    idempotency_key: IdempotencyKey | None = None,
+) -> None:
+    """Forget it: nobody finds it any more on return.
+
+    In a soft-delete warehouse its row is kept until it expires, unless `force`. With `purge` its files are deleted by a
+    task after the row. Raises `NoSuchTable` (or view, or generic table), or `Protected` (409) unless `force`.
+    """
+    target = find_target(warehouse_id=warehouse_id, identifier=identifier)
+    current = target.tabular_for(actor, Can.DROP, kind)
+    with write_transaction():
+        warehouse = lock_warehouse(warehouse_id)  # its rules as they are now
+        if warehouse is None or warehouse.status != warehouse.Status.ACTIVE:
+            raise no_such_warehouse(warehouse_id)
+        row = _lock_named(current, identifier)
+        if row is None:
+            raise no_such_tabular(kind, identifier)
+        if row.protected and not force:
+            raise Protected(f"{noun(kind)} is protected: {identifier}")
+        if warehouse.has_soft_delete and not force:
+            hide(row, warehouse=warehouse, purge=purge)
+        else:
+            ended = retire([row], purge=purge)
+            named = [*identifier.levels, identifier.name]
+            audit_drop(ended, row, actor=actor, project=warehouse.project_id, levels=named)
+        store_response(idempotency_key)
+
+
+def _lock_named(current: CurrentTabular, identifier: Identifier) -> Tabular | None:
+    """By its name as well: one that was renamed in the meantime is another table to the caller."""
+    named = [current.id, current.namespace_id, identifier.name_key]
+    where = "id = %s AND namespace_id = %s AND name_key = %s AND deleted_at IS NULL"
+    return lock_row(Tabular, where, named, mode="UPDATE")
+
+
+AT_ONCE = 500
+"""Rows that one statement deletes or makes."""
+
+PURGE = "purge"
+"""The `deletion_kind` of an expiration that a purge follows."""
+
+
+def hide(row: Tabular, *, warehouse: Warehouse, purge: bool) -> None:
+    """Under the locks of both: nobody sees it any more, and its name is free; location, UUID and rights stay.
+
+    When the warehouse's time is over, a task deletes it for good: `catalog.services.tables.drop`.
+    """
+    dropped_at = now()
+    Tabular.objects.filter(pk=row.pk).update(deleted_at=dropped_at)
+    Task.objects.create(
+        queue=Task.Queue.SOFT_DELETION,
+        warehouse_id=warehouse.pk,
+        entity_id=row.pk,
+        payload={"deletion_kind": PURGE if purge else "default"},
+        scheduled_for=dropped_at + timedelta(seconds=warehouse.delete_profile["expiration-seconds"]),
+    )
+
+
+def cancel_expirations(warehouse_id: UUID, ids: Sequence[UUID]) -> bool:
+    """Under the locks of these hidden tabulars and of their warehouse: they do not expire any more.
+
+    False when one is just being deleted for good: then the caller must give up. A worker that takes up a task after
+    the look finds it gone when it comes to its end, and undoes what it did.
+    """
+    for first in range(0, len(ids), AT_ONCE):
+        batch = ids[first : first + AT_ONCE]
+        if someone_works_at(Task.Queue.SOFT_DELETION, warehouse_id, batch):
+            return False
+        cancel_tasks(Task.Queue.SOFT_DELETION, warehouse_id, batch)
+    return True
+
+
+def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
+    """Under the locks of the rows and, to purge them, of their warehouse: delete them; returns the grants on them, of
+    which the caller tells the audit trail.
+
+    With `purge` a task is queued for each, which holds their locations until it has deleted the files:
+    `catalog.services.locations.purge`. Statements are bounded by the number of rows over `AT_ONCE`.
+    """
+    ended = EndedGrants()
+    for first in range(0, len(rows), AT_ONCE):
+        batch = rows[first : first + AT_ONCE]
+        if purge:
+            _queue_purges(batch)
+        delete_rows(Tabular, [row.pk for row in batch])
+        ended.merge(remove_securables([(Securable.Type(row.kind), row.pk) for row in batch]))
+    return ended
+
+
+def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
+    """That the grants on a table, view or generic table ended with it, if there were any."""
+    audit_revoked_grants(
+        ended, actor=actor, ref=(Securable.Type(row.kind), row.pk), project=project, warehouse=row.warehouse_id,
+        uuid=row.uuid, **details,
+    )  # fmt: skip
+
+
+def _queue_purges(rows: Sequence[Tabular]) -> None:
+    claims = LocationClaim.objects.filter(tabular_id__in=[row.pk for row in rows]).order_by("id")
+    former: dict[UUID, list[str]] = defaultdict(list)
+    for tabular_id, location in claims.values_list("tabular_id", "location"):
+        former[tabular_id].append(location)
+    tasks = [
+        Task(
+            id=new_id(),
+            queue=Task.Queue.TABULAR_PURGE,
+            warehouse_id=row.warehouse_id,
+            entity_id=row.pk,
+            payload={"tabular_location": row.location, "former_locations": former[row.pk]},
+        )
+        for row in rows
+    ]
+    Task.objects.bulk_create(tasks)
+    LocationClaim.objects.bulk_create(
+        [
+            LocationClaim(warehouse_id=row.warehouse_id, task_id=task.pk, location=location)
+            for row, task in zip(rows, tasks, strict=True)
+            for location in dict.fromkeys([row.location, *former[row.pk]])
+        ]
+    )
+
+
+def expire_tabular(*, actor: Actor, lease: Lease) -> None:
+    """Delete the row of a soft-deleted tabular for good, and queue the purge of its files if its drop asked for it.
+
+    One that is not soft-deleted any more is left as it is. The task ends in the same transaction. Raises `LeaseLost`
+    when somebody else has it: then nothing is changed.
+    """
+    with write_transaction():
+        warehouse = lock_warehouse(lease.warehouse_id)
+        expired = [lease.entity_id, lease.warehouse_id]
+        where = "id = %s AND warehouse_id = %s AND deleted_at IS NOT NULL"
+        row = lock_row(Tabular, where, expired, mode="UPDATE")
+        if row is not None and warehouse is not None:
+            ended = retire([row], purge=lease.payload.get("deletion_kind") == PURGE)
+            audit_drop(ended, row, actor=actor, project=warehouse.project_id, named=row.name)
+        lease.finish()
