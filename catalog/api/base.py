@@ -22,9 +22,9 @@ from catalog.selectors.tabulars import list_tabulars_for
 from catalog.selectors.view_chains import Reader, reader_through
 from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.idempotency import IdempotencyKey, run_idempotent
-from icekeeper.kernel.errors.responses import error_response
 from catalog.services.tables.drop import drop_tabular
 from catalog.services.tables.rename import rename_tabular
+from icekeeper.kernel.errors.responses import error_response
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, MethodNotAllowed
 from icekeeper.kernel.http.paging import Page, listing_key, page_with_size
 from icekeeper.kernel.http.raw_path import decode_id, decode_levels, decode_segment

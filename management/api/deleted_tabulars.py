@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
-from icekeeper.kernel.http.paging import listing_key
 from catalog.services.tables.undrop import MOST_TARGETS, undrop_tabulars
+from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, PAGE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING
