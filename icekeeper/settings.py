@@ -116,7 +116,7 @@ API_PREFIXES = ("/catalog/", "/lakekeeper/", "/management/")
 _CORS = ["corsheaders.middleware.CorsMiddleware"] if ICEKEEPER.allow_origin else []
 API_MIDDLEWARE = [*_CORS, "icekeeper.http.compression.compress_responses", "icekeeper.http.caching.mark_private"]
 # Called with request and answer of each API call when the answer has been sent; they must be quick and wait for nobody.
-REQUEST_OBSERVERS = ["management.statistics.counter.count_request"]
+REQUEST_OBSERVERS = ["management.call_counter.count_request"]
 # Called with request and answer before the answer is sent; what they raise is an error of the server.
 RESPONSE_HOOKS = ["tenancy.audit.responses.audit_response"]
 # Services that the worker calls every minute, with the actor alone.
@@ -145,7 +145,7 @@ BACKGROUND_JOBS = [
     "tenancy.maintenance.start_watching",
     "tenancy.authz.changes.start_watching",
     "tenancy.authz.openfga.delivery.start_delivering",
-    "management.statistics.flusher.start_flushing",
+    "management.call_counter.start_flushing",
     "tenancy.authn.token_uses.start_recording",
     "tenancy.audit.flusher.start_flushing",
 ]

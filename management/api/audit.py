@@ -24,7 +24,7 @@ from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, PROJECT_HEADER, ManagementView, require_parameters
-from management.selectors.audit_documents import documents_of, lines_of
+from management.selectors.audit_documents import audit_documents, audit_lines
 from tenancy.models import AuditRecord
 from tenancy.selectors.audit_records import AuditFilters, export_audit_records_for, list_audit_records_for
 from tenancy.selectors.projects import named_project_id, require_project_id
@@ -200,7 +200,7 @@ class AuditView(AuditBaseView):
         filters = self.filters()
         page = self.page(listing_key("audit", filters))
         records, next_token = list_audit_records_for(actor=self.actor, filters=_with_own_ids(filters), page=page)
-        answer: dict[str, Any] = {"records": documents_of(records)}
+        answer: dict[str, Any] = {"records": audit_documents(records)}
         if next_token is not None:
             answer["next-page-token"] = next_token
         return Response(answer)
@@ -236,7 +236,7 @@ class AuditExportView(AuditBaseView):
 
 def _lines(chunks: Iterable[list[AuditRecord]]) -> Iterator[bytes]:
     for rows in chunks:
-        yield lines_of(rows).encode()
+        yield audit_lines(rows).encode()
 
 
 def _with_own_ids(filters: AuditFilters) -> AuditFilters:

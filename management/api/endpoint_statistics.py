@@ -22,7 +22,7 @@ from icekeeper.kernel.ids import parse_id
 from management.api.base import PROJECT_HEADER, PROJECT_REFUSALS, ManagementView
 from management.api.projects import TAGS
 from management.models.endpoint_statistic import NO_WAREHOUSE
-from management.selectors.endpoint_statistics import MOST_ENTRIES, Window, list_endpoint_statistics_for
+from management.selectors.endpoint_statistics import MAX_ENTRIES, Window, list_endpoint_statistics_for
 
 HOUR: Final = timedelta(hours=1)
 USUAL_INTERVAL: Final = timedelta(days=1)
@@ -103,7 +103,7 @@ class EndpointStatisticsView(ManagementView):
         tags=TAGS,
         summary="How often each endpoint was called, by hour and outcome",
         description="An hour belongs to the window that it begins in. Of a window with more than "
-        f"{MOST_ENTRIES:,} entries the newest hours are told, and `previous-page-token` goes on before them. "
+        f"{MAX_ENTRIES:,} entries the newest hours are told, and `previous-page-token` goes on before them. "
         "Counts arrive some seconds late: each server process writes its own every "
         "`LAKEKEEPER__ENDPOINT_STAT_FLUSH_INTERVAL`.",
         parameters=[PROJECT_HEADER],

@@ -25,10 +25,10 @@ from tenancy.services.projects import checked_project_name
 from tenancy.services.registration import checked_email, checked_name
 from tenancy.user_ids import require_user_id
 
-MOST_ENTRIES = 1000
+MAX_ENTRIES = 1000
 
 
-class WrongDeclaration(Exception):
+class InvalidDeclaration(Exception):
     """`problems` has one line each: the path of the member and what it takes, never what it held."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -64,7 +64,7 @@ ProjectId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
 FormatVersion = Annotated[int, Field(ge=1, le=4)]
 
 
-class Entry(BaseModel):
+class DeclaredEntry(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
@@ -75,7 +75,7 @@ class Entry(BaseModel):
     )
 
 
-class Administrator(Entry):
+class DeclaredAdministrator(DeclaredEntry):
     user_id: UserId
     user_name: UserName | None = None
     user_email: UserEmail | None = None
@@ -83,12 +83,12 @@ class Administrator(Entry):
     is_operator: bool = False
 
 
-class DeclaredProject(Entry):
+class DeclaredProject(DeclaredEntry):
     project_id: ProjectId
     project_name: ProjectName
 
 
-class DeleteProfile(Entry):
+class DeclaredDeleteProfile(DeclaredEntry):
     type: Literal["hard", "soft"]
     expiration_seconds: Annotated[int, Field(ge=0, le=LONGEST_EXPIRATION_SECONDS)] | None = None
 
@@ -98,7 +98,7 @@ class DeleteProfile(Entry):
         return {"type": "soft", "expiration-seconds": self.expiration_seconds}
 
 
-class DeclaredWarehouse(Entry):
+class DeclaredWarehouse(DeclaredEntry):
     """Known by its name in its project; with `warehouse-id`, by that, and then the name may be a new one."""
 
     warehouse_name: WarehouseName
@@ -106,7 +106,7 @@ class DeclaredWarehouse(Entry):
     project_id: ProjectId | None = None
     storage_profile: dict[str, Any]
     storage_credential: dict[str, Any] | None = Field(None, repr=False)
-    delete_profile: DeleteProfile | None = None
+    delete_profile: DeclaredDeleteProfile | None = None
     allowed_format_versions: Annotated[list[FormatVersion], Field(min_length=1)] | None = None
     default_format_version: FormatVersion | None = None
     protected: bool | None = None
@@ -118,23 +118,23 @@ class DeclaredWarehouse(Entry):
         return self.project_id or str(settings.ICEKEEPER.default_project_id)
 
 
-class Declaration(Entry):
-    administrators: Annotated[list[Administrator], Field(max_length=MOST_ENTRIES)] = []
-    projects: Annotated[list[DeclaredProject], Field(max_length=MOST_ENTRIES)] = []
-    warehouses: Annotated[list[DeclaredWarehouse], Field(max_length=MOST_ENTRIES)] = []
+class Declaration(DeclaredEntry):
+    administrators: Annotated[list[DeclaredAdministrator], Field(max_length=MAX_ENTRIES)] = []
+    projects: Annotated[list[DeclaredProject], Field(max_length=MAX_ENTRIES)] = []
+    warehouses: Annotated[list[DeclaredWarehouse], Field(max_length=MAX_ENTRIES)] = []
 
 
 def read_declaration(document: Any) -> Declaration:
-    """Raises `WrongDeclaration` with everything that is wrong, as far as it can be told without the database."""
+    """Raises `InvalidDeclaration` with everything that is wrong, as far as it can be told without the database."""
     if not isinstance(document, dict):
-        raise WrongDeclaration(["the document must be an object with administrators, projects, warehouses"])
+        raise InvalidDeclaration(["the document must be an object with administrators, projects, warehouses"])
     try:
         declaration = Declaration.model_validate(document)
     except ValidationError as error:
-        raise WrongDeclaration([_problem(item) for item in error.errors(include_input=False)]) from None
+        raise InvalidDeclaration([_problem(item) for item in error.errors(include_input=False)]) from None
     problems = [*_twice(declaration), *_incomplete(declaration)]
     if problems:
-        raise WrongDeclaration(problems)
+        raise InvalidDeclaration(problems)
     return declaration
 
 

@@ -21,7 +21,7 @@ _PLAIN_TAGS: Final = frozenset(
 )
 
 
-class BadDocument(Exception):
+class InvalidDocument(Exception):
     """What cannot be read; the message says where, and is fit for everybody's eyes."""
 
 
@@ -34,22 +34,22 @@ def read_document(place: str) -> Any:
             with Path(place).open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise BadDocument(f"{place} cannot be read: {error.strerror or type(error).__name__}") from None
+        raise InvalidDocument(f"{place} cannot be read: {error.strerror or type(error).__name__}") from None
     name = "standard input" if place == "-" else place
     try:
         return parse_document(content, is_json=place.endswith(".json"))
-    except BadDocument as refusal:
-        raise BadDocument(f"{name}: {refusal}") from None
+    except InvalidDocument as refusal:
+        raise InvalidDocument(f"{name}: {refusal}") from None
 
 
 def parse_document(content: bytes, *, is_json: bool = False) -> Any:
-    """Texts, numbers, true, false, null, lists and objects with texts as keys. Raises `BadDocument`."""
+    """Texts, numbers, true, false, null, lists and objects with texts as keys. Raises `InvalidDocument`."""
     if len(content) > MAX_BYTES:
-        raise BadDocument(f"larger than {MAX_BYTES} bytes")
+        raise InvalidDocument(f"larger than {MAX_BYTES} bytes")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadDocument(f"not UTF-8 at byte {error.start}") from None
+        raise InvalidDocument(f"not UTF-8 at byte {error.start}") from None
     value = _json(text) if is_json or text.lstrip().startswith("{") else _yaml(text)
     _require_plain(value)
     return value
@@ -59,24 +59,24 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise BadDocument(f"not JSON at line {error.lineno}, column {error.colno}") from None
+        raise InvalidDocument(f"not JSON at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise BadDocument(f"nested deeper than {DEEPEST} levels") from None
+        raise InvalidDocument(f"nested deeper than {DEEPEST} levels") from None
     except ValueError:  # a number of thousands of digits
-        raise BadDocument("it holds a number that is too large") from None
+        raise InvalidDocument("it holds a number that is too large") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for key, value in pairs:
         if key in members:
-            raise BadDocument(f"the member {key[:100]!r} stands there twice")
+            raise InvalidDocument(f"the member {key[:100]!r} stands there twice")
         members[key] = value
     return members
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise BadDocument(f"{name} is no number of JSON")
+    raise InvalidDocument(f"{name} is no number of JSON")
 
 
 def _yaml(text: str) -> Any:
@@ -85,16 +85,16 @@ def _yaml(text: str) -> Any:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
-            raise BadDocument("it is empty")
+            raise InvalidDocument("it is empty")
         return _built(loader, node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise BadDocument(f"not YAML{where}") from None
+        raise InvalidDocument(f"not YAML{where}") from None
     except yaml.YAMLError:  # a character that YAML does not allow, NUL among them
-        raise BadDocument("it holds a character that YAML does not allow") from None
+        raise InvalidDocument("it holds a character that YAML does not allow") from None
     except (RecursionError, ValueError):
-        raise BadDocument("it holds a value that cannot be read") from None
+        raise InvalidDocument("it holds a value that cannot be read") from None
 
 
 def _require_no_tricks(text: str) -> None:
@@ -102,15 +102,15 @@ def _require_no_tricks(text: str) -> None:
     depth = values = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise BadDocument(f"{_where(event)}: anchors and aliases (&, *) are not taken")
+            raise InvalidDocument(f"{_where(event)}: anchors and aliases (&, *) are not taken")
         if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) is not None:
-            raise BadDocument(f"{_where(event)}: tags (!) are not taken")
+            raise InvalidDocument(f"{_where(event)}: tags (!) are not taken")
         values += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise BadDocument(f"nested deeper than {DEEPEST} levels")
+            raise InvalidDocument(f"nested deeper than {DEEPEST} levels")
         if values > MOST_VALUES:
-            raise BadDocument(f"more than {MOST_VALUES} values")
+            raise InvalidDocument(f"more than {MOST_VALUES} values")
 
 
 def _where(event: yaml.Event) -> str:
@@ -122,7 +122,7 @@ def _built(loader: Any, node: yaml.Node) -> Any:
         pairs = []
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise BadDocument(f"line {key_node.start_mark.line + 1}: the name of a member must be a text")
+                raise InvalidDocument(f"line {key_node.start_mark.line + 1}: the name of a member must be a text")
             pairs.append((str(key_node.value), _built(loader, value_node)))
         return _unique(pairs)
     if isinstance(node, yaml.SequenceNode):
@@ -134,7 +134,7 @@ def _built(loader: Any, node: yaml.Node) -> Any:
 
 def _require_plain(value: Any, path: str = "", depth: int = 0) -> None:
     if depth > DEEPEST:
-        raise BadDocument(f"nested deeper than {DEEPEST} levels")
+        raise InvalidDocument(f"nested deeper than {DEEPEST} levels")
     if isinstance(value, dict):
         for key, member in value.items():
             _require_plain(key, path, depth)
@@ -143,7 +143,7 @@ def _require_plain(value: Any, path: str = "", depth: int = 0) -> None:
         for number, member in enumerate(value):
             _require_plain(member, f"{path}[{number}]", depth + 1)
     elif isinstance(value, str) and ("\x00" in value or _has_surrogate(value)):
-        raise BadDocument(f"{path[:200]}: NUL and lone surrogates are not allowed")
+        raise InvalidDocument(f"{path[:200]}: NUL and lone surrogates are not allowed")
 
 
 def _has_surrogate(text: str) -> bool:

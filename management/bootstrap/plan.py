@@ -1,18 +1,18 @@
-"""From what is declared and what is there to the steps between them. Nothing is changed here."""
+"""Compare a declaration with the catalog, plan the steps that are missing, and apply them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 
-from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.errors.types import CatalogError, Conflict
 from icekeeper.kernel.names import name_key
-from management.bootstrap.declaration import Administrator, Declaration, DeclaredWarehouse
-from management.bootstrap.references import MissingSecret, resolved
+from management.bootstrap.declaration import Declaration, DeclaredAdministrator, DeclaredWarehouse
+from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.profiles.addresses import require_acceptable_addresses
 from storage.profiles.kinds import read_declared_profile, read_profile, read_stored_profile
@@ -31,14 +31,23 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
-from tenancy.services.bootstrap import DEFAULT_PROJECT_NAME, appoint_administrator, bootstrap, is_administrator
+from tenancy.services.bootstrap import (
+    DEFAULT_PROJECT_NAME,
+    AlreadyBootstrapped,
+    ConcurrentBootstrap,
+    appoint_administrator,
+    bootstrap,
+    is_administrator,
+)
 from tenancy.services.projects import create_project, rename_project
 
 BOOTSTRAP = "bootstrap"
+MAX_ATTEMPTS: Final = 3
+"""How often the plan is built when a concurrent change fails a step, as when two nodes start with one declaration."""
 
 
-class Refused(Exception):
-    """The declaration cannot become true; `problems` has one line each, led by the path of the member."""
+class PlanRejected(Exception):
+    """The declaration cannot be applied; `problems` has one line each, which begins with the path of the member."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -46,24 +55,45 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One change: for which entry (`path`), of which kind, as people read it ("make the project p"), and the call."""
+class BootstrapStep:
+    """One change: the path of its entry, its kind, a description ("create the project p") and the call."""
 
     path: str
     action: str
-    sentence: str
-    do: Callable[[], object] = field(repr=False)
+    description: str
+    run: Callable[[], object] = field(repr=False)
 
 
-def make_plan(declaration: Declaration) -> list[Step]:
-    """The steps, in the order in which they are to be done; none when everything is as declared. Raises `Refused`."""
+def build_plan(declaration: Declaration) -> list[BootstrapStep]:
+    """Return the steps in the order of their execution; none if everything is as declared. Raises `PlanRejected`."""
     planning = _Planning(declaration)
     planning.plan_administrators()
     planning.plan_projects()
     planning.plan_warehouses()
     if planning.problems:
-        raise Refused(planning.problems)
+        raise PlanRejected(planning.problems)
     return planning.steps
+
+
+def apply_declaration(declaration: Declaration, report: Callable[[BootstrapStep], object]) -> None:
+    """Run the missing steps, each in its own transaction; call `report` after each.
+
+    Raises `PlanRejected` before anything is changed, or when a step fails; the steps before it stay applied, and the
+    next call continues after them.
+    """
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        for step in build_plan(declaration):
+            try:
+                step.run()
+            except (Conflict, AlreadyBootstrapped, ConcurrentBootstrap) as error:
+                if attempt == MAX_ATTEMPTS:
+                    raise _rejection(step, error) from None
+                break
+            except CatalogError as error:
+                raise _rejection(step, error) from None
+            report(step)
+        else:
+            return
 
 
 class _Planning:
@@ -71,10 +101,10 @@ class _Planning:
         self.declaration = declaration
         self.server = get_server()
         self.names = dict(Project.objects.values_list("pk", "name"))
-        """Of the projects, by id, as they are when the steps so far are done."""
-        self.places: dict[str, tuple[str, str, bool]] = {}
-        """Of the warehouses that are to be made: project, place and whether it `meets_all_projects`, by path."""
-        self.steps: list[Step] = []
+        """Project names by id, as they will be after the steps so far."""
+        self.locations: dict[str, tuple[str, str, bool]] = {}
+        """Of the planned warehouses, by path: project, location and whether it overlaps across projects."""
+        self.steps: list[BootstrapStep] = []
         self.problems: list[str] = []
 
     def plan_administrators(self) -> None:
@@ -84,13 +114,13 @@ class _Planning:
         for number, entry in entries:
             if not is_administrator(self.server, entry.user_id, is_operator=entry.is_operator):
                 do = partial(appoint_administrator, actor=INTERNAL, user_id=entry.user_id, **_about(entry))
-                self._add(f"administrators[{number}]", "appoint-administrator", f"make {_appointed(entry)}", do)
+                self._add(f"administrators[{number}]", "appoint-administrator", f"appoint {_described(entry)}", do)
 
-    def _plan_bootstrap(self, first: Administrator | None) -> None:
+    def _plan_bootstrap(self, first: DeclaredAdministrator | None) -> None:
         actor = Actor(user_id=first.user_id) if first else INTERNAL
         do = partial(bootstrap, actor=actor, accept_terms_of_use=True, **(_about(first) if first else {}))
-        sentence = f"bootstrap the catalog and make {_appointed(first)}" if first else "bootstrap the catalog"
-        self._add("administrators[0]" if first else "", BOOTSTRAP, sentence, do)
+        description = f"bootstrap the catalog and appoint {_described(first)}" if first else "bootstrap the catalog"
+        self._add("administrators[0]" if first else "", BOOTSTRAP, description, do)
         if settings.ICEKEEPER.enable_default_project:
             self.names.setdefault(settings.ICEKEEPER.default_project_id, DEFAULT_PROJECT_NAME)
 
@@ -101,8 +131,8 @@ class _Planning:
             if name_key(name) in others:
                 self.problems.append(f"{path}.project-name: another project is named {name!r}")
             elif project_id not in self.names:
-                make = partial(create_project, actor=INTERNAL, name=name, project_id=project_id)
-                self._add(path, "create-project", f"make the project {project_id}, named {name!r}", make)
+                create = partial(create_project, actor=INTERNAL, name=name, project_id=project_id)
+                self._add(path, "create-project", f"create the project {project_id}, named {name!r}", create)
             elif self.names[project_id] != name:
                 rename = partial(rename_project, actor=INTERNAL, project_id=project_id, new_name=name)
                 was = self.names[project_id]
@@ -113,16 +143,18 @@ class _Planning:
         for number, entry in enumerate(self.declaration.warehouses):
             path = f"warehouses[{number}]"
             if entry.project not in self.names:
-                self.problems.append(f"{path}.project-id: the project {entry.project} is neither there nor declared")
+                self.problems.append(
+                    f"{path}.project-id: the project {entry.project} does not exist and is not declared"
+                )
                 continue
-            there = Warehouse.objects.filter(project_id=entry.project)
+            existing = Warehouse.objects.filter(project_id=entry.project)
             if entry.warehouse_id is not None:
-                warehouse = there.filter(pk=entry.warehouse_id).first()
+                warehouse = existing.filter(pk=entry.warehouse_id).first()
                 if warehouse is None:
-                    self.problems.append(f"{path}.warehouse-id: the project {entry.project} has no such warehouse")
+                    self.problems.append(f"{path}.warehouse-id: no such warehouse in the project {entry.project}")
                     continue
             else:
-                warehouse = there.filter(name_key=name_key(entry.warehouse_name)).first()
+                warehouse = existing.filter(name_key=name_key(entry.warehouse_name)).first()
             if warehouse is None:
                 self._plan_new(path, entry)
             else:
@@ -130,46 +162,48 @@ class _Planning:
 
     def _plan_new(self, path: str, entry: DeclaredWarehouse) -> None:
         try:
-            credential = resolved(entry.storage_credential, f"{path}.storage-credential")
+            credential = resolve_secrets(entry.storage_credential, f"{path}.storage-credential")
             read_declared_profile(entry.storage_profile, None)
             wanted = read_new_credential(credential)
             profile = read_profile(entry.storage_profile, wanted)
             require_acceptable_addresses(profile, wanted)
             require_free_place(profile, wanted, project_id=entry.project)
-        except WarehouseOverlap as refusal:
-            self.problems.append(f"{path}: {refusal.message}")
+        except WarehouseOverlap as error:
+            self.problems.append(f"{path}: {error.message}")
             return
-        except CatalogError as refusal:
-            self.problems.append(f"{path}.{refusal.message}")
+        except CatalogError as error:
+            self.problems.append(f"{path}.{error.message}")
             return
         except MissingSecret as missing:
             self.problems.append(str(missing))
             return
-        place = place_of(profile.as_json(), profile.location)
-        self._claim(path, entry.project, place, meets_all=meets_all_projects(profile, wanted))
-        sentence = f"make the warehouse {entry.warehouse_name!r} in the project {entry.project}"
-        self._add(path, "create-warehouse", sentence, partial(_create, entry, credential))
+        location = place_of(profile.as_json(), profile.location)
+        self._reserve(path, entry.project, location, meets_all=meets_all_projects(profile, wanted))
+        description = f"create the warehouse {entry.warehouse_name!r} in the project {entry.project}"
+        self._add(path, "create-warehouse", description, partial(_create, entry, credential))
 
-    def _claim(self, path: str, project: str, place: str, *, meets_all: bool) -> None:
-        for other, (owner, taken, other_meets_all) in self.places.items():
-            is_near = project == owner or meets_all or other_meets_all
-            if is_near and overlap(place, taken):
-                self.problems.append(f"{path}.storage-profile: overlaps with that of {other}")
-        self.places[path] = (project, place, meets_all)
+    def _reserve(self, path: str, project: str, location: str, *, meets_all: bool) -> None:
+        for other, (other_project, other_location, other_meets_all) in self.locations.items():
+            is_compared = project == other_project or meets_all or other_meets_all
+            if is_compared and overlap(location, other_location):
+                self.problems.append(f"{path}.storage-profile: overlaps with {other}")
+        self.locations[path] = (project, location, meets_all)
 
     def _plan_changes(self, path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> None:
         self.problems.extend(_changed_storage(path, entry, warehouse))
         allowed, default = _policy(entry, warehouse)
         if default is not None and default not in allowed:
-            self.problems.append(f"{path}.default-format-version: {default} is none of the allowed {allowed}")
+            self.problems.append(
+                f"{path}.default-format-version: {default} is not one of the allowed versions {allowed}"
+            )
         for action, change, do in _changes(entry, warehouse):
             self._add(path, action, f"in the warehouse {warehouse.name!r} {change}", do)
 
-    def _add(self, path: str, action: str, sentence: str, do: Callable[[], object]) -> None:
-        self.steps.append(Step(path, action, sentence, do))
+    def _add(self, path: str, action: str, description: str, run: Callable[[], object]) -> None:
+        self.steps.append(BootstrapStep(path, action, description, run))
 
 
-def _about(entry: Administrator) -> dict[str, Any]:
+def _about(entry: DeclaredAdministrator) -> dict[str, Any]:
     return {
         "is_operator": entry.is_operator,
         "name": entry.user_name,
@@ -178,7 +212,7 @@ def _about(entry: Administrator) -> dict[str, Any]:
     }
 
 
-def _appointed(entry: Administrator) -> str:
+def _described(entry: DeclaredAdministrator) -> str:
     return f"{entry.user_id} {'operator' if entry.is_operator else 'administrator'} of the server"
 
 
@@ -199,7 +233,7 @@ def _create(entry: DeclaredWarehouse, credential: dict[str, Any] | None) -> None
 
 
 def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[str]:
-    """Where a warehouse stores is not changed from here: its tables would be left behind."""
+    """Yield a problem for each difference in the storage location, which bootstrap does not change."""
     path = f"{path}.storage-profile"
     stored = warehouse.storage_profile
     if entry.storage_profile["type"] != stored["type"]:
@@ -207,24 +241,24 @@ def _changed_storage(path: str, entry: DeclaredWarehouse, warehouse: Warehouse) 
         return
     try:
         declared = read_declared_profile(entry.storage_profile, warehouse.credential_type).effective_json()
-    except CatalogError as refusal:
-        yield f"{path.removesuffix('storage-profile')}{refusal.message}"
+    except CatalogError as error:
+        yield f"{path.removesuffix('storage-profile')}{error.message}"
         return
-    there = read_stored_profile(stored).effective_json()
+    current = read_stored_profile(stored).effective_json()
     for member in sorted(declared):
-        if entry.storage_profile.get(member) is not None and declared[member] != there[member]:
-            yield f"{path}.{member}: the warehouse {warehouse.name!r} has another one, which is not changed from here"
+        if entry.storage_profile.get(member) is not None and declared[member] != current[member]:
+            yield f"{path}.{member}: the warehouse {warehouse.name!r} has another value; bootstrap does not change it"
 
 
 def _policy(entry: DeclaredWarehouse, warehouse: Warehouse) -> tuple[list[int], int | None]:
-    """The allowed format versions and the default one that the warehouse is to have."""
+    """Return the allowed format versions and the default version after the change."""
     allowed = sorted(set(entry.allowed_format_versions or warehouse.allowed_format_versions))
-    is_told = "default_format_version" in entry.model_fields_set
-    return allowed, entry.default_format_version if is_told else warehouse.default_format_version
+    is_set = "default_format_version" in entry.model_fields_set
+    return allowed, entry.default_format_version if is_set else warehouse.default_format_version
 
 
 def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """What differs: the action, the change as people read it, the call."""
+    """Yield each difference: the action, its description, the call."""
     about: dict[str, Any] = {"actor": INTERNAL, "warehouse_id": warehouse.pk}
     if entry.warehouse_name != warehouse.name:
         do = partial(rename_warehouse, **about, new_name=entry.warehouse_name)
@@ -247,7 +281,7 @@ def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[s
     if entry.protected is not None and entry.protected != warehouse.protected:
         yield (
             "set-warehouse-protection",
-            f"switch the protection {'on' if entry.protected else 'off'}",
+            f"turn protection {'on' if entry.protected else 'off'}",
             partial(set_warehouse_protection, **about, is_protected=entry.protected),
         )
     if entry.managed_by is not None and entry.managed_by != warehouse.managed_by:
@@ -256,3 +290,7 @@ def _changes(entry: DeclaredWarehouse, warehouse: Warehouse) -> Iterator[tuple[s
             f"set the manager to {entry.managed_by}",
             partial(set_managed_by, **about, managed_by=entry.managed_by),
         )
+
+
+def _rejection(step: BootstrapStep, error: CatalogError) -> PlanRejected:
+    return PlanRejected([f"{step.path}: {error.message}" if step.path else error.message])

@@ -1,4 +1,4 @@
-"""What `block_user` and `unblock_user` have in common."""
+"""The base class of the commands `block_user` and `unblock_user`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from icekeeper.kernel.json.strict import write_json
 from tenancy.actor import INTERNAL, Actor
 
 
-class Act(Protocol):
+class UserAction(Protocol):
     def __call__(self, *, actor: Actor, user_id: str) -> bool:
-        """Whether anything was changed."""
+        """Apply the action; return whether it changed anything."""
 
 
 class BlockingCommand(BaseCommand):
-    """Does `act` to one user, who `is_active` afterwards or not; both sentences follow the user's id."""
+    """Apply `act` to one user. `is_active` is the state afterwards; both sentences follow the user's id."""
 
-    act: ClassVar[Act]
+    act: ClassVar[UserAction]
     is_active: ClassVar[bool]
     done: ClassVar[str]
-    was_so: ClassVar[str]
+    unchanged: ClassVar[str]
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", metavar="ID", help="such as oidc~alice, local~ann, icekeeper~<uuid>")
-        parser.add_argument("--json", action="store_true", help="print what was done as JSON")
+        parser.add_argument("user", metavar="ID", help="user id, such as oidc~alice, local~ann or icekeeper~<uuid>")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user_id = options["user"]
@@ -34,6 +34,6 @@ class BlockingCommand(BaseCommand):
             changed = type(self).act(actor=INTERNAL, user_id=user_id)
         except CatalogError as error:
             raise CommandError(error.message) from None
-        told = {"user-id": user_id, "is-active": self.is_active, "changed": changed}
-        sentence = f"{user_id} {self.done if changed else self.was_so}"
-        self.stdout.write(write_json(told).decode() if options["json"] else sentence)
+        result = {"user-id": user_id, "is-active": self.is_active, "changed": changed}
+        sentence = f"{user_id} {self.done if changed else self.unchanged}"
+        self.stdout.write(write_json(result).decode() if options["json"] else sentence)

@@ -1,4 +1,4 @@
-"""Where the demo keeps its tables: in a folder, or in a MinIO of its own."""
+"""The stores of the demo: a folder, or a MinIO that the demo starts."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ HOW_TO_GET = "go install github.com/minio/minio@latest, https://min.io/download,
 
 
 class DemoStore(ABC):
-    """A place for one warehouse, there between `start` and `stop`."""
+    """Storage for one warehouse, available between `start` and `stop`."""
 
     spark_arguments: ClassVar[list[str]] = []
 
     @abstractmethod
     def start(self) -> None:
-        """Raises `CommandError` when it cannot be had."""
+        """Raises `CommandError` if the store cannot start."""
 
     @abstractmethod
     def stop(self) -> None: ...
 
     @abstractmethod
     def storage(self) -> dict[str, Any]:
-        """`storage-profile` and `storage-credential` of the warehouse."""
+        """Return `storage-profile` and `storage-credential` of the warehouse."""
 
     @abstractmethod
-    def told(self) -> str:
-        """Where the tables are, for people."""
+    def describe(self) -> str:
+        """Return a sentence on where the tables are."""
 
 
 class Folder(DemoStore):
@@ -58,12 +58,12 @@ class Folder(DemoStore):
     def storage(self) -> dict[str, Any]:
         return {"storage-profile": {"type": "local", "path": str(self._folder)}}
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"local files in {self._folder}"
 
 
 class Minio(DemoStore):
-    """Spark gets no key of it: the catalog lends each table's own, for an hour."""
+    """Spark gets no key of the store: the catalog vends credentials of one table, valid for an hour."""
 
     spark_arguments: ClassVar = ["--s3"]
 
@@ -109,7 +109,7 @@ class Minio(DemoStore):
             },
         }  # fmt: skip
 
-    def told(self) -> str:
+    def describe(self) -> str:
         listed = self._client().list_objects_v2(Bucket=BUCKET)
         return f"{listed['KeyCount']} objects in s3://{BUCKET}/{PREFIX} of MinIO, written with temporary credentials"
 
@@ -122,8 +122,8 @@ class Minio(DemoStore):
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2) as answer:  # noqa: S310
-                return bool(answer.status == 200)  # noqa: PLR2004
+            with urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2) as response:  # noqa: S310
+                return bool(response.status == 200)  # noqa: PLR2004
         except (urllib.error.URLError, OSError):
             return False
 
@@ -138,9 +138,9 @@ def free_port() -> int:
 
 
 def _find_minio() -> str:
-    """The program on the path, or the one that `make parts` built."""
+    """Return the program on the path, or the one that `make parts` built."""
     built = sorted(settings.BASE_DIR.glob(".parts/minio-*/minio"))
     found = shutil.which("minio") or (str(built[-1]) if built else None)
     if found is None:
-        raise CommandError(f"demo: there is no program `minio` on this machine. How to get it: {HOW_TO_GET}")
+        raise CommandError(f"demo: the program `minio` is not installed. To get it: {HOW_TO_GET}")
     return found

@@ -6,15 +6,15 @@ from uuid import UUID
 from django.db import models
 
 NO_WAREHOUSE: Final = UUID(int=0)
-"""Stands for none, so that one unique constraint and one upsert serve every row; no warehouse has this id."""
+"""The id in rows without a warehouse, so that one unique constraint and one upsert cover every row."""
 
 
 class EndpointStatistic(models.Model):
-    """How often an endpoint was called in one hour of UTC with one outcome, for a project and, mostly, a warehouse.
+    """The number of calls of an endpoint in one hour (UTC), by status code, project and warehouse.
 
-    `endpoint` is `METHOD /route/{pattern}`. `hour` is the beginning of the hour; `created_at` and `updated_at` are the
-    first and the last call in it, the latter null as long as there was one only. A warehouse that was deleted keeps
-    its history, so `warehouse_id` is no foreign key.
+    `endpoint` is `METHOD /route/{pattern}`. `hour` is the start of the hour; `created_at` and `updated_at` are the
+    times of the first and the last call in it, the latter null after a single call. The history of a deleted
+    warehouse is kept, so `warehouse_id` is not a foreign key.
     """
 
     project = models.ForeignKey("tenancy.Project", on_delete=models.CASCADE, related_name="+", db_index=False)

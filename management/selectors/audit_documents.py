@@ -1,4 +1,4 @@
-"""Rows of the audit trail as they are answered and exported: what was sealed, and by what clients know the object."""
+"""Rows of the audit trail in the format of the API and of exports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tenancy.models import AuditRecord
 _TABULARS: Final = frozenset(each.value for each in TABULARS)
 
 
-def documents_of(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
-    """Each with `object-uuid`, which no hash covers: of a table, view or generic table that there is, the UUID that
-    clients see; None of all else. One statement at most."""
+def audit_documents(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
+    """Return the rows as documents with `object-uuid`, which the hash does not cover: the UUID that clients see of an
+    existing table, view or generic table; None for other objects. One statement at most."""
     own_ids = [_own_id(record) for record in records]
     known = client_uuids({each for each in own_ids if each is not None})
     uuids = [None if each is None else known.get(each) for each in own_ids]
@@ -28,9 +28,9 @@ def documents_of(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def lines_of(records: Sequence[AuditRecord]) -> str:
-    """Lines of an export, each in canonical form."""
-    return "".join(f"{canonical_text(document)}\n" for document in documents_of(records))
+def audit_lines(records: Sequence[AuditRecord]) -> str:
+    """Return the lines of an export, each in canonical form."""
+    return "".join(f"{canonical_text(document)}\n" for document in audit_documents(records))
 
 
 def _own_id(record: AuditRecord) -> UUID | None:

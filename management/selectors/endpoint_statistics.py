@@ -20,13 +20,13 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Project, Securable
 
-MOST_ENTRIES: Final = 100_000
-"""Of one answer, some 30 MB."""
+MAX_ENTRIES: Final = 100_000
+"""Of one response; about 30 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `start` up to and without `end`: windows side by side share no hour and leave none out."""
+    """The hours from `start` (inclusive) to `end` (exclusive)."""
 
     start: datetime
     end: datetime
@@ -34,9 +34,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class FoundStatistics:
-    """`entries` are all that there are in `window`, the oldest hour first.
+    """All `entries` of `window`, oldest hour first.
 
-    Each has the fields of `EndpointStatistic` and `warehouse_name`, None when there is no such warehouse (any more).
+    Each has the fields of `EndpointStatistic` and `warehouse_name`, which is None if the warehouse does not exist.
     """
 
     entries: Sequence[Mapping[str, Any]]
@@ -51,11 +51,11 @@ def list_endpoint_statistics_for(
     status_codes: Sequence[int] | None,
     window: Window,
 ) -> FoundStatistics:
-    """What was called in the hours that begin in `window`, by hour, endpoint, status code and warehouse.
+    """List the calls in the hours that begin in `window`, by hour, endpoint, status code and warehouse.
 
-    `warehouse_id` is None for everything in the project and `NO_WAREHOUSE` for what no warehouse was named in. Of more
-    than `MOST_ENTRIES` the newest whole hours are found. Raises `NoSuchWarehouse`, and `BadRequest` when the newest
-    hour alone has more.
+    `warehouse_id` is None for the whole project and `NO_WAREHOUSE` for calls without a warehouse. If there are more
+    than `MAX_ENTRIES` entries, the newest whole hours are returned. Raises `NoSuchWarehouse`, and `BadRequest` if the
+    newest hour alone exceeds the limit.
     """
     if warehouse_id in {None, NO_WAREHOUSE}:
         require(actor, Can.GET_ENDPOINT_STATISTICS, Securable.Type.PROJECT, project.pk)
@@ -76,17 +76,17 @@ def list_endpoint_statistics_for(
         found.annotate(warehouse_name=Subquery(name))
         .order_by("-hour", "endpoint", "status", "warehouse_id")
         .values("hour", "endpoint", "status", "warehouse_id", "warehouse_name", "count", "created_at", "updated_at")[
-            : MOST_ENTRIES + 1
+            : MAX_ENTRIES + 1
         ]
     )
     start = window.start
-    if len(entries) > MOST_ENTRIES:
-        left_out = entries[-1]["hour"]
-        entries = [entry for entry in entries if entry["hour"] > left_out]
+    if len(entries) > MAX_ENTRIES:
+        omitted_hour = entries[-1]["hour"]
+        entries = [entry for entry in entries if entry["hour"] > omitted_hour]
         if not entries:
             raise BadRequest(
-                f"The hour from {left_out.isoformat()} holds more than {MOST_ENTRIES} entries: ask for one warehouse, "
-                "or for some status codes"
+                f"The hour from {omitted_hour.isoformat()} has more than {MAX_ENTRIES} entries: filter by "
+                "warehouse or by status code"
             )
         start = entries[-1]["hour"]
     return FoundStatistics(sorted(entries, key=itemgetter("hour")), Window(start, window.end))

@@ -1,11 +1,11 @@
-"""Endpoint statistics: what server processes counted, written down by hour."""
+"""Store the calls that server processes counted, by hour, and delete old hours."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 from uuid import UUID
 
 from django.conf import settings
@@ -18,11 +18,12 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import write_json
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
-from management.services.calls import SECONDS_AN_HOUR, Call, Tally
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project
 from tenancy.selectors.projects import MalformedProjectId, requested_project_id
+
+SECONDS_AN_HOUR: Final = 3600
 
 _CONVERTER = re.compile(r"<(?:[^:>]+:)?([^>]+)>")
 
@@ -38,7 +39,31 @@ SELECT r.project_id, r.warehouse_id, r.endpoint, r.status, r.hour, r.count, r.cr
        created_at = least(s.created_at, excluded.created_at),
        updated_at = greatest(s.created_at, s.updated_at, excluded.created_at, excluded.updated_at)
 """
-"""Rows are locked in one order, so that processes that write at once wait for each other and never in a circle."""
+"""Rows are locked in one order, so that concurrent writers cannot deadlock."""
+
+
+class CallKey(NamedTuple):
+    """The properties by which calls are counted apart. `hour` counts from the epoch, `route` is Django's pattern.
+
+    `warehouse` and `project` are as the request named them and need not exist; None when the request named none.
+    """
+
+    hour: int
+    method: str
+    route: str
+    status: int
+    warehouse: str | None
+    project: str | None
+
+
+class CallCount:
+    """The number of calls, and the times of the first and the last one in seconds since the epoch."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self, at: float) -> None:
+        self.count = 1
+        self.first = self.last = at
 
 
 class _Key(NamedTuple):
@@ -55,11 +80,11 @@ class _Sum(TypedDict):
     updated_at: datetime | None
 
 
-def record_calls(calls: Mapping[Call, Tally]) -> None:
-    """Add what a process counted to the hours, all or nothing; on PostgreSQL one statement adds.
+def record_calls(calls: Mapping[CallKey, CallCount]) -> None:
+    """Add the calls of a process to the hours, all or nothing; on PostgreSQL in one statement.
 
-    A call for a warehouse counts for the warehouse's project, whatever the request said. One for a warehouse that does
-    not exist counts for the request's project; when that does not exist either, the call belongs to nobody.
+    A call of a warehouse counts for the project of the warehouse. A call of an unknown warehouse counts for the project
+    of the request; if that does not exist either, the call is dropped.
     """
     rows = _rows(calls)
     if not rows:
@@ -72,19 +97,19 @@ def record_calls(calls: Mapping[Call, Tally]) -> None:
 
 
 def delete_old_statistics(*, actor: Actor, batch: int = BATCH) -> int:
-    """Delete the hours that are older than the settings keep them; how many rows there were."""
+    """Delete the hours that are older than the retention period; return the number of rows."""
     oldest = now() - timedelta(seconds=settings.ICEKEEPER.endpoint_stat_retention)
     return delete_in_batches(EndpointStatistic.objects.filter(hour__lt=oldest), batch=batch)
 
 
 def endpoint_name(method: str, route: str) -> str:
-    """`GET /catalog/v1/{prefix}/namespaces` for the route `catalog/v1/<segment:prefix>/namespaces`."""
+    """Return `GET /catalog/v1/{prefix}/namespaces` for the route `catalog/v1/<segment:prefix>/namespaces`."""
     path = _CONVERTER.sub(r"{\1}", route)
     return f"{method} /{path}"
 
 
-def _rows(calls: Mapping[Call, Tally]) -> dict[_Key, _Sum]:
-    """The rows to add."""
+def _rows(calls: Mapping[CallKey, CallCount]) -> dict[_Key, _Sum]:
+    """Return the rows to add."""
     named = {warehouse_id for call in calls if (warehouse_id := _warehouse_id(call)) is not None}
     project_of = dict(Warehouse.objects.filter(pk__in=named).values_list("pk", "project_id"))
     projects = set(Project.objects.values_list("pk", flat=True))
@@ -105,7 +130,7 @@ def _rows(calls: Mapping[Call, Tally]) -> dict[_Key, _Sum]:
     return rows
 
 
-def _warehouse_id(call: Call) -> UUID | None:
+def _warehouse_id(call: CallKey) -> UUID | None:
     return parse_id(call.warehouse) if call.warehouse is not None else None
 
 

@@ -114,10 +114,11 @@ def test_the_start_is_refused_without_the_provider(server: CatalogServer) -> Non
     done = _serve(server, LAKEKEEPER__OPENID_PROVIDER_URI="http://127.0.0.1:1/realms/x")
     assert done.returncode == 1
     assert (
-        "CommandError: nobody could be let in: the identity provider oidc: http://127.0.0.1:1/realms/x" in done.stderr
+        "CommandError: no user could be authenticated: the identity provider oidc: http://127.0.0.1:1/realms/x"
+        in done.stderr
     )
     assert "Traceback" not in done.stderr
-    assert "Icekeeper serves" not in done.stdout
+    assert "Icekeeper is serving" not in done.stdout
 
 
 def test_the_start_is_refused_with_settings_that_cannot_be(server: CatalogServer) -> None:

@@ -76,7 +76,7 @@ def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None
     shown, noted = run("oidc~ada", "read_data", *place)
     assert shown[:4] == [
         "oidc~ada may not read_data on table closed.deep.a.",
-        "By grants, any one of these would let them:",
+        "One of these grants would allow it:",
         "  select on table closed.deep.a",
         "  modify on table closed.deep.a",
     ]
@@ -160,7 +160,7 @@ def test_who_is_in_a_role(things: Things) -> None:
     ]
     assert run("team", "assume", "role", "Inner")[0] == [
         "role team may not assume on role Inner.",
-        "By grants, any one of these would let them:",
+        "One of these grants would allow it:",
         "  assignee on role Inner",
         "  ownership on role Inner",
     ]
@@ -169,7 +169,7 @@ def test_who_is_in_a_role(things: Things) -> None:
 def test_what_everybody_may_do_with_a_role_and_what_few_do_with_a_tag(things: Things) -> None:
     somebody("oidc~ada")
     assert run("oidc~ada", "read_metadata", "role", "team") == (
-        ["oidc~ada may read_metadata on role team, whatever is granted (everybody may). By grants: no."],
+        ["oidc~ada may read_metadata on role team, independent of grants (allowed for every user). By grants: no."],
         [],
     )
     shown, _ = run("oidc~ada", "apply", "tag", "pii")
@@ -205,7 +205,7 @@ def test_where_nobody_is_refused_the_grants_are_told_beside_it(
     port.authorizer.cache_clear()
     shown, _ = run("oidc~ada", "read_data", *place)
     assert shown[0] == (
-        "oidc~ada may read_data on table closed.deep.a, whatever is granted (nobody is refused). By grants: no."
+        "oidc~ada may read_data on table closed.deep.a, independent of grants (authorization is off). By grants: no."
     )
     assert shown[2] == "  select on table closed.deep.a"
 
@@ -216,7 +216,7 @@ def test_of_an_instance_admin_who_comes_in_person(
     use_settings(monkeypatch, instance_admins=["oidc~ada", "oidc~inst"])
     for who in ("oidc~ada", "oidc~inst"):  # who has not been here
         assert run(who, "drop", *place)[0][0] == (
-            f"{who} may drop on table closed.deep.a, whatever is granted (instance-admin). By grants: no."
+            f"{who} may drop on table closed.deep.a, independent of grants (instance-admin). By grants: no."
         )
         assert run(who, "read_data", *place)[0][0] == f"{who} may not read_data on table closed.deep.a."
     assert not User.objects.filter(pk="oidc~inst").exists()
@@ -227,11 +227,11 @@ def test_of_somebody_who_is_blocked(things: Things, place: tuple[str, ...]) -> N
     block_user(actor=INTERNAL, user_id="oidc~ada")
     shown, noted = run("oidc~ada", "read_data", *place)
     assert shown == [
-        "oidc~ada may not read_data on table closed.deep.a, whatever is granted (blocked). By grants: yes.",
+        "oidc~ada may not read_data on table closed.deep.a, independent of grants (blocked). By grants: yes.",
         "  oidc~ada has select on table closed.deep.a",
         "  so may read_data on table closed.deep.a",
     ]
-    assert noted == ["`manage.py unblock_user oidc~ada` lets them in again."]
+    assert noted == ["`manage.py unblock_user oidc~ada` unblocks the user."]
     manager, identity = things.manager(T.TABLE), {"user": "oidc~ada"}
     place_by_id = {"warehouse-id": str(things.warehouse.pk), "table-id": things.public_id(T.TABLE)}
     body = {"identity": identity, "operation": {"table": {"action": "read_data", **place_by_id}}}
@@ -247,7 +247,7 @@ def test_a_backend_that_says_otherwise_or_nothing(
     monkeypatch.setattr(chosen, "decide", lambda _, actor, questions: [False] * len(questions))
     shown, _ = run("oidc~ada", "read_data", *place)
     assert shown == [
-        "oidc~ada may not read_data on table closed.deep.a, says builtin, which counts. By the grants on record: yes.",
+        "oidc~ada may not read_data on table closed.deep.a, as builtin decides. By the grants in the database: yes.",
         "  oidc~ada has select on table closed.deep.a",
         "  so may read_data on table closed.deep.a",
     ]
@@ -257,8 +257,8 @@ def test_a_backend_that_says_otherwise_or_nothing(
 
     monkeypatch.setattr(chosen, "decide", away)
     assert run("oidc~ada", "read_data", *place)[0][0] == (
-        "builtin cannot be asked, so nobody may at the moment. "
-        "By the grants on record, whether oidc~ada may read_data on table closed.deep.a: yes."
+        "builtin is unavailable, so every request is denied. "
+        "By the grants in the database, oidc~ada may read_data on table closed.deep.a: yes."
     )
     (line,), _ = run("oidc~ada", "read_data", *place, json=True)
     assert orjson.loads(line)["allowed"] is None
@@ -268,14 +268,14 @@ def test_roles_and_warehouses_are_looked_up_in_the_project(things: Things, place
     project = other_project()
     make_role("elsewhere", project)
     assert refused("elsewhere", "read_data", *place) == (
-        f"Role does not exist in project {things.refs[T.PROJECT][1]}: elsewhere. `--project-id` names another project"
+        f"Role does not exist in project {things.refs[T.PROJECT][1]}: elsewhere. Use `--project-id` for another project"
     )
     for named in ("other", "OTHER"):
         for kind, word, name in (
             (T.WAREHOUSE, "use", things.warehouse.name), (T.ROLE, "assume", "team"), (T.TAG, "apply", "pii"),
         ):  # fmt: skip
             assert refused("oidc~ada", word, kind.value, name, project_id=named) == (
-                f"{kind.value.title()} does not exist in project other: {name}. `--project-id` names another project"
+                f"{kind.value.title()} does not exist in project other: {name}. Use `--project-id` for another project"
             )
         shown, _ = run("elsewhere", "create_warehouse", "project", project_id=named)
         assert shown[0] == "role elsewhere may not create_warehouse on project Other."
@@ -297,10 +297,10 @@ def test_what_is_not_there_and_what_cannot_be(things: Things, place: tuple[str, 
         ((NOBODY, "read_data", *place), f"Role does not exist: {NOBODY}"),
         (("oidc~", "read_data", *place), "must have a subject"),
         (("a b~c", "read_data", *place), "user id"),
-        (("oidc~ada", "select", *place), "nothing to be done with a table: change_ownership, "),
-        (("oidc~ada", "read_data", "table", "none", "closed", "a"), ": none. `--project-id` names another"),
+        (("oidc~ada", "select", *place), "is not an action on a table. Valid actions: change_ownership, "),
+        (("oidc~ada", "read_data", "table", "none", "closed", "a"), ": none. Use `--project-id`"),
         (("oidc~ada", "read_data", "table", lake, "closed", "none"), "Table does not exist: closed.none"),
-        (("oidc~ada", "read_data", "table", lake, "closed.deep", "a"), "a word of its own: a b, not a.b"),
+        (("oidc~ada", "read_data", "table", lake, "closed.deep", "a"), "as an argument: a b, not a.b"),
         (("oidc~ada", "read_data", "table", lake, "a"), "table takes WAREHOUSE LEVEL"),
         (("oidc~ada", "read_data", "table", lake, NOBODY), f"Table does not exist: {NOBODY}"),
         (("oidc~ada", "read_data", "table", lake), "table takes WAREHOUSE LEVEL"),

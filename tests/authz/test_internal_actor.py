@@ -17,7 +17,7 @@ ROOMS = ("icekeeper", "catalog", "management", "storage", "tasks", "tenancy")
 ACTS_AS_THE_SERVER = {
     "management/management/": "commands",
     "management/bootstrap/": "the command `bootstrap`: what its file declares",
-    "management/registration/": "the command `register_tables`",
+    "management/table_import/": "the command `register_tables`",
     "tasks/workers/": "the worker's housekeeping",
     "tenancy/authz/openfga/import_grants.py": "the command `copy_grants`",
     "tenancy/audit/collector.py": "says of itself that it lost records",

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import Tabular
-from catalog.services.tables.bulk_register import Listed, check_listed, register_listed
+from catalog.services.tables.bulk_register import ImportEntry, check_entry, register_entry
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import INTERNAL
 from tests.authz.conftest import good
@@ -260,9 +260,9 @@ def test_operators_take_over_views_with_their_owners(house: Lake, root_client: C
     good(trino.post(VIEWS, {"name": "d", **VIEW, "properties": {OWNER: "alice"}}))
     place = Tabular.objects.get(name="d").metadata_location
     good(root_client.delete(D))
-    listed = Listed(Tabular.Kind.VIEW, ("open",), "d", place)
-    where = {"actor": INTERNAL, "warehouse_id": house.warehouse.pk, "listed": listed, "overwrite": False}
-    assert check_listed(**where) == register_listed(**where) == "new"
+    listed = ImportEntry(Tabular.Kind.VIEW, ("open",), "d", place)
+    where = {"actor": INTERNAL, "warehouse_id": house.warehouse.pk, "entry": listed, "overwrite": False}
+    assert check_entry(**where) == register_entry(**where) == "new"
     assert good(root_client.get(D)).json()["metadata"]["properties"] == {OWNER: "alice"}
 
 

@@ -81,7 +81,7 @@ NOT_RUN: Final = {
     ("operations.md", '"destination"'): IDS + "tests/management/test_namespace_moves.py",
     ("operations.md", "search-tabular"): IDS + "tests/management/test_search_tabulars.py",
     ("operations.md", "$W/statistics"): IDS + "tests/management/test_warehouse_statistics.py",
-    ("operations.md", "staged_places"): IDS + "tests/management/test_staged_places_command.py",
+    ("operations.md", "staged_places"): IDS + "tests/management/test_location_reservations_command.py",
     ("operations.md", "rotate_encryption_key"): "it needs a key before: tests/storage/test_key_rotation.py",
     ("operations.md", "move_secrets"): "it needs a Vault: tests/management/test_warehouses_in_vault.py",
     ("storage.md", '"storage-credentials"'): STORE + "tests/iceberg_rest/test_storage_access.py",

@@ -79,7 +79,7 @@ def test_an_empty_chain_is_whole(db: None) -> None:
     assert seal_records(actor=INTERNAL) == 0
     found = verify_chain()
     assert (found.count, found.head, found.unsealed) == (0, Head(0, "0" * 64), 0)
-    assert verify() == f"0 rows are as they were sealed.\nHead: 0:{'0' * 64}\n"
+    assert verify() == f"0 rows are valid.\nHead: 0:{'0' * 64}\n"
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 200])
@@ -325,11 +325,13 @@ def test_heads_of_deleted_rows_fail_unless_that_is_expected(db: None, monkeypatc
     old = sealed_in_order()
     assert delete_old_records(actor=INTERNAL) == 3
     head = f"1:{old[0].hash}"
-    with pytest.raises(CommandError, match=r"^Rows of which heads were noted are not there any more"):
+    with pytest.raises(CommandError, match=r"^Rows of the given heads were deleted"):
         verify("--head", head)
     told = verify("--head", head, "--allow-deleted")
-    assert "Row 1 was deleted: nothing is known of its hash." in told
-    assert f"Rows 1 to 3 were deleted for their age: the newest was of {old[-1].at.isoformat()}." in told
+    assert "Row 1 was deleted: its hash cannot be verified." in told
+    assert (
+        f"Rows 1 to 3 were deleted after their retention period, the newest was from {old[-1].at.isoformat()}." in told
+    )
     verify("--head", f"3:{old[2].hash}")
     with pytest.raises(CommandError, match="Row 3 has another hash than was noted"):
         verify("--head", f"3:{'f' * 64}", "--allow-deleted")
@@ -382,12 +384,12 @@ def test_an_export_goes_on_where_it_ended(db: None, monkeypatch: pytest.MonkeyPa
     lines, told = export("--limit", "3")
     assert [line["object-id"] for line in lines] == ["0", "1", "2"]
     head = lines[-1]["hash"]
-    assert told == f"Exported 3 rows. To go on: --after 3. Head: 3:{head}"
+    assert told == f"Exported 3 rows. Continue with --after 3. Head: 3:{head}"
     verify("--head", f"3:{head}")
     lines, _ = export("--after", "3")
     assert [line["object-id"] for line in lines][:2] == ["3", "4"]
     assert [(line["event"], line["details"]) for line in lines[2:]] == [("audit.exported", {"after": 0, "rows": 3})]
-    assert export("--after", "99") == ([], "There is nothing to export.")
+    assert export("--after", "99") == ([], "Nothing to export.")
 
 
 def test_an_export_into_a_file_overwrites_none(db: None, tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ def test_a_blocked_user_is_refused_at_once_and_let_in_again_with_the_same_token(
     assert run("block_user", "local~bob") == "local~bob is blocked.\n"
     assert bob.get("/token").refused(401, "AuthenticationFailed")
     assert alice.get("/token").status == 200
-    assert run("block_user", "local~bob") == "local~bob was blocked already.\n"
-    assert run("unblock_user", "local~bob") == "local~bob is let in again.\n"
+    assert run("block_user", "local~bob") == "local~bob is already blocked.\n"
+    assert run("unblock_user", "local~bob") == "local~bob is unblocked.\n"
     assert bob.get("/token").status == 200
-    assert run("unblock_user", "local~bob") == "local~bob was not blocked.\n"
+    assert run("unblock_user", "local~bob") == "local~bob is not blocked.\n"
 
 
 def test_in_json(alice: TokenClient) -> None:

@@ -17,10 +17,9 @@ from django.core.management import CommandError, call_command
 from pydantic import SecretStr
 
 from icekeeper.kernel.errors.types import BadRequest, Conflict
-from management.bootstrap import apply as apply_module
 from management.bootstrap import plan as plan_module
-from management.bootstrap.document import MAX_BYTES, BadDocument, parse_document
-from management.bootstrap.references import MissingSecret, resolved
+from management.bootstrap.document import MAX_BYTES, InvalidDocument, parse_document
+from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.services.occupancy import WarehouseExists
 from storage.services.warehouses import create_warehouse
@@ -32,7 +31,7 @@ from tests.management.warehouse_request_fixtures import KEY, S3, keep_secrets, u
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 DEFAULT = "00000000-0000-0000-0000-000000000000"
-NOTHING = "Everything is as declared: nothing to do.\n"
+NOTHING = "Everything is as declared.\n"
 ROBOT = ("oidc~robot", "Nameless App with ID oidc~robot", "", "application")
 CANARY = "canary-7f3a"
 
@@ -100,12 +99,12 @@ def test_a_new_catalog_comes_to_hold_what_is_declared(full: Any, declared: Any, 
     said = run(place)
     assert said == would.replace("would ", "done: ")
     assert said.splitlines() == [
-        "done: bootstrap the catalog and make oidc~alice administrator of the server",
-        "done: make oidc~robot operator of the server",
+        "done: bootstrap the catalog and appoint oidc~alice administrator of the server",
+        "done: appoint oidc~robot operator of the server",
         f"done: rename the project {DEFAULT} from 'Default Project' to 'Analytics'",
-        "done: make the project lab, named 'Laboratory'",
-        f"done: make the warehouse 'sales' in the project {DEFAULT}",
-        "done: make the warehouse 'Sandbox' in the project lab",
+        "done: create the project lab, named 'Laboratory'",
+        f"done: create the warehouse 'sales' in the project {DEFAULT}",
+        "done: create the warehouse 'Sandbox' in the project lab",
     ]
     assert Server.objects.get().bootstrapped_at is not None
     people = set(User.objects.values_list("id", "name", "email", "user_type"))
@@ -177,9 +176,9 @@ def test_a_warehouse_is_renamed_by_its_id(full: Any, declared: Any) -> None:
     assert run(declared(full)) == "done: in the warehouse 'sales' set the name to 'revenue'\n"
     assert Warehouse.objects.get(pk=sales.pk).name == "revenue"
     full["warehouses"][0]["warehouse-id"] = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
-    assert "warehouses[0].warehouse-id: the project" in refused(declared(full))
+    assert "warehouses[0].warehouse-id: no such warehouse in the project" in refused(declared(full))
     full["warehouses"][0] |= {"warehouse-id": str(sales.pk), "project-id": "lab"}
-    assert "the project lab has no such warehouse" in refused(declared(full))
+    assert "no such warehouse in the project lab" in refused(declared(full))
 
 
 def test_what_a_declaration_does_not_name_stays(full: Any, declared: Any, everything: Any) -> None:
@@ -210,10 +209,10 @@ def test_where_a_warehouse_stores_is_refused_and_nothing_is_changed(
     full["warehouses"][1]["storage-profile"] |= {"path": str(storage_root / "x"), "verify-metadata-on-load": False}
     assert refused(declared(full)).splitlines() == [
         "warehouses[0].storage-profile.type: the warehouse 'sales' is of type local, which cannot be changed",
-        "warehouses[1].storage-profile.path: the warehouse 'Sandbox' has another one, which is not changed from here",
+        "warehouses[1].storage-profile.path: the warehouse 'Sandbox' has another value; bootstrap does not change it",
         (
             "warehouses[1].storage-profile.verify-metadata-on-load: "
-            "the warehouse 'Sandbox' has another one, which is not changed from here"
+            "the warehouse 'Sandbox' has another value; bootstrap does not change it"
         ),
     ]
     assert everything() == before
@@ -253,7 +252,7 @@ def test_a_default_may_be_declared_of_a_warehouse_that_has_it(
     assert run(declared(full)) == NOTHING
     warehouse["storage-profile"] = stored | another
     [member] = another
-    assert f"storage-profile.{member}: the warehouse 'sales' has another one" in refused(declared(full))
+    assert f"storage-profile.{member}: the warehouse 'sales' has another value" in refused(declared(full))
     assert everything() == before
 
 
@@ -261,7 +260,10 @@ def test_a_default_may_be_declared_of_a_warehouse_that_has_it(
     ("change", "problem"),
     [
         ({"projects": [{"project-id": "p", "project-name": "default PROJECT"}]}, "projects[0].project-name: another"),
-        ({"warehouses": [{"project-id": "no"}]}, "warehouses[0].project-id: the project no is neither there nor decl"),
+        (
+            {"warehouses": [{"project-id": "no"}]},
+            "warehouses[0].project-id: the project no does not exist and is not decl",
+        ),
         (
             {"warehouses": [{"storage-profile": {"type": "local", "path": "/etc"}}]},
             "warehouses[0].storage-profile: pat",
@@ -432,7 +434,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_hostile_documents(content: str, problem: str) -> None:
-    with pytest.raises(BadDocument) as refusal:
+    with pytest.raises(InvalidDocument) as refusal:
         parse_document(content.encode(errors="surrogatepass"))
     assert problem in str(refusal.value)
     assert CANARY not in str(refusal.value)
@@ -447,7 +449,7 @@ def test_hostile_documents(content: str, problem: str) -> None:
     ],
 )
 def test_hostile_bytes(content: bytes, problem: str) -> None:
-    with pytest.raises(BadDocument, match=problem):
+    with pytest.raises(InvalidDocument, match=problem):
         parse_document(content)
 
 
@@ -577,13 +579,13 @@ def test_a_misspelt_member_of_a_profile_is_refused(declared: Any, everything: An
 )
 def test_references_that_lead_nowhere(value: Any, problem: str) -> None:
     with pytest.raises(MissingSecret) as missing:
-        resolved(value, "c")
+        resolve_secrets(value, "c")
     assert problem in str(missing.value)
 
 
 @pytest.mark.parametrize("value", [{"env": "A", "file": "B"}, {"env": "A", "more": 1}, {}, "env:A", 7, None])
 def test_what_is_no_reference_is_left_as_it_is(value: Any) -> None:
-    assert resolved(value, "c") == value
+    assert resolve_secrets(value, "c") == value
 
 
 def test_another_run_that_was_faster_is_met_by_another_plan(
@@ -613,7 +615,7 @@ def test_conflicts_without_end_are_told(full: Any, declared: Any, monkeypatch: p
     monkeypatch.setattr(plan_module, "create_warehouse", conflict)
     assert issubclass(WarehouseExists, Conflict)
     assert refused(declared(full)) == "warehouses[0]: taken"
-    assert len(asked) == apply_module.ATTEMPTS
+    assert len(asked) == plan_module.MAX_ATTEMPTS
 
 
 def test_what_was_done_before_a_refusal_stays_and_is_told(
@@ -630,7 +632,7 @@ def test_what_was_done_before_a_refusal_stays_and_is_told(
         with pytest.raises(CommandError, match=r"warehouses\[1\]: not now"):
             call_command("bootstrap", "--file", place, stdout=out)
     assert out.getvalue().count("done: ") == 5
-    assert run(place) == "done: make the warehouse 'Sandbox' in the project lab\n"
+    assert run(place) == "done: create the warehouse 'Sandbox' in the project lab\n"
 
 
 def test_places_that_overlap_are_found_before_anything_is_done(
@@ -640,7 +642,7 @@ def test_places_that_overlap_are_found_before_anything_is_done(
     full["warehouses"][1]["storage-profile"]["path"] = str(storage_root / "sales" / "inner")
     for options in ((), ("--dry-run",)):
         said = refused(declared(full), *options)
-        assert said == "warehouses[1].storage-profile: overlaps with that of warehouses[0]"
+        assert said == "warehouses[1].storage-profile: overlaps with warehouses[0]"
     assert everything() == before
     run(declared(full | {"warehouses": full["warehouses"][:1]}))
     before = everything()
@@ -665,7 +667,7 @@ def test_the_identity_of_the_server_shares_no_place_between_projects(
     before = everything()
     for declaration in (full, full | {"warehouses": full["warehouses"][::-1]}):
         said = refused(declared(declaration))
-        assert said == "warehouses[1].storage-profile: overlaps with that of warehouses[0]"
+        assert said == "warehouses[1].storage-profile: overlaps with warehouses[0]"
     assert everything() == before
 
 
@@ -675,4 +677,4 @@ def test_a_catalog_that_was_reopened_is_bootstrapped_anew(full: Any, declared: A
     run(declared(full))
     reopen_bootstrap(actor=INTERNAL)
     said = run(declared(full))
-    assert said == "done: bootstrap the catalog and make oidc~alice administrator of the server\n"
+    assert said == "done: bootstrap the catalog and appoint oidc~alice administrator of the server\n"

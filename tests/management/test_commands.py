@@ -47,15 +47,15 @@ def run(*arguments: str) -> str:
 
 def test_bootstrap_says_so_the_second_time() -> None:
     assert run("bootstrap") == "The catalog is bootstrapped.\n"
-    assert run("bootstrap") == "The catalog is bootstrapped already.\n"
+    assert run("bootstrap") == "The catalog is already bootstrapped.\n"
     assert Project.objects.count() == 1
 
 
 def test_a_warehouse_is_made_once(root: Path) -> None:
     run("bootstrap")
     command = ["create_warehouse", "wh", "--local-path", str(root / "wh")]
-    assert f"lies at file://{root}/wh" in run(*command)
-    assert run(*command, "--if-not-exists") == "Warehouse wh exists.\n"
+    assert f"at file://{root}/wh" in run(*command)
+    assert run(*command, "--if-not-exists") == "Warehouse wh already exists.\n"
     with pytest.raises(CommandError, match="already exists"):
         run(*command)
     with pytest.raises(CommandError, match="must lie below"):
@@ -84,11 +84,11 @@ def test_bootstrap_names_an_administrator() -> None:
         "oidc~alice is its administrator.",
     ]
     assert run("bootstrap", "--admin", "oidc~alice").splitlines() == [
-        "The catalog is bootstrapped already.",
-        "oidc~alice is its administrator already.",
+        "The catalog is already bootstrapped.",
+        "oidc~alice is already its administrator.",
     ]
     assert run("bootstrap", "--admin", "oidc~robot", "--operator").splitlines() == [
-        "The catalog is bootstrapped already.",
+        "The catalog is already bootstrapped.",
         "oidc~robot is its operator.",
     ]
     assert set(Grant.objects.values_list("user_id", "privilege")) == {
@@ -112,9 +112,9 @@ def test_bootstrap_as_data() -> None:
     [
         (["--admin", "alice"], "administrators[0].user-id: A user id is"),
         (["--admin", "oidc~a", "--name", "x" * 256], "administrators[0].user-name"),
-        (["--operator"], "are about --admin"),
-        (["--name", "x"], "are about --admin"),
-        (["--file", "/no/such", "--email", "x"], "are about --admin"),
+        (["--operator"], "require --admin"),
+        (["--name", "x"], "require --admin"),
+        (["--file", "/no/such", "--email", "x"], "require --admin"),
         (["--admin", "oidc~a", "--file", "x"], "not allowed with argument"),
         (["--admin", "oidc~a", "--user-type", "god"], "invalid choice"),
     ],
@@ -129,9 +129,9 @@ def test_bootstrap_is_reopened_on_purpose_only() -> None:
     run("bootstrap")
     assert "--yes" in str(refused("reopen_bootstrap"))
     assert Server.objects.get().bootstrapped_at is not None
-    assert run("reopen_bootstrap", "--yes") == "Bootstrap is open again.\n"
+    assert run("reopen_bootstrap", "--yes") == "Bootstrap is reopened.\n"
     assert json.loads(run("reopen_bootstrap", "--yes", "--json")) == {"reopened": False}
-    assert run("reopen_bootstrap", "--yes") == "The catalog is not bootstrapped: there is nothing to reopen.\n"
+    assert run("reopen_bootstrap", "--yes") == "The catalog is not bootstrapped: nothing to reopen.\n"
     assert run("bootstrap") == "The catalog is bootstrapped.\n"
 
 
@@ -151,7 +151,7 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
     assert (warehouse.allowed_format_versions, warehouse.default_format_version) == ([2, 3], 3)
     assert (warehouse.protected, warehouse.managed_by) == (True, "instance-admin")
     (tmp_path / "profile.yaml").write_text(f"type: local\npath: {root}/b\n")
-    assert "lies at" in run("create_warehouse", "b", "--profile", str(tmp_path / "profile.yaml"))
+    assert "Created warehouse b with id " in run("create_warehouse", "b", "--profile", str(tmp_path / "profile.yaml"))
     again = run("create_warehouse", "b", "--local-path", str(root / "b"), "--if-not-exists", "--json")
     there = Warehouse.objects.get(name="b")
     assert json.loads(again) == {"created": False, "name": "b", "id": str(there.pk), "location": there.location}
@@ -339,7 +339,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "UNREAD_VARIABLES", unread)
     text = run("show_config")
     assert "canary" not in text + run("show_config", "--json")
-    assert "Nothing reads: LAKEKEEPER__NO_SUCH" in text
+    assert "Unknown variables: LAKEKEEPER__NO_SUCH" in text
     shown = {each.variable: (each.value, each.is_set, each.is_secret) for each in show_settings(own)}
     assert shown["ICEKEEPER__SECRET_KEY"] == ("********", True, True)
     assert shown["LAKEKEEPER__PG_DATABASE_URL_READ"] == (None, False, True)
@@ -435,7 +435,7 @@ def test_a_server_that_is_not_there_is_not_well(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(settings, "ICEKEEPER", own)
     refusal = refused("healthcheck")
     assert refusal.returncode == 1
-    assert f"http://[::1]:{own.listen_port}/health does not answer" in str(refusal)
+    assert f"http://[::1]:{own.listen_port}/health does not respond" in str(refusal)
 
 
 @pytest.mark.django_db(databases="__all__")

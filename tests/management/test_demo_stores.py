@@ -31,7 +31,7 @@ def test_the_demo_says_how_to_get_a_minio_that_is_not_there(monkeypatch: pytest.
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     with pytest.raises(CommandError) as refused:
         call_command("demo", "--store", "minio")
-    said = f"demo: there is no program `minio` on this machine. How to get it: {HOW_TO_GET}"
+    said = f"demo: the program `minio` is not installed. To get it: {HOW_TO_GET}"
     assert str(refused.value) == said
     assert "go install github.com/minio/minio@latest" in said
     assert list(scratch.iterdir()) == [], "nothing is left"

@@ -17,15 +17,14 @@ from django.db import connections
 from catalog.services.warehouses import delete_warehouse
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.names import name_key
+from management import call_counter as counter_module
 from management.api import endpoint_statistics as api_module
+from management.call_counter import CallCounter
 from management.models import EndpointStatistic
 from management.models.endpoint_statistic import NO_WAREHOUSE
 from management.selectors import endpoint_statistics as selector
 from management.services import endpoint_statistics as service
-from management.services.calls import Call, Tally
-from management.services.endpoint_statistics import delete_old_statistics, record_calls
-from management.statistics import counter as counter_module
-from management.statistics.counter import CallCounter
+from management.services.endpoint_statistics import CallCount, CallKey, delete_old_statistics, record_calls
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL, Actor
@@ -57,8 +56,8 @@ def other(bootstrapped: None, storage_root: Path) -> Warehouse:
     return create_warehouse(actor=INTERNAL, project=project, name="elsewhere", storage_profile=profile)
 
 
-def tally(count: int, first: datetime, last: datetime | None = None) -> Tally:
-    made = Tally(first.timestamp())
+def tally(count: int, first: datetime, last: datetime | None = None) -> CallCount:
+    made = CallCount(first.timestamp())
     made.count, made.last = count, (last or first).timestamp()
     return made
 
@@ -73,9 +72,9 @@ def counted(
     status: int = 200,
     warehouse: object = None,
     project: str | None = None,
-) -> dict[Call, Tally]:
+) -> dict[CallKey, CallCount]:
     hour = int(at.timestamp()) // 3600
-    key = Call(hour, method, route, status, None if warehouse is None else str(warehouse), project)
+    key = CallKey(hour, method, route, status, None if warehouse is None else str(warehouse), project)
     return {key: tally(count, at, last)}
 
 
@@ -176,7 +175,7 @@ def test_processes_that_write_at_once_lose_nothing_and_do_not_deadlock(bootstrap
         order = random.Random(number)
         try:
             for _ in range(5):
-                calls: dict[Call, Tally] = {}
+                calls: dict[CallKey, CallCount] = {}
                 for route in order.sample(routes, len(routes)):
                     calls |= counted(2, route=route)
                 record_calls(calls)
@@ -440,7 +439,7 @@ def test_an_answer_holds_the_newest_whole_hours_that_fit(warehouse: Warehouse, m
         (5, [[16, 32, 64, 128], [1, 2, 4, 8], []]),
         (2, [[64, 128], [16, 32], [4, 8], [1, 2], []]),
     ):
-        monkeypatch.setattr(selector, "MOST_ENTRIES", most)
+        monkeypatch.setattr(selector, "MAX_ENTRIES", most)
         body = ALL
         for page in pages:
             assert found(body) == page
@@ -451,9 +450,9 @@ def test_an_answer_holds_the_newest_whole_hours_that_fit(warehouse: Warehouse, m
 
 def test_an_hour_that_does_not_fit_is_refused(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     record_calls(counted(1) | counted(2, status=404) | counted(4, at=EIGHT - timedelta(hours=1)))
-    monkeypatch.setattr(selector, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(selector, "MAX_ENTRIES", 1)
     assert ask(ALL).refused(
-        400, "BadRequestException", "The hour from 2026-03-01T08:00:00+00:00 holds more than 1 entries"
+        400, "BadRequestException", "The hour from 2026-03-01T08:00:00+00:00 has more than 1 entries"
     )
     assert found(ALL | {"status-codes": [404]}) == [2]
 

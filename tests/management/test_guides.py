@@ -40,7 +40,7 @@ def server(run_environment: RunEnvironment, tmp_path: Path, request: pytest.Fixt
         server.stop()
         log = server.log_path.read_text()
         assert "canary-secret" not in log
-        assert "variables that nothing reads" not in log
+        assert "unknown variables" not in log
 
 
 def send(server: CatalogServer, method: str, path: str, body: Any = None, **headers: str) -> requests.Response:

@@ -22,10 +22,9 @@ from catalog.models import IdempotencyRecord
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from management.api import health
+from management.call_counter import CallCounter, Flusher
 from management.models import EndpointStatistic
 from management.openapi.documents import APIS, make_document
-from management.statistics.counter import CallCounter
-from management.statistics.flusher import Flusher
 from storage.io.local import LocalStore
 from tasks.queue.models import Task
 from tasks.workers.worker import Stopped, Worker
@@ -232,20 +231,20 @@ def run(*arguments: str) -> str:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, read_only_setting: Callable[[], None]) -> None:
-    soon = "every server and worker knows within 3 s"
+    soon = "every server and worker applies it within 3 s"
     assert run("maintenance", "status") == "Maintenance mode is off.\n"
-    assert run("maintenance", "off") == "Maintenance mode is off already.\n"
-    assert run("maintenance", "on") == f"Maintenance mode is switched on; {soon}.\n"
+    assert run("maintenance", "off") == "Maintenance mode is already off.\n"
+    assert run("maintenance", "on") == f"Maintenance mode is on; {soon}.\n"
     maintenance.switch.is_on = False  # as in a new process
     assert run("maintenance", "status") == "Maintenance mode is on.\n"
-    assert run("maintenance", "on") == "Maintenance mode is on already.\n"
+    assert run("maintenance", "on") == "Maintenance mode is already on.\n"
     assert json.loads(run("maintenance", "status", "--json")) == {
         "maintenance-mode": "read-only", "switch": True, "setting": False, "changed": False
     }  # fmt: skip
     read_only_setting()
     assert run("maintenance", "off").splitlines() == [
-        f"Maintenance mode is switched off; {soon}.",
-        "LAKEKEEPER__MAINTENANCE_MODE=read-only is set here: processes with it stay read-only.",
+        f"Maintenance mode is off; {soon}.",
+        "LAKEKEEPER__MAINTENANCE_MODE=read-only is set: processes with this setting stay read-only.",
     ]
     assert json.loads(run("maintenance", "status", "--json"))["maintenance-mode"] == "read-only"
     for wrong in ((), ("maybe",)):
@@ -258,7 +257,7 @@ def test_commands_that_clean_up_do_not(close: Callable[[], None]) -> None:
         warehouse_id=new_id(), key=new_id(), fingerprint=b"", status=200, answer="{}", created_at=now()
     )
     close()
-    with pytest.raises(CommandError, match="Maintenance mode is read-only: no worker runs"):
+    with pytest.raises(CommandError, match="Maintenance mode is read-only: the worker does not run"):
         run("worker", "--once")
     with pytest.raises(CommandError, match="Maintenance mode is read-only: nothing is deleted"):
         run("prune_metrics")
@@ -292,16 +291,16 @@ def test_servers_and_workers_follow_the_switch_and_remember_it(server: CatalogSe
     try:
         server.create_warehouse("wh")
         assert statuses(server, {"namespace": ["a"]}) == {200, 409}
-        assert "switched on" in server.manage("maintenance", "on")
+        assert "is on; every" in server.manage("maintenance", "on")
         until(lambda: statuses(server, {"namespace": ["b"]}) == {503})
         assert requests.get(f"{server.base_url}/health", timeout=30).json()["maintenance_mode"] == "read-only"
-        switched = [line for line in server.log_lines("icekeeper.maintenance") if "switched on" in line["message"]]
+        switched = [line for line in server.log_lines("icekeeper.maintenance") if "is on; every" in line["message"]]
         assert {line["level"] for line in switched} == {"WARNING"}
         until(lambda: len(server.log_lines("icekeeper.maintenance")) >= 3)  # two servers, one worker
         server.stop()
         server.start()
         assert statuses(server, {"namespace": ["b"]}) == {503}, "from the first request on"
-        assert "switched off" in server.manage("maintenance", "off")
+        assert "is off; every" in server.manage("maintenance", "off")
         until(lambda: statuses(server, {"namespace": ["b"]}) <= {200, 409})
     finally:
         server.kill()
@@ -321,7 +320,7 @@ def test_a_server_with_the_setting_runs_no_worker(server: CatalogServer) -> None
             [sys.executable, ROOT / "manage.py", "worker"], log=log, env=server.environment, cwd=server.home
         )
         assert worker.wait(60) == 1
-        assert "Maintenance mode is read-only: no worker runs" in log.read_text()
+        assert "Maintenance mode is read-only: the worker does not run" in log.read_text()
         server._process.send_signal(signal.SIGTERM)  # type: ignore[union-attr]
         assert server.wait() == 0
     finally:

@@ -15,7 +15,7 @@ from django.db import connection
 from icekeeper.database import databases
 from icekeeper.env import read_settings
 from icekeeper.server.database_checks import describe_database
-from management.management.commands.migrate import alone
+from management.management.commands.migrate import exclusive_migration
 from tests.parts import process
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
@@ -83,7 +83,7 @@ def test_statements_take_their_time_and_locks_do_not() -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no such limits")
     usual = limits()
-    with alone("default"):
+    with exclusive_migration("default"):
         assert limits() == ["0", usual[1]]
     assert limits() == usual
     assert usual[0] != "0"

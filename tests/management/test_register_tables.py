@@ -18,7 +18,7 @@ from django.db import connection
 
 from catalog.models import LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
 from catalog.services.tables import bulk_register
-from management.registration.run import Steps
+from management.table_import.import_run import ImportSteps
 from storage.models import Warehouse
 from tenancy.models import Securable
 from tests.catalog_fixtures import SCHEMA
@@ -244,7 +244,7 @@ def test_a_dry_run_checks_everything_and_changes_nothing(
     register(listed(other))
     state, there = rows(), files()
     done = register(listed(good, bad, other, {**good, "name": "u"}, {**other, "name": "copy"}), "--dry-run")
-    assert "Dry run: nothing was changed. It would come to:" in done.out
+    assert "Dry run: nothing was changed. Expected result:" in done.out
     assert done.counts("namespaces") == "0 new, 0 replaced, 2 unchanged, 0 failed"
     # Each is checked against what is there now, so t0 and u, which are one table, both pass.
     assert done.counts("tables") == "2 new, 0 replaced, 1 unchanged, 2 failed"
@@ -466,7 +466,7 @@ def test_csv_and_json(catalog: ApiClient, orphans: Any, register: Any, tmp_path:
 def test_a_list_that_is_none(register: Any, tmp_path: Path) -> None:
     state = rows()
     for name, content, message in (
-        ("x.csv", b"a,b\n1,2\n", "must name its columns"),
+        ("x.csv", b"a,b\n1,2\n", "must name each column"),
         ("x.json", b'{"namespace": ["a"]}', "must be a JSON array"),
         ("x.json", b"[", "cannot be read"),
     ):
@@ -478,7 +478,7 @@ def test_a_list_that_is_none(register: Any, tmp_path: Path) -> None:
 
 def test_the_report_never_replaces_the_list(register: Any, listed: Any, tmp_path: Path) -> None:
     path = listed({"namespace": ["a"]}).rename(tmp_path / "report.jsonl")
-    assert register(path).failure == "The report would be written over the list"
+    assert register(path).failure == "The report would overwrite the list"
     assert path.read_text() == '{"namespace": ["a"]}'
 
 
@@ -500,7 +500,7 @@ def test_many_at_a_time_come_to_the_same(catalog: ApiClient, orphans: Any, liste
 def test_progress_and_single_lines(orphans: Any, listed: Any, register: Any) -> None:
     (made,) = orphans(1)
     done = register(listed(*[made] * 98, b"{}", made), "--verbosity", "2", "--parallel", "1")
-    assert "100 done, 1 of them failed\n" in done.out
+    assert "100 done, 1 failed\n" in done.out
     assert "new: namespace sales.eu\n" in done.out
     assert "new: table sales.eu.t0\n" in done.out
     assert done.out.count("unchanged: table sales.eu.t0\n") == 98
@@ -536,7 +536,7 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
 ) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no connection to lose")
-    monkeypatch.setattr("management.registration.run.PAUSES", (0.0,))
+    monkeypatch.setattr("management.table_import.import_run.PAUSES", (0.0,))
     entries = orphans(2)
     register(listed(entries[0]))
 
@@ -545,8 +545,8 @@ def test_a_lost_database_ends_the_run_and_says_how_to_go_on(
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         raise AssertionError("the connection is gone by now")
 
-    steps = Steps(bulk_register.make_namespace, cut)
+    steps = ImportSteps(bulk_register.ensure_namespace, cut)
     monkeypatch.setattr("management.management.commands.register_tables.REGISTER", steps)
     done = register(listed(*entries), "--parallel", "1")
     assert str(done.failure).startswith("The database: ")
-    assert str(done.failure).endswith("Run the same command again to go on")
+    assert str(done.failure).endswith("Run the same command again to continue")

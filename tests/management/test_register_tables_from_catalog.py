@@ -111,7 +111,7 @@ def test_everything_moves_and_a_second_run_changes_nothing(pair: Pair) -> None:
     dry = register(pair, "--dry-run")
     assert (dry.returncode, dry.stderr) == (0, "")
     assert dry.stdout.splitlines() == [
-        "Dry run: nothing was changed. It would come to:",
+        "Dry run: nothing was changed. Expected result:",
         "namespaces: 4 new, 0 replaced, 0 unchanged, 0 failed",
         "tables: 4 new, 0 replaced, 0 unchanged, 0 failed",
         "views: 0 new, 0 replaced, 0 unchanged, 0 failed",
@@ -156,7 +156,7 @@ def test_one_branch_with_the_namespaces_above_it(pair: Pair) -> None:
 def test_a_warehouse_that_the_other_catalog_does_not_have(pair: Pair) -> None:
     done = register(pair, "--from-warehouse", "other")
     assert done.returncode == 1
-    assert "The source broke off: The other catalog does not have this warehouse" in done.stderr
+    assert "The source failed: The warehouse does not exist in the other catalog" in done.stderr
 
 
 def test_secrets_stay_out_of_the_output(pair: Pair) -> None:
@@ -228,7 +228,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_was(
     run.wait_for_tables(4)
     status, out, err = run.end(ending)
     if ending == signal.SIGINT:
-        assert (status, err) == (130, "CommandError: Interrupted. Run the same command again to go on\n")
+        assert (status, err) == (130, "CommandError: Interrupted. Run the same command again to continue\n")
         assert "tables: 4 new, 0 replaced, 0 unchanged, 0 failed" in out
     else:
         assert status == -signal.SIGKILL

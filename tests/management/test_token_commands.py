@@ -34,8 +34,8 @@ def test_the_first_token_of_a_deployment(access_tokens: None) -> None:
         "internal", "catalog management", "alice", "human",
     )  # fmt: skip
     assert row.expires_at - row.created_at == timedelta(days=90)
-    assert "Made the user local~alice." in err
-    assert f"Token {row.pk} of local~alice works until" in err
+    assert "Created the user local~alice." in err
+    assert f"Token {row.pk} of local~alice is valid until" in err
     assert "refuses" not in err
     assert token not in err
     assert TokenClient(token).get("/token").json()["tokens"][0]["created-by"] == "internal"
@@ -55,7 +55,7 @@ def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
         account.user_id, "nightly", ["catalog", "management:read"],
     )  # fmt: skip
     assert identify(told["token"]).user_id == account.user_id
-    assert f"Made the service account spark, {account.user_id}." in err
+    assert f"Created the service account spark, {account.user_id}." in err
     row = AccessToken.objects.get()
     assert row.expires_at - row.created_at == timedelta(hours=36)
     out, err = run("create_token", "--service-account", "SPARK")
@@ -73,7 +73,7 @@ def test_a_token_of_a_service_account_as_json(access_tokens: None) -> None:
         (["--user", "local~a b", "--create-user"], "named local~<name>"),
         (["--user", "local~a\n", "--create-user"], "named local~<name>"),
         (["--user", "local~" + "a" * 121, "--create-user"], "named local~<name>"),
-        (["--service-account", "s", "--create-user"], "--create-user goes with --user"),
+        (["--service-account", "s", "--create-user"], "--create-user requires --user"),
         (["--service-account", "a\tb"], "Invalid service account name"),
         ([], "one of the arguments"),
         (["--user", "local~a", "--service-account", "s"], "not allowed with"),
@@ -130,7 +130,7 @@ def test_tokens_are_listed_and_revoked(access_tokens: None) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no"], "Neither the id of a token"),
+        (["no"], "Not the id or the prefix of a token"),
         (["0198e0f4-3f6e-7c31-8c7d-000000000000"], "does not exist"),
         (["ikp_" + "0" * 22], "does not exist"),
         ([], "one of the arguments"),

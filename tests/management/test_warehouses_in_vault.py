@@ -210,7 +210,7 @@ def test_orphans_are_found_and_deleted(in_vault: FakeVault | Vault, monkeypatch:
         vault_secrets().put(secret_id, NEW_KEY)
     DatabaseSecrets([ENCRYPTION_KEY]).put(old, NEW_KEY)
     assert json.loads(run("check_secrets", "--json")) == {"unreadable": [], "orphans-found": 2}
-    assert run("check_secrets", "--delete-orphans") == "Secrets that no warehouse has: 2 deleted.\n"
+    assert run("check_secrets", "--delete-orphans") == "Orphaned secrets deleted: 2.\n"
     assert json.loads(run("check_secrets", "--json"))["orphans-found"] == 0
     assert len(in_vault.stored()) == 2
     assert kept().items() <= in_vault.stored().items()

@@ -9,8 +9,7 @@ from unittest.mock import patch
 from django.conf import settings
 
 from catalog.services.warehouse_statistics import record_warehouse_statistics
-from management.services.calls import Call, Tally
-from management.services.endpoint_statistics import record_calls
+from management.services.endpoint_statistics import CallCount, CallKey, record_calls
 from tenancy.actor import INTERNAL
 from tests.openapi_examples import permission_story, rights_story, tag_story
 from tests.openapi_examples.catalog_story import DAYS, ORDERS, version
@@ -240,12 +239,12 @@ def statistics(story: Story, warehouse_id: str) -> None:
     )
 
 
-def called(hour: Any, method: str, route: str, status: int, warehouse_id: str) -> Call:
-    return Call(int(hour.timestamp()) // 3600, method, route, status, warehouse_id, None)
+def called(hour: Any, method: str, route: str, status: int, warehouse_id: str) -> CallKey:
+    return CallKey(int(hour.timestamp()) // 3600, method, route, status, warehouse_id, None)
 
 
-def tally(hour: Any, count: int) -> Tally:
+def tally(hour: Any, count: int) -> CallCount:
     """So many calls, from the fifth to the fiftieth minute of the hour."""
-    made = Tally((hour + timedelta(minutes=5)).timestamp())
+    made = CallCount((hour + timedelta(minutes=5)).timestamp())
     made.count, made.last = count, (hour + timedelta(minutes=50)).timestamp()
     return made

@@ -197,7 +197,9 @@ def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, Ref]) ->
     lacking, _ = disturb(tree)
     disturbed = {key for key, _ in all_tuples(openfga_store())}
     require_reconciliation()
-    with pytest.raises(CommandError, match=r"may hold tuples of others, nothing was changed: .*--owns-store"):
+    with pytest.raises(
+        CommandError, match=r"may contain tuples of other applications, nothing was changed: .*--owns-store"
+    ):
         run("openfga_reconcile", "--mode", "add-and-delete-drift")
     assert {key for key, _ in all_tuples(openfga_store())} == disturbed
     assert lacking not in disturbed

@@ -75,7 +75,7 @@ def test_it_agrees_with_openfga(table: Ref) -> None:
     shown, _ = told("drop")
     assert shown[:3] == [
         f"{BOB} may not drop on table ns.t.",
-        "By grants, any one of these would let them:",
+        "One of these grants would allow it:",
         "  modify on table ns.t",
     ]
     found = explain_to_operator(actor=INTERNAL, grantee=Grantee(user_id=BOB), ref=table, action=Can.DROP)
@@ -120,10 +120,10 @@ def test_it_agrees_about_roles_and_tags(table: Ref) -> None:
 
 def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:
     grant(table, "modify", user_id=BOB)
-    hint = "OpenFGA may not have been told of everything: `manage.py openfga_reconcile --dry-run` compares."
+    hint = "OpenFGA may lack tuples: `manage.py openfga_reconcile --dry-run` compares."
     shown, noted = told("drop")
     assert shown == [
-        f"{BOB} may not drop on table ns.t, says openfga, which counts. By the grants on record: yes.",
+        f"{BOB} may not drop on table ns.t, as openfga decides. By the grants in the database: yes.",
         f"  {BOB} has modify on table ns.t",
         "  so may drop on table ns.t",
     ]
@@ -131,7 +131,7 @@ def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:
     deliver_as_recorded(openfga_store())
     Grant.objects.filter(user_id=BOB).delete()
     shown, noted = told("drop")
-    assert shown[0] == f"{BOB} may drop on table ns.t, says openfga, which counts. By the grants on record: no."
+    assert shown[0] == f"{BOB} may drop on table ns.t, as openfga decides. By the grants in the database: no."
     assert noted == [hint, f"Roles that only a token of {BOB} names are not known here."]
     require_reconciliation()
     assert told("drop")[0][0] == f"{BOB} may not drop on table ns.t."
@@ -141,8 +141,8 @@ def test_while_openfga_is_away_the_grants_are_told(table: Ref, openfga: OpenFga)
     with openfga.relay.refusing():
         shown, noted = told("read_data")
     assert shown[0] == (
-        "openfga cannot be asked, so nobody may at the moment. "
-        f"By the grants on record, whether {BOB} may read_data on table ns.t: yes."
+        "openfga is unavailable, so every request is denied. "
+        f"By the grants in the database, {BOB} may read_data on table ns.t: yes."
     )
     assert shown[1] == f"  {BOB} is in role readers"
     assert noted == []

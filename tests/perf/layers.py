@@ -57,7 +57,7 @@ def layers(target: str) -> dict[str, float]:
     from catalog.selectors import tabulars
     from catalog.selectors.metadata_cache import metadata_cache
     from icekeeper.kernel.db.sql import fetch_one
-    from management.statistics.counter import count_request
+    from management.call_counter import count_request
     from tenancy.actor import ANONYMOUS
 
     def ask(path: str, **headers: str) -> bytes:

@@ -273,7 +273,7 @@ def test_a_chosen_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
         "Free it, or choose another with LAKEKEEPER__METRICS__PORT and LAKEKEEPER__BIND_IP\n"
     ) in done.stderr
     assert "Traceback" not in done.stderr
-    assert "Icekeeper serves" not in done.stdout
+    assert "Icekeeper is serving" not in done.stdout
 
 
 def test_the_usual_port_that_is_taken_is_done_without(tmp_path: Path) -> None:
@@ -299,7 +299,9 @@ def test_the_start_says_where_they_are(tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "serve", "--without-worker"]
     running = process.start(command, log=bare.log, env=bare.environment, cwd=ROOT)
     try:
-        process.wait_until_ready(lambda: "Icekeeper serves" in bare.log.read_text(), running, log=bare.log, seconds=60)
+        process.wait_until_ready(
+            lambda: "Icekeeper is serving" in bare.log.read_text(), running, log=bare.log, seconds=60
+        )
         assert f"  metrics               http://127.0.0.1:{port}/metrics\n" in bare.log.read_text()
     finally:
         process.stop(running, gently=signal.SIGTERM)

@@ -87,11 +87,14 @@ def test_a_server_whose_database_is_away_lives(tmp_path: Path) -> None:
         done = manage(server, "healthcheck", "-a")
         assert done.returncode == 1
         assert "cannot be reached" in done.stderr
-        assert "/health answered 503" in done.stderr
+        assert "/health responded with status 503" in done.stderr
         assert "canary" not in done.stderr
         waited = manage(server, "wait_for_db", "--retries", "2", "--backoff", "0.1")
         assert waited.returncode == 1
-        assert [line.rpartition("; ")[2] for line in waited.stderr.splitlines()[:2]] == ["2 more tries", "1 more tries"]
+        assert [line.rpartition("; ")[2] for line in waited.stderr.splitlines()[:2]] == [
+            "2 attempts left",
+            "1 attempts left",
+        ]
         assert "canary" not in waited.stderr
 
 
@@ -111,7 +114,7 @@ def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
 
 def test_waiting_for_a_database_that_is_being_migrated(tmp_path: Path) -> None:
     server = BareServer(tmp_path / "home")
-    assert manage(server, "wait_for_db", "-d").stdout == "The databases answer.\n"
+    assert manage(server, "wait_for_db", "-d").stdout == "The databases respond.\n"
     assert "migrations, first contenttypes.0001_initial" in manage(server, "wait_for_db", "--retries", "0").stderr
     environment = server.environment | {"DJANGO_SETTINGS_MODULE": "tests.server.bare_settings"}
     waiting = process.start(
@@ -119,7 +122,7 @@ def test_waiting_for_a_database_that_is_being_migrated(tmp_path: Path) -> None:
         log=server.log, env=environment, cwd=ROOT,
     )  # fmt: skip
     try:
-        until(lambda: "more tries" in server.log.read_text())
+        until(lambda: "attempts left" in server.log.read_text())
         assert manage(server, "migrate", "--verbosity", "0").returncode == 0
         assert waiting.wait(60) == 0
     finally:

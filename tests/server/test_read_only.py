@@ -65,7 +65,9 @@ def log(environment: dict[str, str], run_environment: RunEnvironment, tmp_path: 
     command = read_only_command(sys.executable, str(ROOT / "manage.py"), "serve")
     running = process.start(command, log=written, env=environment, cwd=Path("/"))
     try:
-        process.wait_until_ready(lambda: "Icekeeper serves" in written.read_text(), running, log=written, seconds=60)
+        process.wait_until_ready(
+            lambda: "Icekeeper is serving" in written.read_text(), running, log=written, seconds=60
+        )
         yield written
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0

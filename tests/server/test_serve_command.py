@@ -42,7 +42,7 @@ def _refused(server: BareServer, *words: str) -> None:
     assert said[0].startswith("CommandError: ")
     for word in words:
         assert word in said[0]
-    assert "Icekeeper serves" not in done.stdout
+    assert "Icekeeper is serving" not in done.stdout
 
 
 def _execute(server: BareServer, statement: str) -> None:
@@ -98,7 +98,9 @@ def test_start_and_stop(bare: BareServer) -> None:
         [sys.executable, "manage.py", "serve", "--without-worker"], log=bare.log, env=bare.environment, cwd=ROOT
     )
     try:
-        process.wait_until_ready(lambda: "Icekeeper serves" in bare.log.read_text(), running, log=bare.log, seconds=60)
+        process.wait_until_ready(
+            lambda: "Icekeeper is serving" in bare.log.read_text(), running, log=bare.log, seconds=60
+        )
         said = bare.log.read_text()
         base = f"http://127.0.0.1:{bare.port}"
         for place in ("/catalog", "/management", "/swagger-ui", "/health"):
@@ -143,4 +145,4 @@ def test_an_embedded_database_that_is_read_only(bare: BareServer) -> None:
     assert done.returncode == 1
     assert "icekeeper.sqlite3 cannot be written to by this user" in done.stderr
     assert "Set ICEKEEPER__DATA_DIR to a folder that can" in done.stderr
-    assert "Icekeeper serves" not in done.stdout
+    assert "Icekeeper is serving" not in done.stdout

@@ -73,8 +73,8 @@ def test_every_secret_gets_the_first_key(monkeypatch: pytest.MonkeyPatch, bootst
     }  # fmt: skip
     assert Secret.objects.filter(key_id=key_id(OLD)).count() == 2
     told, progress = run()
-    assert told.startswith(f"Credentials encrypted anew: 4. The key in use is {key_id(NEW)}.\n")
-    assert progress.splitlines()[-1] == "4 encrypted anew"
+    assert told.startswith(f"Credentials re-encrypted: 4. The key in use is {key_id(NEW)}.\n")
+    assert progress.splitlines()[-1] == "4 re-encrypted"
     assert set(Secret.objects.values_list("key_id", flat=True)) == {key_id(NEW)}
     use_keys(monkeypatch, NEW)
     assert [secret_store().get(pk)["secret"] for pk in ids] == [f"canary-{number}" for number in range(5)]
@@ -108,7 +108,7 @@ def test_what_no_key_reads_is_named_and_left(monkeypatch: pytest.MonkeyPatch, bo
     before = dict(Secret.objects.filter(key_id=key_id(OTHER)).values_list("pk", "ciphertext"))
     use_keys(monkeypatch, NEW, OLD)
     for options in (["--dry-run"], [], []):
-        with pytest.raises(CommandError, match="2 credentials cannot be read with any key") as refused:
+        with pytest.raises(CommandError, match="2 credentials cannot be decrypted with any key") as refused:
             run(*options)
         assert f"lost ({made.json()['id']})" in str(refused.value)
     with pytest.raises(CommandError, match="OLD_KEYS"):
@@ -277,7 +277,7 @@ def test_processes_with_the_wrong_key_do_not_start_and_a_killed_rotation_goes_on
         env=server.environment, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
     ) as rotating:  # fmt: skip
         assert rotating.stderr is not None
-        assert rotating.stderr.readline() == b"200 encrypted anew\n"
+        assert rotating.stderr.readline() == b"200 re-encrypted\n"
         rotating.kill()
     with_both = json.loads(server.manage("rotate_encryption_key", "--dry-run", "--json"))
     left = with_both["credentials-by-key"]

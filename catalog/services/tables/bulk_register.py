@@ -1,6 +1,6 @@
 """Namespaces, tables and views of another catalog, one by one: made here where they are not here yet.
 
-Each step looks first and says what it came to, so that a run which was cut short is simply run again. The `check_*`
+Each step looks first and returns what it did, so that a run which was cut short is simply run again. The `check_*`
 twins answer what the step would come to: they do all of it and take the rows back.
 """
 
@@ -33,8 +33,8 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 
 
-class Came(StrEnum):
-    """What a step came to."""
+class ImportResult(StrEnum):
+    """The result of importing a namespace, table or view."""
 
     NEW = "new"
     REPLACED = "replaced"
@@ -42,8 +42,8 @@ class Came(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A table or view as somebody listed it; neither the names nor the location were checked."""
+class ImportEntry:
+    """A table or view in an import; neither the names nor the location are validated."""
 
     kind: Tabular.Kind
     levels: Levels
@@ -51,7 +51,9 @@ class Listed:
     metadata_location: str | None
 
 
-def make_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool) -> Came:
+def ensure_namespace(
+    *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool
+) -> ImportResult:
     """Make a namespace below one that exists; one that is there keeps its properties unless `overwrite` sets some.
 
     Where it lay in the other catalog, and its id there, are left behind: it gets its own. Raises what
@@ -66,134 +68,136 @@ def make_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properti
         try:
             create_namespace(actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties)
         except AlreadyExists:  # a run beside this one was faster
-            return Came.UNCHANGED
-        return Came.NEW
+            return ImportResult.UNCHANGED
+        return ImportResult.NEW
     if not overwrite or _has(found.properties, properties):
-        return Came.UNCHANGED
+        return ImportResult.UNCHANGED
     update_namespace_properties(
         actor=actor, warehouse_id=warehouse_id, levels=checked, removals=None, updates=properties
     )
-    return Came.REPLACED
+    return ImportResult.REPLACED
 
 
-def check_namespace(*, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool) -> Came:
-    """What `make_namespace` would come to, had the levels above been made. Changes nothing."""
+def check_namespace(
+    *, actor: Actor, warehouse_id: UUID, levels: object, properties: object, overwrite: bool
+) -> ImportResult:
+    """What `ensure_namespace` would come to, had the levels above been made. Changes nothing."""
     checked = require_levels(levels)
     with _taken_back():
         _make_levels(actor, warehouse_id, checked[:-1])
-        return make_namespace(
+        return ensure_namespace(
             actor=actor, warehouse_id=warehouse_id, levels=checked, properties=properties, overwrite=overwrite
         )
 
 
-def register_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite: bool) -> Came:
+def register_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, overwrite: bool) -> ImportResult:
     """Register a table or view, unless it is here with that metadata file or has gone on from it.
 
     Raises what `register_tabular` raises, `AlreadyExists` when the name is taken by something else (with `overwrite`,
     by another kind, by one that is spelled differently, or by the same one with metadata that is as new or newer).
     """
-    identifier = _checked(listed)
-    came = _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)[1]
-    if came is Came.UNCHANGED:
-        return came
+    identifier = _checked(entry)
+    result = _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1]
+    if result is ImportResult.UNCHANGED:
+        return result
     try:
         register_tabular(
             actor=actor,
             warehouse_id=warehouse_id,
             levels=identifier.levels,
             name=identifier.name,
-            metadata_location=listed.metadata_location,
-            kind=listed.kind,
+            metadata_location=entry.metadata_location,
+            kind=entry.kind,
             overwrite=overwrite,
         )
     except Conflict:
         # Perhaps a run beside this one was faster: then it is here by now.
-        if _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)[1] is Came.UNCHANGED:
-            return Came.UNCHANGED
+        if _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)[1] is ImportResult.UNCHANGED:
+            return ImportResult.UNCHANGED
         raise
-    return came
+    return result
 
 
-def check_listed(*, actor: Actor, warehouse_id: UUID, listed: Listed, overwrite: bool) -> Came:
-    """What `register_listed` would come to, had its namespace been made. Reads the metadata file, changes nothing."""
-    identifier = _checked(listed)
-    target, came = _look(actor, warehouse_id, identifier, listed, overwrite=overwrite)
-    if came is Came.UNCHANGED:
-        return came
-    metadata, stored, is_verbatim = read_registered(target, listed.kind, listed.metadata_location)
+def check_entry(*, actor: Actor, warehouse_id: UUID, entry: ImportEntry, overwrite: bool) -> ImportResult:
+    """What `register_entry` would come to, had its namespace been made. Reads the metadata file, changes nothing."""
+    identifier = _checked(entry)
+    target, result = _look(actor, warehouse_id, identifier, entry, overwrite=overwrite)
+    if result is ImportResult.UNCHANGED:
+        return result
+    metadata, stored, is_verbatim = read_registered(target, entry.kind, entry.metadata_location)
     with _taken_back():
         new = NewTabular(
             actor,
             target,
             _make_levels(actor, warehouse_id, identifier.levels),
-            listed.kind,
+            entry.kind,
             metadata,
-            str(listed.metadata_location),
+            str(entry.metadata_location),
             stored,
             is_verbatim=is_verbatim,
             replaced=target.current,
         )
         insert_tabular(new, idempotency_key=None)
-    return came
+    return result
 
 
-def _checked(listed: Listed) -> Identifier:
-    return Identifier(require_levels(listed.levels), require_name(listed.name, f"{listed.kind} name"))
+def _checked(entry: ImportEntry) -> Identifier:
+    return Identifier(require_levels(entry.levels), require_name(entry.name, f"{entry.kind} name"))
 
 
 def _look(
-    actor: Actor, warehouse_id: UUID, identifier: Identifier, listed: Listed, *, overwrite: bool
-) -> tuple[Target, Came]:
+    actor: Actor, warehouse_id: UUID, identifier: Identifier, entry: ImportEntry, *, overwrite: bool
+) -> tuple[Target, ImportResult]:
     target = find_target(warehouse_id=warehouse_id, identifier=identifier)
-    location = location_inside(listed.metadata_location, base=target.warehouse_location)
+    location = location_inside(entry.metadata_location, base=target.warehouse_location)
     current = target.current
     if current is None:
-        return target, Came.NEW
-    if current.kind != listed.kind:
-        raise already_exists(current.kind, listed.kind, identifier)
-    target.tabular_for(actor, Can.GET_METADATA, listed.kind)
+        return target, ImportResult.NEW
+    if current.kind != entry.kind:
+        raise already_exists(current.kind, entry.kind, identifier)
+    target.tabular_for(actor, Can.GET_METADATA, entry.kind)
     if location_inside(current.metadata_location, base=target.warehouse_location) == location:
-        return target, Came.UNCHANGED
+        return target, ImportResult.UNCHANGED
     _, document = find_target_of_commit(warehouse_id=warehouse_id, identifier=identifier)
     metadata = read_stored_json(document) if document else {}
     if location in _earlier_files(metadata, base=target.warehouse_location):
-        return target, Came.UNCHANGED
+        return target, ImportResult.UNCHANGED
     if not overwrite:
         raise AlreadyExists(f"{identifier} is here already, with other metadata: {current.metadata_location}")
     _require_same_spelling(current.id, identifier)
-    _require_newer(target, listed, metadata, current.metadata_location)
-    return target, Came.REPLACED
+    _require_newer(target, entry, metadata, current.metadata_location)
+    return target, ImportResult.REPLACED
 
 
 def _earlier_files(metadata: dict[str, Any], *, base: str) -> set[str]:
     """The metadata files that a table has gone on from, as far back as it tells; a view does not tell them."""
     found = set()
-    for entry in metadata.get("metadata-log") or ():
-        # A file outside the warehouse, from where the table lay before, is none that can be listed.
+    for logged in metadata.get("metadata-log") or ():
+        # A file outside the warehouse, from where the table lay before, cannot be listed.
         with suppress(InvalidLocation):
-            found.add(location_inside(entry["metadata-file"], base=base))
+            found.add(location_inside(logged["metadata-file"], base=base))
     return found
 
 
-def _require_newer(target: Target, listed: Listed, metadata: dict[str, Any], metadata_location: str) -> None:
+def _require_newer(target: Target, entry: ImportEntry, metadata: dict[str, Any], metadata_location: str) -> None:
     """Refuse to turn back what is here. Raises `AlreadyExists`, and what `read_registered` raises.
 
     A table that was made anew in the other catalog, with a UUID of its own, is another one and may be of any age.
     """
-    found, _, _ = read_registered(target, listed.kind, listed.metadata_location)
-    field = f"{listed.kind}-uuid"
+    found, _, _ = read_registered(target, entry.kind, entry.metadata_location)
+    field = f"{entry.kind}-uuid"
     if str(found[field]).lower() != str(metadata.get(field)).lower():
         return
-    here, there = (_changed_at(listed.kind, each) for each in (metadata, found))
+    here, there = (_changed_at(entry.kind, each) for each in (metadata, found))
     if there > here:
         return
     if there == here:
         # As after a commit that a view does not log: a change of its properties.
-        before, after = file_version(metadata_location), file_version(str(listed.metadata_location))
+        before, after = file_version(metadata_location), file_version(str(entry.metadata_location))
         if before is not None and after is not None and after > before:
             return
     raise AlreadyExists(
-        f"{target.identifier} is here already, and {listed.metadata_location} is not newer than {metadata_location}"
+        f"{target.identifier} is here already, and {entry.metadata_location} is not newer than {metadata_location}"
     )
 
 

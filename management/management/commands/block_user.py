@@ -6,9 +6,9 @@ from tenancy.services.blocking import block_user
 
 class Command(BlockingCommand):
     help = (
-        "Lock a user out, whatever the identity provider says: tokens of this server are refused within 5 seconds, "
-        "those of providers within a minute. Rights and tokens are kept; unblock_user lets the user in again."
+        "Block a user: access tokens of this server are rejected within 5 seconds, tokens of identity providers "
+        "within a minute. Grants and tokens are kept; unblock_user allows the user again."
     )
     act = staticmethod(block_user)
     is_active = False
-    done, was_so = "is blocked.", "was blocked already."
+    done, unchanged = "is blocked.", "is already blocked."

@@ -17,15 +17,15 @@ from tenancy.selectors.projects import get_project
 
 class Command(BaseCommand):
     help = (
-        "Try out the storage of a warehouse from this machine, as when it was made: write, read, list and delete a "
-        "small object below its location, lend a credential for it and see that this opens nothing else; say how each "
-        "went. Exit status 0 when nothing failed, 1 when something did."
+        "Validate the storage of a warehouse from this machine, with the checks of its creation: write, read, list "
+        "and delete a small object below its location, and verify that a vended credential cannot access anything "
+        "else. Prints the result of each check. Exit status 1 if a check fails."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("warehouse", help="its name, or <project id>/<name>")
-        parser.add_argument("--project-id", help="its project; default: the default project")
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument("warehouse", help="name of the warehouse, or <project id>/<name>")
+        parser.add_argument("--project-id", help="project of the warehouse; default: the default project")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -38,8 +38,8 @@ class Command(BaseCommand):
         has_failed = any(check.status == Status.FAILED for check in checks)
         kind = warehouse.storage_profile["type"]
         if options["json"]:
-            told = {"location": warehouse.location, "type": kind, "ok": not has_failed}
-            self.stdout.write(write_json({**told, "checks": [_json(check) for check in checks]}).decode())
+            summary = {"location": warehouse.location, "type": kind, "ok": not has_failed}
+            self.stdout.write(write_json({**summary, "checks": [_json(check) for check in checks]}).decode())
         else:
             self.stdout.write(f"{kind} storage at {warehouse.location}")
             for check in checks:
@@ -49,7 +49,7 @@ class Command(BaseCommand):
 
 
 def _checks(warehouse: Warehouse) -> list[Check]:
-    """Those of the store, and what else failed."""
+    """Return the checks of the store, and others that failed."""
     checks = access_checks(warehouse, examine_access)
     return [check for check in checks if check.name in OF_THE_STORE or check.status == Status.FAILED]
 

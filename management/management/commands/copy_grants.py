@@ -19,16 +19,16 @@ BUILTIN, OPENFGA = "builtin", "openfga"
 
 class Command(BaseCommand):
     help = (
-        "Before another one decides about rights: `--from builtin --to openfga` makes the store and the model in "
-        "OpenFGA and gives it all that is on record, and deletes nothing there; `--from openfga --to builtin` takes "
-        "over onto the record what OpenFGA has beyond it, and prints what it cannot take over. May be called again. "
-        "docs/openfga.md"
+        "Copy grants before you change the authorization backend. `--from builtin --to openfga` creates the store and "
+        "the model in OpenFGA and writes all grants to it; it deletes nothing there. `--from openfga --to builtin` "
+        "imports the grants that exist only in OpenFGA and prints the tuples that cannot be imported. May be run "
+        "again. See docs/openfga.md"
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="source", choices=[BUILTIN, OPENFGA], required=True)
         parser.add_argument("--to", dest="target", choices=[BUILTIN, OPENFGA], required=True)
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["source"] == options["target"]:
@@ -49,21 +49,21 @@ class Command(BaseCommand):
             self.stdout.write(", ".join(f"{count} {name}" for name, count in copied.items()))
 
     def _to_openfga(self, store: OpenFgaStore) -> dict[str, int]:
-        def tell(so_far: Outcome, last: str) -> None:
-            self.stderr.write(f"{so_far.objects} objects, the last one {last}")
+        def report(so_far: Outcome, last: str) -> None:
+            self.stderr.write(f"{so_far.objects} objects, last: {last}")
 
         install(store)
-        outcome = reconcile(store, mode="add-missing", is_dry_run=False, progress=tell)
+        outcome = reconcile(store, mode="add-missing", is_dry_run=False, progress=report)
         return {"written": outcome.missing + outcome.differing}
 
     def _to_record(self, store: OpenFgaStore) -> dict[str, int]:
-        def tell(key: TupleKey, reason: str) -> None:
-            self.stderr.write(f"not taken over, {reason}: {key.object}#{key.relation}@{key.subject}")
+        def report(key: TupleKey, reason: str) -> None:
+            self.stderr.write(f"not imported, {reason}: {key.object}#{key.relation}@{key.subject}")
 
         def progress(so_far: Imported) -> None:
             self.stderr.write(f"{so_far.added + so_far.present + so_far.expired + so_far.refused} tuples")
 
-        outcome = import_grants(store, tell=tell, progress=progress)
+        outcome = import_grants(store, tell=report, progress=progress)
         return {
             "added": outcome.added,
             "present": outcome.present,

@@ -30,25 +30,27 @@ def duration(text: str) -> float:
 
 class Command(BaseCommand):
     help = (
-        "Make an access token and print it, once, on stdout, where nothing else is printed: the token is stored "
-        "nowhere. The first one of a deployment is made so; later ones may also come from POST /management/v1/token. "
-        "A server takes these tokens with ICEKEEPER__ACCESS_TOKENS=true."
+        "Create an access token and print it on stdout. The token is not stored and is never shown again. Use this "
+        "command for the first token of a deployment; later ones may also come from POST /management/v1/token. "
+        "Servers accept these tokens with ICEKEEPER__ACCESS_TOKENS=true."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         owner = parser.add_mutually_exclusive_group(required=True)
-        owner.add_argument("--user", metavar="ID", help="whose token: local~<name>, oidc~<subject>, icekeeper~<uuid>")
+        owner.add_argument(
+            "--user", metavar="ID", help="owner of the token: local~<name>, oidc~<subject> or icekeeper~<uuid>"
+        )
         owner.add_argument(
             "--service-account",
             metavar="NAME",
-            help="a token of this service account; made when there is none so named",
+            help="service account that owns the token; created if it does not exist",
         )
         parser.add_argument(
             "--create-user",
             action="store_true",
-            help="make the user --user local~<name> when there is none: a person that no identity provider knows",
+            help="create the user --user local~<name> if it does not exist: a user without an identity provider",
         )
-        parser.add_argument("--name", default="made by command", help="what the token is for; default: %(default)r")
+        parser.add_argument("--name", default="created by command", help="purpose of the token; default: %(default)r")
         parser.add_argument(
             "--scope", action="append", choices=ALL, help="may be repeated; default: catalog and management"
         )
@@ -56,19 +58,19 @@ class Command(BaseCommand):
             "--expires-in",
             type=duration,
             metavar="DURATION",
-            help="its life, such as 12h or 30d; default: ICEKEEPER__ACCESS_TOKEN_DEFAULT_LIFETIME, at most "
+            help="lifetime, such as 12h or 30d; default: ICEKEEPER__ACCESS_TOKEN_DEFAULT_LIFETIME, at most "
             "ICEKEEPER__ACCESS_TOKEN_MAX_LIFETIME",
         )
         parser.add_argument(
-            "--json", action="store_true", help="print what is known of the token, too, as the management API does"
+            "--json", action="store_true", help="print the token with its properties, as in the management API"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["create_user"] and options["user"] is None:
-            raise CommandError("--create-user goes with --user local~<name>")
+            raise CommandError("--create-user requires --user local~<name>")
         notes: list[str] = []
         try:
-            with write_transaction():  # nobody is made for a token that is refused
+            with write_transaction():  # no user is created if the token is rejected
                 issued = create_token(
                     actor=INTERNAL,
                     user_id=_owner(notes, **options),
@@ -79,20 +81,22 @@ class Command(BaseCommand):
         except CatalogError as error:
             raise CommandError(error.message) from None
         row = issued.row
-        notes.append(f"Token {row.pk} of {row.user_id} works until {row.expires_at:%Y-%m-%d %H:%M} UTC: {row.scopes}.")
+        notes.append(
+            f"Token {row.pk} of {row.user_id} is valid until {row.expires_at:%Y-%m-%d %H:%M} UTC: {row.scopes}."
+        )
         if not any(isinstance(each, AccessTokens) for each in authenticators()):
-            notes.append("With these settings a server refuses it: set ICEKEEPER__ACCESS_TOKENS=true.")
+            notes.append("With these settings servers reject it: set ICEKEEPER__ACCESS_TOKENS=true.")
         self.stderr.write("\n".join(notes), self.style.SUCCESS)
         content = write_json(token_json(row) | {"token": issued.text}).decode()
         self.stdout.write(content if options["json"] else issued.text)
 
 
 def _owner(notes: list[str], *, user: str | None, service_account: str | None, create_user: bool, **_: Any) -> str:
-    """Whose token it will be; who had to be made is added to `notes`."""
+    """Return the id of the token's owner; add to `notes` if it was created."""
     if user is None:
         return _service_account(notes, service_account or "")
     if create_user and create_local_user(actor=INTERNAL, user_id=user):
-        notes.append(f"Made the user {user}.")
+        notes.append(f"Created the user {user}.")
     return user
 
 
@@ -102,7 +106,7 @@ def _service_account(notes: list[str], name: str) -> str:
     if found is None:
         try:
             found = create_service_account(actor=INTERNAL, name=name)
-            notes.append(f"Made the service account {name}, {found.user_id}.")
-        except ServiceAccountExists:  # somebody else has just made it
+            notes.append(f"Created the service account {name}, {found.user_id}.")
+        except ServiceAccountExists:  # created concurrently
             found = known.get()
     return found.user_id

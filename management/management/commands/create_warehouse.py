@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json
-from management.bootstrap.document import BadDocument, parse_document, read_document
-from management.bootstrap.references import MissingSecret, resolved
+from management.bootstrap.document import InvalidDocument, parse_document, read_document
+from management.bootstrap.secret_references import MissingSecret, resolve_secrets
 from storage.models import Warehouse
 from storage.selectors.warehouses import get_warehouse_named_for
 from storage.services.occupancy import WarehouseExists
@@ -23,44 +23,46 @@ _DELETE_PROFILE = re.compile(r"hard|soft:(\d{1,12})")
 
 class Command(BaseCommand):
     help = (
-        "Make a warehouse. The credential comes from a file or from standard input, in the form of the API's "
-        "`storage-credential`, and may name where each secret is instead of holding it: {env: NAME} or {file: PATH} "
-        "in the place of the text. No secret belongs on the command line, where everybody on the machine can read it."
+        "Create a warehouse. The credential is read from a file or from standard input, in the format of the API "
+        "member `storage-credential`. Instead of a secret it may contain a reference: {env: NAME} or {file: PATH}. "
+        "Never put a secret on the command line, where every user of the machine can read it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="name of the warehouse, unique in its project")
-        place = parser.add_mutually_exclusive_group(required=True)
-        place.add_argument(
+        storage = parser.add_mutually_exclusive_group(required=True)
+        storage.add_argument(
             "--local-path", metavar="PATH",
             help="local files: absolute path of the folder, below ICEKEEPER__LOCAL_STORAGE_ROOT",
         )  # fmt: skip
-        place.add_argument(
-            "--profile", metavar="FILE|JSON", help="the API's `storage-profile`: a YAML or JSON file, or JSON itself"
+        storage.add_argument(
+            "--profile", metavar="FILE|JSON", help="the API member `storage-profile`: a YAML or JSON file, or JSON text"
         )
         parser.add_argument("--credential", metavar="FILE", help="YAML or JSON file; - for standard input")
         parser.add_argument(
             "--delete-profile", type=_delete_profile, metavar="PROFILE",
-            help="hard (the default) forgets what is dropped, soft:SECONDS keeps it for so long",
+            help="hard (the default) deletes dropped tables at once, soft:SECONDS keeps them for undrop",
         )  # fmt: skip
         parser.add_argument(
-            "--format-versions", type=_versions, metavar="N,N", help="format versions that tables may have"
+            "--format-versions", type=_versions, metavar="N,N", help="allowed format versions of tables"
         )
-        parser.add_argument("--default-format-version", type=int, metavar="N", help="of tables that ask for none")
-        parser.add_argument("--protected", action="store_true", help="let it be deleted by force only")
+        parser.add_argument(
+            "--default-format-version", type=int, metavar="N", help="format version of tables that request none"
+        )
+        parser.add_argument("--protected", action="store_true", help="the warehouse can only be deleted with force")
         parser.add_argument(
             "--managed-by", choices=Warehouse.ManagedBy.values, default=Warehouse.ManagedBy.SELF_MANAGED,
-            help="instance-admin: only those in LAKEKEEPER__INSTANCE_ADMINS may change it; default: self-managed",
+            help="instance-admin: only users in LAKEKEEPER__INSTANCE_ADMINS may change it; default: self-managed",
         )  # fmt: skip
         parser.add_argument("--project-id", help="project; default: the default project")
-        parser.add_argument("--if-not-exists", action="store_true", help="a warehouse of that name is fine")
+        parser.add_argument("--if-not-exists", action="store_true", help="succeed if a warehouse of this name exists")
         parser.add_argument("--json", action="store_true", help="print id and location as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             profile, credential = _profile(options), _credential(options["credential"])
-        except (BadDocument, MissingSecret) as refusal:
-            raise CommandError(str(refusal)) from None
+        except (InvalidDocument, MissingSecret) as error:
+            raise CommandError(str(error)) from None
         try:
             warehouse = create_warehouse(
                 actor=INTERNAL,
@@ -79,17 +81,17 @@ class Command(BaseCommand):
             if not options["if_not_exists"]:
                 raise CommandError(error.message) from None
             project = get_project(options["project_id"])
-            there = get_warehouse_named_for(actor=INTERNAL, project=project, name=options["name"])
-            if options["protected"] and not there.protected:
-                set_warehouse_protection(actor=INTERNAL, warehouse_id=there.pk, is_protected=True)
-            self._tell(options, f"Warehouse {there.name} exists.", _described(there, created=False))
+            existing = get_warehouse_named_for(actor=INTERNAL, project=project, name=options["name"])
+            if options["protected"] and not existing.protected:
+                set_warehouse_protection(actor=INTERNAL, warehouse_id=existing.pk, is_protected=True)
+            self._print(options, f"Warehouse {existing.name} already exists.", _described(existing, created=False))
         except CatalogError as error:
             raise CommandError(error.message) from None
         else:
-            place = f"has the id {warehouse.pk} and lies at {warehouse.location}"
-            self._tell(options, f"Warehouse {warehouse.name} {place}.", _described(warehouse, created=True))
+            created = f"Created warehouse {warehouse.name} with id {warehouse.pk} at {warehouse.location}."
+            self._print(options, created, _described(warehouse, created=True))
 
-    def _tell(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
+    def _print(self, options: dict[str, Any], sentence: str, data: dict[str, Any]) -> None:
         self.stdout.write(write_json(data).decode() if options["json"] else sentence)
 
 
@@ -101,15 +103,15 @@ def _profile(options: dict[str, Any]) -> dict[str, Any]:
     return _object(parse_document(given.encode(), is_json=True) if is_text else read_document(given), "--profile")
 
 
-def _credential(place: str | None) -> dict[str, Any] | None:
-    if place is None:
+def _credential(path: str | None) -> dict[str, Any] | None:
+    if path is None:
         return None
-    return _object(resolved(_object(read_document(place), "--credential"), "credential"), "--credential")
+    return _object(resolve_secrets(_object(read_document(path), "--credential"), "credential"), "--credential")
 
 
 def _object(value: Any, option: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise BadDocument(f"{option}: must be an object")
+        raise InvalidDocument(f"{option}: must be an object")
     return value
 
 

@@ -26,14 +26,15 @@ PRODUCT_PREFIXES = ("LAKEKEEPER__", "ICEKEEPER__", "ICEBERG_REST__")
 
 class Command(BaseCommand):
     help = (
-        "Show the whole way through on this machine: serve a catalog in a temporary folder, store and change real data "
-        "through it with Spark, restart it, read everything back with Spark and PyIceberg, stop. Leaves nothing behind."
+        "Run an end-to-end demo on this machine: serve a catalog in a temporary folder, write and change data through "
+        "it with Spark, restart it, read everything back with Spark and PyIceberg, stop. Everything is removed at "
+        "the end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--store", choices=list(STORES), default="local",
-            help="where the tables are: in a folder, or in a MinIO that is started for the demo",
+            help="store of the tables: a folder, or a MinIO that is started for the demo",
         )  # fmt: skip
         parser.add_argument("--keep", action="store_true", help="keep the temporary folder with state, data and log")
 
@@ -55,7 +56,7 @@ class Command(BaseCommand):
 
 
 class Demo:
-    """One run in `folder`, on a free port; every step is a process of its own, as an operator would start it."""
+    """One run in `folder`, on a free port; every step is a process, as an operator would start it."""
 
     def __init__(self, folder: Path, store: DemoStore) -> None:
         self.folder, self.store = folder, store
@@ -84,11 +85,11 @@ class Demo:
         self.start_server()
         say("The server was restarted.")
         self._spark("verify")
-        say(f"Tables:   {self.store.told()}")
+        say(f"Tables:   {self.store.describe()}")
         say(f"Catalog:  {self.address}/catalog  (warehouse {WAREHOUSE})")
         say(f"API docs: {self.address}/swagger-ui")
         self.stop_server()
-        say(f"The demo ended well after {time.monotonic() - started:.0f} s; `make run` serves a catalog that stays.")
+        say(f"The demo succeeded after {time.monotonic() - started:.0f} s; to keep the data, use `make run`.")
 
     def start_server(self) -> None:
         with self.log.open("ab") as log:
@@ -100,7 +101,7 @@ class Demo:
         until = time.monotonic() + START_SECONDS
         while not self._is_healthy():
             if self.server.poll() is not None or time.monotonic() > until:
-                tail = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+                tail = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
                 raise CommandError(f"demo: the server did not start: {tail[0][:500]}")
             time.sleep(0.1)
 
@@ -118,8 +119,8 @@ class Demo:
         self._run(f"manage.py {arguments[0]}", [sys.executable, "manage.py", *arguments])
 
     def _spark(self, step: str) -> None:
-        place = ["--catalog-uri", f"{self.address}/catalog", "--warehouse", WAREHOUSE, *self.store.spark_arguments]
-        self._run(f"the Spark pipeline ({step})", [sys.executable, "-m", "tasks.spark.demo", step, *place])
+        options = ["--catalog-uri", f"{self.address}/catalog", "--warehouse", WAREHOUSE, *self.store.spark_arguments]
+        self._run(f"the Spark pipeline ({step})", [sys.executable, "-m", "tasks.spark.demo", step, *options])
 
     def _run(self, what: str, command: list[str]) -> None:
         status = subprocess.run(command, cwd=settings.BASE_DIR, env=self.environment, check=False).returncode  # noqa: S603
@@ -128,8 +129,8 @@ class Demo:
 
     def _is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/health", timeout=2) as answer:  # noqa: S310
-                return bool(answer.status == 200)  # noqa: PLR2004
+            with urllib.request.urlopen(f"{self.address}/health", timeout=2) as response:  # noqa: S310
+                return bool(response.status == 200)  # noqa: PLR2004
         except (urllib.error.URLError, OSError):
             return False
 
@@ -142,4 +143,4 @@ class Demo:
         try:
             urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
         except urllib.error.URLError as error:
-            raise CommandError(f"demo: the warehouse could not be made: {error}") from None
+            raise CommandError(f"demo: the warehouse could not be created: {error}") from None

@@ -51,10 +51,10 @@ variable is named in a warning when the server starts.
 
 
 class Command(BaseCommand):
-    help = "Write docs/configuration.md from the definitions of the settings, or check that it is true."
+    help = "Write docs/configuration.md from the definitions of the settings, or check that it is up to date."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is out of date")
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
 
     def handle(self, *args: Any, **options: Any) -> None:
         rows = (f"| `{d.variable}` | {d.takes} | {d.default} | {d.effect} |\n" for d in describe_settings())

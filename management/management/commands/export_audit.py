@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from management.selectors.audit_documents import lines_of
+from management.selectors.audit_documents import audit_lines
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
@@ -24,16 +24,16 @@ from tenancy.selectors.server import get_server
 
 class Command(BaseCommand):
     help = (
-        "Write the audit trail as JSON lines, in the order of its hash chain, to a new file or to standard output. "
-        "Says at the end, on standard error, where to go on (--after) and the head of what was written (verify_audit "
-        "--head). May be run beside servers. It seals what is not sealed yet and leaves a row of its own, but not in "
-        "maintenance mode."
+        "Export the audit trail as JSON lines, in the order of its hash chain, to a new file or to standard output. "
+        "At the end it prints on standard error the position to continue from (--after) and the head of the exported "
+        "rows (verify_audit --head). Servers may run. Except in maintenance mode, it seals new rows first and adds an "
+        "audit row of its own."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--after", type=int, default=0, metavar="POSITION", help="only rows behind this one")
-        parser.add_argument("--limit", type=int, metavar="ROWS", help="so many rows at most")
-        parser.add_argument("--output", metavar="FILE", help="a file that is not there yet; default: standard output")
+        parser.add_argument("--after", type=int, default=0, metavar="POSITION", help="only rows after this position")
+        parser.add_argument("--limit", type=int, metavar="ROWS", help="maximum number of rows")
+        parser.add_argument("--output", metavar="FILE", help="a new file; default: standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         after, limit = options["after"], options["limit"]
@@ -50,10 +50,10 @@ class Command(BaseCommand):
             subject = get_server().server_id
             record(Event.AUDIT_EXPORTED, actor=INTERNAL, subject=subject, object_type="server", after=after, rows=count)
         if last is None:
-            self.stderr.write("There is nothing to export.")
+            self.stderr.write("Nothing to export.")
         else:
             head = f"{last.position}:{last.hash}"
-            self.stderr.write(f"Exported {count} rows. To go on: --after {last.position}. Head: {head}")
+            self.stderr.write(f"Exported {count} rows. Continue with --after {last.position}. Head: {head}")
 
 
 def _write_file(path: Path, after: int, limit: int | None) -> tuple[int, AuditRecord | None]:
@@ -65,16 +65,16 @@ def _write_file(path: Path, after: int, limit: int | None) -> tuple[int, AuditRe
 
 
 def _write(write: Callable[[str], object], after: int, limit: int | None) -> tuple[int, AuditRecord | None]:
-    """How many rows, and the last one."""
+    """Write the rows; return their number and the last one."""
     count, last = 0, None
     for rows in _chunks(after, limit):
-        write(lines_of(rows))
+        write(audit_lines(rows))
         count, last = count + len(rows), rows[-1]
     return count, last
 
 
 def _chunks(after: int, limit: int | None) -> Iterator[list[AuditRecord]]:
-    """None of them is empty."""
+    """Yield the rows in chunks that are never empty."""
     left = limit
     while left is None or left > 0:
         rows = read_chunk(AuditFilters(), after=after, limit=CHUNK if left is None else min(left, CHUNK))

@@ -13,14 +13,18 @@ COLUMNS = ("id", "user-id", "name", "status", "expires-at", "last-used-at", "sco
 
 class Command(BaseCommand):
     help = (
-        "List access tokens: what is known of them, never the tokens themselves. One a line, tab-separated, the oldest "
-        "first; tokens that have ended are left out unless asked for, and are forgotten 90 days after their end."
+        "List access tokens, oldest first, one a line, tab-separated. The tokens themselves are not stored and never "
+        "shown. Tokens that have ended are omitted without --all, and are deleted 90 days after their end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--user", metavar="ID", help="of this user alone, such as local~alice or icekeeper~<uuid>")
-        parser.add_argument("--all", action="store_true", help="those that have ended, too")
-        parser.add_argument("--json", action="store_true", help="JSON, one object a line, as the management API has it")
+        parser.add_argument(
+            "--user", metavar="ID", help="only tokens of this user, such as local~alice or icekeeper~<uuid>"
+        )
+        parser.add_argument("--all", action="store_true", help="include tokens that have ended")
+        parser.add_argument(
+            "--json", action="store_true", help="print JSON, one object a line, as in the management API"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         tokens = AccessToken.objects.order_by("pk")

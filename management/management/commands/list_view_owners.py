@@ -12,20 +12,22 @@ from tenancy.trusted_engines import owner_properties
 
 class Command(BaseCommand):
     help = (
-        "List the views that name an owner with whose rights a trusted engine reads them, one JSON object a line. Look "
-        "at them before LAKEKEEPER__TRUSTED_ENGINES__* is set: until then everybody who may commit to a view can name "
-        "anybody."
+        "List the views whose properties name an owner with whose permissions a trusted engine reads them, one JSON "
+        "object a line. Check them before you set LAKEKEEPER__TRUSTED_ENGINES__*: until then every user who may "
+        "commit to a view can name any owner."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--property", action="append", help="a property that is to name owners; default: those of trusted engines"
+            "--property",
+            action="append",
+            help="property that names the owner; default: the properties of trusted engines",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         properties = frozenset(options["property"] or owner_properties())
         if not properties:
-            raise CommandError("No engine is trusted. Say which property is to name owners: --property NAME")
+            raise CommandError("No engine is trusted. Name the property with the owner: --property NAME")
         for view in list_owned_views(properties):
             shown = {name.replace("_", "-"): value for name, value in asdict(view).items()}
             self.stdout.write(write_json(shown).decode())

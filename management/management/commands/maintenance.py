@@ -14,11 +14,11 @@ SETTING = "LAKEKEEPER__MAINTENANCE_MODE=read-only"
 
 class Command(BaseCommand):
     help = (
-        "Switch maintenance mode while servers run: the APIs answer 503 with Retry-After to what would change "
-        "something, reads go on, and workers and other writing in the background rest. Every server and worker knows "
-        f"within {maintenance.KNOWN_SECONDS:g} s; requests that have begun are finished. The switch outlives restarts. "
-        f"{SETTING} does the same for the processes that have it, whatever the switch says. Commands of manage.py "
-        "still change what they are told to change."
+        "Turn maintenance mode on or off while servers run: the APIs respond with 503 and Retry-After to every "
+        "change, reads continue, and workers and background jobs pause. Every server and worker applies it within "
+        f"{maintenance.KNOWN_SECONDS:g} s; requests that have begun are finished. The switch survives restarts. "
+        f"{SETTING} has the same effect on the processes that set it, independent of the switch. Commands of manage.py "
+        "still write."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -37,10 +37,10 @@ class Command(BaseCommand):
             self.stdout.write(write_json(state).decode())
             return
         if changed:
-            soon = f"every server and worker knows within {maintenance.KNOWN_SECONDS:g} s"
-            self.stdout.write(f"Maintenance mode is switched {'on' if is_on else 'off'}; {soon}.")
+            soon = f"every server and worker applies it within {maintenance.KNOWN_SECONDS:g} s"
+            self.stdout.write(f"Maintenance mode is {'on' if is_on else 'off'}; {soon}.")
         else:
-            already = "" if options["what"] == "status" else " already"
-            self.stdout.write(f"Maintenance mode is {'on' if is_on else 'off'}{already}.")
+            already = "" if options["what"] == "status" else "already "
+            self.stdout.write(f"Maintenance mode is {already}{'on' if is_on else 'off'}.")
         if is_set:
-            self.stdout.write(f"{SETTING} is set here: processes with it stay read-only.")
+            self.stdout.write(f"{SETTING} is set: processes with this setting stay read-only.")

@@ -20,55 +20,55 @@ from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
 
 LOCK: Final = 0x1CEB_E126
-"""The key of PostgreSQL's advisory lock."""
+"""Key of the advisory lock in PostgreSQL."""
 
 
 class Command(migrate.Command):
     help = (
-        "Bring the database to this version. May be called at any time and by several nodes at once: on PostgreSQL one "
-        "migrates, the others wait and find nothing to do. No statement is cut off for taking long. Where OpenFGA "
-        "decides about rights, its store and the authorization model of this version are made, too."
+        "Migrate the database to this version. May be run at any time and by several nodes at once: on PostgreSQL one "
+        "node migrates, the others wait and find nothing to do. Statements have no timeout. With the OpenFGA "
+        "backend, the store and the authorization model of this version are created too."
     )
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if connections[options["database"]].vendor == "sqlite":
-            require_data_folder()  # first, as system checks open the database
+            require_data_folder()  # before the system checks, which open the database
         return super().execute(*args, **options)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verbosity"] >= 1:
             self.stdout.write(f"Database: {describe_database(options['database'])}")
-        with alone(options["database"]):
+        with exclusive_migration(options["database"]):
             super().handle(*args, **options)
         if is_openfga() and _is_whole(options):
             self._install_model()
 
     def _install_model(self) -> None:
         try:
-            place, is_new = ask_at_start(partial(install, openfga_store()))
-        except OpenFgaUnavailable as failure:
-            raise CommandError(f"OpenFGA: {failure.reason}") from None
+            model, is_new = ask_at_start(partial(install, openfga_store()))
+        except OpenFgaUnavailable as error:
+            raise CommandError(f"OpenFGA: {error.reason}") from None
         if is_new:
-            self.stdout.write(f"OpenFGA: authorization model {place.model_id} was written to store {place.store_id}")
+            self.stdout.write(f"OpenFGA: authorization model {model.model_id} was written to store {model.store_id}")
 
 
 def require_data_folder() -> None:
-    """Raises CommandError unless the embedded database can be written to."""
+    """Raises `CommandError` unless the embedded database is writable."""
     try:
         check_data_folder(Path(settings.DATABASES["default"]["NAME"]))
-    except UnwritableFolder as failure:
-        raise CommandError(str(failure)) from None
+    except UnwritableFolder as error:
+        raise CommandError(str(error)) from None
 
 
 def _is_whole(options: dict[str, Any]) -> bool:
-    """Whether everything is migrated, and truly."""
-    is_looking = any(options.get(each) for each in ("plan", "check_unapplied"))
-    return options["database"] == "default" and not options.get("app_label") and not is_looking
+    """Return whether the command migrates every app, and is not a dry run."""
+    is_dry_run = any(options.get(each) for each in ("plan", "check_unapplied"))
+    return options["database"] == "default" and not options.get("app_label") and not is_dry_run
 
 
 @contextmanager
-def alone(alias: str) -> Iterator[None]:
-    """On PostgreSQL nobody else is in here, and statements may take longer than those of requests; locks may not."""
+def exclusive_migration(alias: str) -> Iterator[None]:
+    """On PostgreSQL, hold an advisory lock and disable the statement timeout of requests; the lock timeout stays."""
     connection = connections[alias]
     if connection.vendor != "postgresql":
         yield

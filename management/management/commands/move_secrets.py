@@ -13,26 +13,27 @@ from tenancy.actor import INTERNAL
 
 class Command(BaseCommand):
     help = (
-        "Move the credentials of warehouses to where LAKEKEEPER__SECRET_BACKEND says: from the database to Vault "
-        "(LAKEKEEPER__KV2__*), or back. Servers may run, as long as all know both places. Each credential is written, "
-        "read again, and then deleted where it was; may be stopped at any time, the next call goes on. Exit status 1 "
-        "when some could not be moved; they stay where they are. No credential is ever printed."
+        "Move the credentials of warehouses to the store that LAKEKEEPER__SECRET_BACKEND selects: from the database "
+        "to Vault (LAKEKEEPER__KV2__*), or back. Servers may run if all of them have the settings of both stores. "
+        "Each credential is written, read back, and then deleted from the old store. The command may be stopped at "
+        "any time; the next run continues. Exit status 1 if a credential could not be moved; it stays where it is. "
+        "Credentials are never printed."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         maintenance.switch.look()
         if maintenance.is_read_only():
-            raise CommandError("Maintenance mode is read-only: nothing is moved")
+            raise CommandError("Maintenance mode is read-only: no credential is moved")
 
-        def tell(so_far: Move) -> None:
+        def report(so_far: Move) -> None:
             if not options["json"] and so_far.moved and so_far.moved % 100 == 0:
                 self.stderr.write(f"{so_far.moved} moved")
 
         try:
-            outcome = move_secrets(actor=INTERNAL, progress=tell)
+            outcome = move_secrets(actor=INTERNAL, progress=report)
         except CatalogError as error:
             raise CommandError(error.message) from None
         failed = [{"warehouse-id": str(warehouse_id), "reason": reason} for warehouse_id, reason in outcome.failed]

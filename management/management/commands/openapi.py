@@ -14,12 +14,12 @@ FOLDER = Path(settings.BASE_DIR) / "docs" / "openapi"
 
 class Command(BaseCommand):
     help = (
-        "Write the OpenAPI documents of the APIs to docs/openapi, or check that they are true. Fails when an "
-        "operation is not described completely."
+        "Write the OpenAPI documents of the APIs to docs/openapi, or check that they are up to date. Fails if an "
+        "operation is not completely described."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="write nothing; fail when a document is out of date")
+        parser.add_argument("--check", action="store_true", help="write nothing; fail if a document is out of date")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for name in APIS:
@@ -30,7 +30,7 @@ class Command(BaseCommand):
             text = orjson.dumps(document.content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
             if options["check"]:
                 if not path.exists() or path.read_bytes() != text:
-                    raise CommandError(f"{path.name} is out of date: run `make openapi` and look at the difference")
+                    raise CommandError(f"{path.name} is out of date: run `make openapi` and review the difference")
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)

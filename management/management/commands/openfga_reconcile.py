@@ -14,9 +14,9 @@ from tenancy.authz.openfga.store import openfga_store
 
 class Command(BaseCommand):
     help = (
-        "Hold what OpenFGA has against the rights on record, and deliver what differs. Servers may run. May be stopped "
-        "at any time; the next call begins anew, or behind the object that was printed last (--after). Exit status 1 "
-        "when OpenFGA cannot be asked."
+        "Compare the tuples in OpenFGA with the grants in the database, and write the difference to OpenFGA. Servers "
+        "may run. The command may be stopped at any time; run it again, or continue after the last printed object "
+        "with --after. Exit status 1 if OpenFGA is unavailable."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,27 +24,27 @@ class Command(BaseCommand):
             "--mode",
             choices=["add-missing", "add-and-delete-drift"],
             default="add-missing",
-            help="leave alone what OpenFGA has and the record has not, or delete it, too",
+            help="keep tuples that exist only in OpenFGA (the default), or delete them too",
         )
         parser.add_argument(
             "--owns-store",
             action="store_true",
-            help="the store is this server's alone: delete even though it has models that others wrote",
+            help="no other application uses the store: delete even if it contains models of other applications",
         )
-        parser.add_argument("--dry-run", action="store_true", help="change nothing, say what would be")
-        parser.add_argument("--after", default="", help="begin behind this object, such as table:0198e0f4-...")
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument("--dry-run", action="store_true", help="change nothing, print what would change")
+        parser.add_argument("--after", default="", help="start after this object, such as table:0198e0f4-...")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.ICEKEEPER.openfga.endpoint is None:
             raise CommandError("LAKEKEEPER__OPENFGA__ENDPOINT is not set")
         maintenance.switch.look()
         if maintenance.is_read_only() and not options["dry_run"]:
-            raise CommandError("Maintenance mode is read-only: only --dry-run")
+            raise CommandError("Maintenance mode is read-only: only --dry-run is allowed")
 
-        def tell(so_far: Outcome, last: str) -> None:
+        def report(so_far: Outcome, last: str) -> None:
             if not options["json"]:
-                self.stderr.write(f"{so_far.objects} objects, the last one {last}")
+                self.stderr.write(f"{so_far.objects} objects, last: {last}")
 
         try:
             outcome = reconcile(
@@ -53,14 +53,14 @@ class Command(BaseCommand):
                 is_dry_run=options["dry_run"],
                 owns_store=options["owns_store"],
                 after=options["after"],
-                progress=tell,
+                progress=report,
             )
         except OpenFgaUnavailable as failure:
             raise CommandError(f"OpenFGA: {failure.reason}") from None
-        except StoreIsShared as refusal:
+        except StoreIsShared as error:
             raise CommandError(
-                f"The store may hold tuples of others, nothing was changed: {refusal}. Look with --dry-run; where the "
-                "store is this server's alone, say so with --owns-store"
+                f"The store may contain tuples of other applications, nothing was changed: {error}. Check with "
+                "--dry-run; if no other application uses the store, add --owns-store"
             ) from None
         counts = {
             "objects": outcome.objects,
@@ -74,9 +74,9 @@ class Command(BaseCommand):
             return
         for each in outcome.examples:
             self.stdout.write(each)
-        what = "would be delivered" if options["dry_run"] else "delivered"
+        status = "to write" if options["dry_run"] else "written"
         self.stdout.write(
-            f"Objects: {outcome.objects}. Tuples {what}: {outcome.missing} that were missing, {outcome.differing} that "
-            f"end at another time, {outcome.drifted} that nothing on record says. Left alone: {outcome.foreign} that "
-            "the model has no word for."
+            f"Objects: {outcome.objects}. Tuples {status}: {outcome.missing} missing, {outcome.differing} with another "
+            f"expiry, {outcome.drifted} without a grant in the database. Ignored: {outcome.foreign} that are not part "
+            "of the model."
         )

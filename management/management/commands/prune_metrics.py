@@ -13,9 +13,9 @@ from tenancy.actor import INTERNAL
 class Command(BaseCommand):
     help = (
         "Delete metrics reports, their daily sums and endpoint statistics that are older than "
-        "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and ICEKEEPER__ENDPOINT_STAT_RETENTION "
-        "keep them. For installations without a worker, which does the same every minute. May be run at any time, "
-        "beside servers and beside itself; in maintenance mode it does nothing and fails."
+        "ICEKEEPER__METRICS_REPORT_RETENTION, ICEKEEPER__METRICS_DAY_RETENTION and "
+        "ICEKEEPER__ENDPOINT_STAT_RETENTION. For deployments without a worker, which does this every minute. May be "
+        "run at any time and concurrently; fails in maintenance mode."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

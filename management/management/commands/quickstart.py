@@ -11,8 +11,8 @@ WAREHOUSE = "local"
 
 class Command(BaseCommand):
     help = (
-        "Prepare the catalog on this machine and serve it until Ctrl-C: migrate, bootstrap, make the warehouse "
-        f"`{WAREHOUSE}` on local files, serve. A second run keeps all state."
+        "Set up the catalog on this machine and serve it until Ctrl-C: migrate, bootstrap, create the warehouse "
+        f"`{WAREHOUSE}` on local files, serve. A second run keeps all data."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -14,118 +14,126 @@ from django.db import DatabaseError, InterfaceError
 from catalog.identifiers import Levels
 from catalog.selectors.warehouses import find_warehouse_for
 from icekeeper.kernel.errors.types import CatalogError
-from management.registration.list_file import FORMATS, ListFile, format_of, read_namespace
-from management.registration.report import sentence, summary, write_failure
-from management.registration.rest_client import Access, RestClient
-from management.registration.rest_source import RestCatalog
-from management.registration.run import CHECK, FAILED, REGISTER, Ended, Run, Tally
-from management.registration.secrets import read_headers, read_one_line
-from management.registration.source import Choice, Source, SourceFailed
+from management.table_import.import_run import CHECK, FAILED, REGISTER, ImportCounts, ImportRun, ItemResult
+from management.table_import.list_file import FORMATS, ListFile, format_of, read_namespace
+from management.table_import.report import sentence, summary, write_failure
+from management.table_import.rest_client import RestClient, SourceAccess
+from management.table_import.rest_source import RestCatalog
+from management.table_import.secret_sources import read_headers, read_one_line
+from management.table_import.source import ImportSource, NamespaceFilter, SourceFailed
 from tenancy.actor import INTERNAL
 from tenancy.selectors.projects import requested_project_id
 
 MAX_PARALLEL = 32
-EVERY = 100
-"""Items between two lines of progress."""
+PROGRESS_INTERVAL = 100
+"""Number of items between two lines of progress."""
 INTERRUPTED = 130
-GO_ON = "Run the same command again to go on"
+CONTINUE = "Run the same command again to continue"
 
 
 class Command(BaseCommand):
     help = (
-        "Register tables and views that lie in a warehouse already, in bulk: those that a file lists, or everything "
-        "in another Iceberg REST catalog. Files are neither copied nor changed. What is registered already is left "
-        "alone, so a run that was cut short is run again. Exit status 1 when anything failed."
+        "Register existing tables and views of a warehouse in bulk: those in a list file, or all of another Iceberg "
+        "REST catalog. Files are neither copied nor changed. Registered tables are left unchanged, so an interrupted "
+        "run can be repeated. Exit status 1 if an entry fails."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("warehouse", help="name of the warehouse that they come into, or <project id>/<name>")
+        parser.add_argument("warehouse", help="name of the target warehouse, or <project id>/<name>")
         source = parser.add_mutually_exclusive_group(required=True)
-        source.add_argument("--list", metavar="FILE", help="a file that lists them; - for standard input")
-        source.add_argument("--from-catalog", metavar="URI", help="address of another REST catalog, without /v1")
-        parser.add_argument("--format", choices=FORMATS, help="of the list; default: by its ending, else jsonl")
-        parser.add_argument("--from-warehouse", metavar="NAME", help="what the other catalog calls the warehouse")
-        parser.add_argument("--token-from", metavar="PLACE", help="its token: env:NAME or file:PATH")
-        parser.add_argument("--credential-from", metavar="PLACE", help="its OAuth2 client as id:secret, likewise")
-        parser.add_argument("--oauth2-uri", metavar="URI", help="where tokens come from; default: the catalog itself")
-        parser.add_argument("--scope", default="catalog", help="what the token is asked for; default: catalog")
-        parser.add_argument("--headers-from", metavar="PLACE", help="more headers, one `Name: value` a line, likewise")
+        source.add_argument("--list", metavar="FILE", help="a list file; - for standard input")
+        source.add_argument("--from-catalog", metavar="URI", help="URI of another REST catalog, without /v1")
+        parser.add_argument(
+            "--format", choices=FORMATS, help="format of the list; default: by file extension, else jsonl"
+        )
+        parser.add_argument("--from-warehouse", metavar="NAME", help="name of the warehouse in the other catalog")
+        parser.add_argument("--token-from", metavar="SOURCE", help="its token: env:NAME or file:PATH")
+        parser.add_argument(
+            "--credential-from", metavar="SOURCE", help="its OAuth2 client as id:secret: env:NAME or file:PATH"
+        )
+        parser.add_argument("--oauth2-uri", metavar="URI", help="token endpoint; default: that of the catalog")
+        parser.add_argument("--scope", default="catalog", help="scope of the token; default: catalog")
+        parser.add_argument(
+            "--headers-from", metavar="SOURCE", help="further headers, one `Name: value` a line: env:NAME or file:PATH"
+        )
         parser.add_argument(
             "--namespace", action="append", default=[], type=_namespace, metavar="NAME",
-            help="only this one and what is below it, as a.b or as a JSON list; may be given more than once",
+            help="only this namespace and its children, as a.b or as a JSON list; may be repeated",
         )  # fmt: skip
         parser.add_argument("--project-id", help="project of the warehouse; default: the default project")
-        parser.add_argument("--overwrite", action="store_true", help="replace tables that are here with other metadata")
-        parser.add_argument("--dry-run", action="store_true", help="do all checks, change nothing")
-        parser.add_argument("--parallel", type=_parallel, default=4, metavar="N", help="tables at a time; default: 4")
-        parser.add_argument("--report", metavar="FILE", help="write every failure there, one JSON object a line")
+        parser.add_argument("--overwrite", action="store_true", help="replace registered tables whose metadata differs")
+        parser.add_argument("--dry-run", action="store_true", help="run all checks, change nothing")
+        parser.add_argument(
+            "--parallel", type=_parallel, default=4, metavar="N", help="number of concurrent tables; default: 4"
+        )
+        parser.add_argument("--report", metavar="FILE", help="write failures to this file, one JSON object a line")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tally = Tally()
+        counts = ImportCounts()
         try:
-            self._register(tally, options)
+            self._register(counts, options)
         except (SourceFailed, DatabaseError, InterfaceError, KeyboardInterrupt) as error:
-            self._sum_up(tally, options)
-            raise _broken_off(error) from None
+            self._print_summary(counts, options)
+            raise _interruption(error) from None
         except CatalogError as error:
             raise CommandError(error.message) from None
         except OSError as error:
             raise CommandError(str(error)) from None
-        self._sum_up(tally, options)
-        if tally.failed:
-            raise CommandError(f"{tally.failed} failed")
+        self._print_summary(counts, options)
+        if counts.failed:
+            raise CommandError(f"{counts.failed} failed")
 
-    def _register(self, tally: Tally, options: dict[str, Any]) -> None:
+    def _register(self, counts: ImportCounts, options: dict[str, Any]) -> None:
         warehouse = find_warehouse_for(
             actor=INTERNAL,
             argument=options["warehouse"],
             project_id=requested_project_id(options["project_id"]),
         )
         with _source(options) as source, _report(options) as report:
-            run = Run(
+            run = ImportRun(
                 source,
                 warehouse_id=warehouse.id,
                 steps=CHECK if options["dry_run"] else REGISTER,
                 overwrite=options["overwrite"],
                 parallel=options["parallel"],
-                tell=lambda ended: self._tell(ended, tally, report, verbosity=options["verbosity"]),
+                report=lambda result: self._report(result, counts, report, verbosity=options["verbosity"]),
             )
-            run.go()
+            run.execute()
 
-    def _tell(self, ended: Ended, tally: Tally, report: IO[bytes] | None, *, verbosity: int) -> None:
-        tally.add(ended)
-        if ended.came == FAILED:
-            self.stderr.write(sentence(ended))
+    def _report(self, result: ItemResult, counts: ImportCounts, report: IO[bytes] | None, *, verbosity: int) -> None:
+        counts.add(result)
+        if result.status == FAILED:
+            self.stderr.write(sentence(result))
             if report is not None:
-                write_failure(ended, report)
+                write_failure(result, report)
         elif verbosity > 1:
-            self.stdout.write(sentence(ended))
-        if tally.total % EVERY == 0:
-            self.stdout.write(f"{tally.total} done, {tally.failed} of them failed")
+            self.stdout.write(sentence(result))
+        if counts.total % PROGRESS_INTERVAL == 0:
+            self.stdout.write(f"{counts.total} done, {counts.failed} failed")
             self.stdout.flush()
 
-    def _sum_up(self, tally: Tally, options: dict[str, Any]) -> None:
+    def _print_summary(self, counts: ImportCounts, options: dict[str, Any]) -> None:
         if options["dry_run"]:
-            self.stdout.write("Dry run: nothing was changed. It would come to:")
-        self.stdout.write("\n".join(summary(tally)))
+            self.stdout.write("Dry run: nothing was changed. Expected result:")
+        self.stdout.write("\n".join(summary(counts)))
 
 
-def _broken_off(error: BaseException) -> CommandError:
+def _interruption(error: BaseException) -> CommandError:
     if isinstance(error, KeyboardInterrupt):
-        return CommandError(f"Interrupted. {GO_ON}", returncode=INTERRUPTED)
-    cause = f"The source broke off: {error.message}" if isinstance(error, SourceFailed) else f"The database: {error}"
-    return CommandError(f"{cause}. {GO_ON}")
+        return CommandError(f"Interrupted. {CONTINUE}", returncode=INTERRUPTED)
+    cause = f"The source failed: {error.message}" if isinstance(error, SourceFailed) else f"Database error: {error}"
+    return CommandError(f"{cause}. {CONTINUE}")
 
 
 @contextmanager
-def _source(options: dict[str, Any]) -> Iterator[Source]:
-    choice = Choice(options["namespace"])
+def _source(options: dict[str, Any]) -> Iterator[ImportSource]:
+    namespace_filter = NamespaceFilter(options["namespace"])
     if options["list"] is not None:
         with _list_file(options["list"]) as file:
             file_format = options["format"] or format_of(Path(options["list"]))
-            yield ListFile(file, file_format=file_format, choice=choice)
+            yield ListFile(file, file_format=file_format, namespace_filter=namespace_filter)
         return
-    access = Access(
+    access = SourceAccess(
         token=read_one_line(options["token_from"]),
         credential=read_one_line(options["credential_from"]),
         oauth2_uri=options["oauth2_uri"],
@@ -139,7 +147,7 @@ def _source(options: dict[str, Any]) -> Iterator[Source]:
         limit=settings.ICEKEEPER.metadata_file_limit,
     )
     try:
-        yield RestCatalog(client, warehouse=options["from_warehouse"], choice=choice)
+        yield RestCatalog(client, warehouse=options["from_warehouse"], namespace_filter=namespace_filter)
     finally:
         client.close()
 
@@ -160,7 +168,7 @@ def _report(options: dict[str, Any]) -> Iterator[IO[bytes] | None]:
         return
     path = Path(options["report"])
     if options["list"] not in {None, "-"} and path.exists() and path.samefile(options["list"]):
-        raise CommandError("The report would be written over the list")
+        raise CommandError("The report would overwrite the list")
     with path.open("wb") as file:
         yield file
 

@@ -11,22 +11,23 @@ from tenancy.services.bootstrap import reopen_bootstrap
 
 class Command(BaseCommand):
     help = (
-        "Let bootstrap be called once more, for a deployment that has lost its administrators. The id of the server, "
-        "its data and all grants stay. Whoever calls POST /management/v1/bootstrap first becomes administrator: let "
-        "only them reach the server, or use `manage.py bootstrap --admin USER_ID`, which needs no reopening."
+        "Allow bootstrap to be called again, for a deployment that has lost its administrators. The id of the server, "
+        "its data and all grants are kept. The first client that calls POST /management/v1/bootstrap becomes "
+        "administrator, so restrict access to the server first, or use `manage.py bootstrap --admin USER_ID`, which "
+        "needs no reopening."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--yes", action="store_true", help="really")
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument("--yes", action="store_true", help="confirm")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["yes"]:
-            raise CommandError("Whoever bootstraps next becomes administrator. Say --yes if that is what you want")
+            raise CommandError("The next client that bootstraps becomes administrator. Confirm with --yes")
         is_reopened = reopen_bootstrap(actor=INTERNAL)
         if options["json"]:
             self.stdout.write(write_json({"reopened": is_reopened}).decode())
         elif is_reopened:
-            self.stdout.write("Bootstrap is open again.")
+            self.stdout.write("Bootstrap is reopened.")
         else:
-            self.stdout.write("The catalog is not bootstrapped: there is nothing to reopen.")
+            self.stdout.write("The catalog is not bootstrapped: nothing to reopen.")

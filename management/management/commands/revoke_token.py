@@ -14,8 +14,8 @@ from tenancy.services.access_tokens import revoke_token
 
 class Command(BaseCommand):
     help = (
-        "Revoke access tokens: servers that run refuse them within 5 seconds. A token is named by its id, or by how it "
-        "begins (ikp_..., iks_... up to the second underscore); do not put a whole one on a command line."
+        "Revoke access tokens: running servers reject them within 5 seconds. Name a token by its id or by its prefix "
+        "(ikp_... or iks_..., up to the second underscore); never put a whole token on a command line."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         else:
             token_id = parse_id(options["token"]) or read_prefix(options["token"])
             if token_id is None:
-                raise CommandError("Neither the id of a token nor the beginning of one")
+                raise CommandError("Not the id or the prefix of a token")
             ids = [token_id]
         try:
             for token_id in ids:

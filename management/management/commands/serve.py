@@ -24,15 +24,13 @@ logger = logging.getLogger("icekeeper.server")
 
 class Command(BaseCommand):
     help = (
-        "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C; requests in flight are "
-        "finished first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT, and LAKEKEEPER__METRICS__PORT for "
-        "/metrics; processes, threads and limits: ICEKEEPER__SERVER__*. "
-        "Refuses to start on a database that cannot be reached or is not migrated to exactly "
-        "this version (manage.py migrate), without accepted terms of use, without the identity providers it needs, and "
-        "when it cannot read the credentials of warehouses. "
-        "Log lines are JSON on stderr, one a request. It also runs and supervises a worker (manage.py worker --help); "
-        "several servers that each run one are safe on PostgreSQL. In maintenance mode it answers reads only; when the "
-        "setting says so it runs no worker."
+        "Serve the REST catalog, the management API and Swagger UI until SIGTERM or Ctrl-C, which finish open "
+        "requests first. Address: LAKEKEEPER__BIND_IP, LAKEKEEPER__LISTEN_PORT, and LAKEKEEPER__METRICS__PORT for "
+        "/metrics; processes, threads and limits: ICEKEEPER__SERVER__*. The server does not start if the database is "
+        "unreachable or not migrated to this version (manage.py migrate), if a required identity provider is "
+        "unreachable, or if it cannot read the credentials of warehouses. It logs JSON on stderr, one line a request. "
+        "It also runs and supervises a worker (manage.py worker --help); several servers with a worker each are safe "
+        "on PostgreSQL. In maintenance mode it serves reads only; if the setting turns it on, no worker runs."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,7 +41,7 @@ class Command(BaseCommand):
         )  # fmt: skip
         worker.add_argument(
             "--without-worker", dest="worker", action="store_false",
-            help="run no worker: queued tasks wait for one that runs elsewhere (manage.py worker)",
+            help="run no worker: tasks wait for a worker of another process (manage.py worker)",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,12 +51,12 @@ class Command(BaseCommand):
             check_databases()
             for name in settings.STARTUP_CHECKS:
                 import_string(name)()
-        except (UnusableDatabase, UnwritableFolder, CatalogError) as refusal:
-            raise CommandError(str(refusal)) from refusal
+        except (UnusableDatabase, UnwritableFolder, CatalogError) as error:
+            raise CommandError(str(error)) from error
         logger.info("database: %s", describe_database(), extra={"databases": _describe_databases()})
         if settings.UNREAD_VARIABLES:
             logger.warning(
-                "variables that nothing reads: %s", ", ".join(settings.UNREAD_VARIABLES),
+                "unknown variables: %s", ", ".join(settings.UNREAD_VARIABLES),
                 extra={"variables": settings.UNREAD_VARIABLES},
             )  # fmt: skip
         self._connect_providers()
@@ -67,25 +65,27 @@ class Command(BaseCommand):
             logger.warning(problem)
         has_worker = options["worker"]
         if maintenance.is_set_read_only():
-            logger.warning("maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: nothing changes, no worker")
+            logger.warning(
+                "maintenance mode is read-only by LAKEKEEPER__MAINTENANCE_MODE: changes are rejected, no worker runs"
+            )
             has_worker = False
         try:
             run_server(conf, self._announce, [ChildProcess("the worker", _work)] if has_worker else [])
-        except CannotListen as refusal:
-            raise CommandError(str(refusal)) from refusal
+        except CannotListen as error:
+            raise CommandError(str(error)) from error
 
     def _connect_providers(self) -> None:
         if not authenticators():
-            logger.warning("authentication is OFF: whoever reaches this port may do anything")
+            logger.warning("authentication is OFF: every client that reaches this port has all permissions")
             return
         try:
             connect_providers()
-        except ProvidersUnreachable as refusal:
-            raise CommandError(f"nobody could be let in: {refusal}") from refusal
+        except ProvidersUnreachable as error:
+            raise CommandError(f"no user could be authenticated: {error}") from error
         logger.info("authentication is on: %s", ", ".join(each.name for each in authenticators()))
         if missing := settings.ICEKEEPER.missing_audiences:
             logger.warning(
-                "tokens that a provider issued for any other application are accepted: set %s", ", ".join(missing),
+                "tokens that a provider issued for other applications are accepted: set %s", ", ".join(missing),
                 extra={"variables": missing},
             )  # fmt: skip
 
@@ -95,7 +95,7 @@ class Command(BaseCommand):
             str(conf.base_uri).rstrip("/") if conf.base_uri else f"http://{_reachable(conf.bind_ip)}:{conf.listen_port}"
         )
         lines = [
-            "Icekeeper serves",
+            "Icekeeper is serving",
             f"  Iceberg REST catalog  {base}/catalog",
             f"  management API        {base}/management",
             *([f"  Swagger UI            {base}/swagger-ui"] if conf.serve_swagger_ui else []),
@@ -115,14 +115,14 @@ def _describe_databases() -> dict[str, str]:
 
 
 def _work(parent: int) -> None:
-    """Runs in the worker's process."""
+    """Run in the process of the worker."""
     from tasks.workers.worker import run_worker
 
     run_worker(parent=parent)
 
 
 def _reachable(bind_ip: str) -> str:
-    """An address for people to open: the wildcard addresses are none."""
+    """Return an address that a browser can open, in place of a wildcard address."""
     if bind_ip in {"0.0.0.0", "::"}:  # noqa: S104
         return "127.0.0.1"
     return f"[{bind_ip}]" if ":" in bind_ip else bind_ip

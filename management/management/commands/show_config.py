@@ -11,31 +11,33 @@ from icekeeper.shown_settings import ShownSetting, show_settings
 
 class Command(BaseCommand):
     help = (
-        "Print every setting with its value and where it comes from: the environment, or the default. Secrets are "
-        "masked. Variables with our prefixes that nothing reads are named at the end."
+        "Print every setting with its value and its origin: the environment, or the default. Secrets are masked. "
+        "Unknown variables with the prefixes of this server are listed at the end."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--set", action="store_true", dest="only_set", help="only what the environment sets")
-        parser.add_argument("--json", action="store_true", help="print them as JSON")
+        parser.add_argument(
+            "--set", action="store_true", dest="only_set", help="only settings that the environment sets"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         shown = [each for each in show_settings(settings.ICEKEEPER) if each.is_set or not options["only_set"]]
         unread = list(settings.UNREAD_VARIABLES)
         if options["json"]:
-            told = [
+            rows = [
                 {"variable": each.variable, "value": each.value, "from": _origin(each), "secret": each.is_secret}
                 for each in shown
             ]
-            self.stdout.write(write_json({"settings": told, "unread-variables": unread}).decode())
+            self.stdout.write(write_json({"settings": rows, "unread-variables": unread}).decode())
             return
         width = max((len(each.variable) for each in shown), default=0)
         for each in shown:
             value = "" if each.value is None else each.value
             self.stdout.write(f"{each.variable:<{width}}  {_origin(each):<11}  {value}".rstrip())
         if unread:
-            self.stdout.write(f"Nothing reads: {', '.join(unread)}")
+            self.stdout.write(f"Unknown variables: {', '.join(unread)}")
 
 
 def _origin(setting: ShownSetting) -> str:

@@ -5,7 +5,7 @@ from tenancy.services.blocking import unblock_user
 
 
 class Command(BlockingCommand):
-    help = "Let a user in again who was locked out by block_user; rights and tokens are as they were."
+    help = "Unblock a user that block_user has blocked. Grants and tokens are unchanged."
     act = staticmethod(unblock_user)
     is_active = True
-    done, was_so = "is let in again.", "was not blocked."
+    done, unchanged = "is unblocked.", "is not blocked."

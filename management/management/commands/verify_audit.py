@@ -12,8 +12,8 @@ _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 class Command(BaseCommand):
     help = (
-        "Look whether the audit trail is as it was sealed: that no row was changed, deleted or put in since. Fails and "
-        "names the first row that is wrong. Changes nothing, and may be run beside servers."
+        "Verify the hash chain of the audit trail: no row was changed, deleted or inserted since it was sealed. Fails "
+        "with the first invalid row. Changes nothing; servers may run."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,15 +22,14 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="POSITION:HASH",
-            help="what this command, or the server's log (audit.sealed), told earlier and was kept elsewhere: who can "
-            "write to the database can seal everything anew, and is found out by this alone. May be given several "
-            "times",
+            help="a head that this command or the server's log (audit.sealed) printed earlier and that you stored "
+            "elsewhere. Only this detects an attacker who can write to the database and seal every row again. May be "
+            "repeated",
         )
-
         parser.add_argument(
             "--allow-deleted",
             action="store_true",
-            help="do not fail when a row of which a --head was noted has been deleted for its age since",
+            help="do not fail if the row of a --head was deleted after its retention period",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,20 +38,20 @@ class Command(BaseCommand):
         except Broken as broken:
             raise CommandError(f"The audit trail is broken. {broken}") from None
         where = f", from {found.anchor + 1} to {found.head.position}" if found.count else ""
-        self.stdout.write(f"{found.count} rows are as they were sealed{where}.")
+        self.stdout.write(f"{found.count} rows are valid{where}.")
         if found.unsealed:
             self.stdout.write(f"{found.unsealed} newer rows are not sealed yet.")
         if found.deleted_until is not None:
             self.stdout.write(
-                f"Rows 1 to {found.anchor} were deleted for their age: the newest was of {found.deleted_until}."
+                f"Rows 1 to {found.anchor} were deleted after their retention period, the newest was from "
+                f"{found.deleted_until}."
             )
         for head in found.unknown_heads:
-            self.stdout.write(f"Row {head.position} was deleted: nothing is known of its hash.")
+            self.stdout.write(f"Row {head.position} was deleted: its hash cannot be verified.")
         self.stdout.write(f"Head: {found.head.position}:{found.head.hash}")
         if found.unknown_heads and not options["allow_deleted"]:
             raise CommandError(
-                "Rows of which heads were noted are not there any more. If they are older than the trail is kept, ask "
-                "with --allow-deleted"
+                "Rows of the given heads were deleted. If they are older than the retention period, add --allow-deleted"
             )
 
 

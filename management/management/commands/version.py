@@ -11,11 +11,11 @@ from icekeeper.version import PEER_VERSION, VERSION, commit_sha
 
 
 class Command(BaseCommand):
-    help = "Print the release of Icekeeper, of the Lakekeeper whose APIs it follows, of Django and of Python."
+    help = "Print the versions of Icekeeper, of the Lakekeeper whose APIs it implements, of Django and of Python."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print them as JSON, with the commit")
+        parser.add_argument("--json", action="store_true", help="print JSON, which includes the commit")
 
     def handle(self, *args: Any, **options: Any) -> None:
         versions = {

@@ -10,50 +10,51 @@ from icekeeper.kernel.json.strict import write_json
 from icekeeper.server.database_checks import UnusableDatabase, check_databases
 
 MAX_RETRIES = 10_000
-MAX_BACKOFF = 3600.0
+MAX_BACKOFF_SECONDS = 3600.0
 
 
 class Command(BaseCommand):
     help = (
-        "Wait until the databases can be used, for init containers and scripts: exit status 0 then, 1 when they cannot "
-        "in time. With -d alone it is enough that they answer; else they must be migrated to this version. What "
-        "waiting does not cure ends it at once: a database that a newer version has migrated, or a PostgreSQL that is "
-        "too old."
+        "Wait until the databases are ready, for init containers and scripts: exit status 0 when they are, 1 after "
+        "the last attempt. With -d alone they only have to respond; otherwise they must be migrated to this version. "
+        "Errors that waiting cannot fix end the command at once: a database that a newer version has migrated, or a "
+        "PostgreSQL version that is not supported."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("-d", "--check-db", action="store_true", help="wait until they answer")
-        parser.add_argument("-m", "--check-migrations", action="store_true", help="wait until they are migrated, too")
+        parser.add_argument("-d", "--check-db", action="store_true", help="wait until the databases respond")
         parser.add_argument(
-            "-r", "--retries", type=_number, default=15, metavar="N", help="tries after the first one; default: 15"
+            "-m", "--check-migrations", action="store_true", help="wait until the databases are migrated"
         )
         parser.add_argument(
-            "-b", "--backoff", type=_seconds, default=2.0, metavar="SECONDS", help="between two tries; default: 2"
+            "-r", "--retries", type=_number, default=15, metavar="N", help="attempts after the first one; default: 15"
         )
-
-        parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+        parser.add_argument(
+            "-b", "--backoff", type=_seconds, default=2.0, metavar="SECONDS", help="pause between attempts; default: 2"
+        )
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
         needs_migrations = options["check_migrations"] or not options["check_db"]
         for left in range(options["retries"], -1, -1):
             try:
                 check_databases(needs_migrations=needs_migrations)
-            except UnusableDatabase as refusal:
-                if not refusal.may_pass or not left:
-                    self._tell_json(options, str(refusal))
-                    raise CommandError(str(refusal)) from None
-                self.stderr.write(f"{refusal}; {left} more tries")
+            except UnusableDatabase as error:
+                if not error.may_pass or not left:
+                    self._print_json(options, str(error))
+                    raise CommandError(str(error)) from None
+                self.stderr.write(f"{error}; {left} attempts left")
                 self.stderr.flush()
                 time.sleep(options["backoff"])
             else:
-                sentence = "The databases are ready." if needs_migrations else "The databases answer."
-                self._tell_json(options, None)
+                sentence = "The databases are ready." if needs_migrations else "The databases respond."
+                self._print_json(options, None)
                 if not options["json"]:
                     self.stdout.write(sentence)
                 return
 
-    def _tell_json(self, options: dict[str, Any], problem: str | None) -> None:
+    def _print_json(self, options: dict[str, Any], problem: str | None) -> None:
         if options["json"]:
             self.stdout.write(write_json({"ready": problem is None, "problem": problem}).decode())
 
@@ -69,6 +70,6 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= MAX_BACKOFF:
-        raise ArgumentTypeError(f"seconds, from 0 to {MAX_BACKOFF:g}")
+    if not 0 <= seconds <= MAX_BACKOFF_SECONDS:
+        raise ArgumentTypeError(f"seconds, from 0 to {MAX_BACKOFF_SECONDS:g}")
     return seconds

@@ -9,12 +9,9 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import ResolverMatch, get_resolver
 
-from management.services.calls import Call, Tally
-from management.services.endpoint_statistics import endpoint_name
-from management.statistics import counter as module
-from management.statistics import flusher
-from management.statistics.counter import CallCounter, count_request
-from management.statistics.flusher import Flusher
+from management import call_counter as module
+from management.call_counter import CallCounter, Flusher, count_request
+from management.services.endpoint_statistics import CallCount, CallKey, endpoint_name
 
 ROUTE = "catalog/v1/<segment:prefix>/namespaces"
 ID = "0198e0f4-3f6e-7c31-8c7d-9b7b8f2a1d44"
@@ -28,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return stands
 
 
-def counts(counter: CallCounter) -> dict[Call, tuple[int, float, float]]:
+def counts(counter: CallCounter) -> dict[CallKey, tuple[int, float, float]]:
     return {call: (tally.count, tally.first, tally.last) for call, tally in counter.take().items()}
 
 
@@ -49,19 +46,19 @@ def test_what_is_told_apart(clock: list[float]) -> None:
     call(counter)
     at_end = (1, 7199.9, 7199.9)
     assert counts(counter) == {
-        Call(1, "GET", ROUTE, 200, None, None): (3, 3600.0, 7199.9),
-        Call(1, "PUT", ROUTE, 200, None, None): at_end,
-        Call(1, "GET", "x", 200, None, None): at_end,
-        Call(1, "GET", ROUTE, 404, None, None): at_end,
-        Call(1, "GET", ROUTE, 200, ID, None): at_end,
-        Call(1, "GET", ROUTE, 200, None, "p"): at_end,
-        Call(2, "GET", ROUTE, 200, None, None): (1, 7200.0, 7200.0),
+        CallKey(1, "GET", ROUTE, 200, None, None): (3, 3600.0, 7199.9),
+        CallKey(1, "PUT", ROUTE, 200, None, None): at_end,
+        CallKey(1, "GET", "x", 200, None, None): at_end,
+        CallKey(1, "GET", ROUTE, 404, None, None): at_end,
+        CallKey(1, "GET", ROUTE, 200, ID, None): at_end,
+        CallKey(1, "GET", ROUTE, 200, None, "p"): at_end,
+        CallKey(2, "GET", ROUTE, 200, None, None): (1, 7200.0, 7200.0),
     }
     assert counts(counter) == {}
 
 
 def test_invented_names_end_in_the_sum_and_memory_is_bounded(clock: list[float]) -> None:
-    counter = CallCounter(most_keys=3)
+    counter = CallCounter(max_keys=3)
     for number in range(100):
         call(counter, warehouse=str(number))
     assert {key.warehouse: figures[0] for key, figures in counts(counter).items()} == {"0": 1, "1": 1, "2": 1, None: 97}
@@ -70,7 +67,7 @@ def test_invented_names_end_in_the_sum_and_memory_is_bounded(clock: list[float])
     call(counter, status=0)
     found = counts(counter)
     assert len(found) == 6
-    assert found[Call(1, "GET", ROUTE, 0, None, None)][0] == 2
+    assert found[CallKey(1, "GET", ROUTE, 0, None, None)][0] == 2
 
 
 def test_what_is_given_back_counts_with_what_came_in_between(clock: list[float]) -> None:
@@ -81,12 +78,12 @@ def test_what_is_given_back_counts_with_what_came_in_between(clock: list[float])
     clock[0] = 4000.0
     call(counter)
     counter.give_back(taken)
-    assert counts(counter) == {Call(1, "GET", ROUTE, 200, None, None): (3, 3600.0, 4000.0)}
+    assert counts(counter) == {CallKey(1, "GET", ROUTE, 200, None, None): (3, 3600.0, 4000.0)}
 
 
 def test_no_call_is_lost_between_threads() -> None:
     counter = CallCounter()
-    taken: list[dict[Call, Tally]] = []
+    taken: list[dict[CallKey, CallCount]] = []
 
     def work(number: int) -> None:
         for turn in range(2_000):
@@ -133,7 +130,7 @@ def test_what_is_kept_of_a_request(
     counter = CallCounter()
     monkeypatch.setattr(module, "call_counter", counter)
     count_request(request_to(ROUTE, kwargs=kwargs, **meta), HttpResponse(status=418))
-    assert counts(counter) == {Call(1, "GET", ROUTE, 418, warehouse, project): (1, 3600.0, 3600.0)}
+    assert counts(counter) == {CallKey(1, "GET", ROUTE, 418, warehouse, project): (1, 3600.0, 3600.0)}
 
 
 @pytest.mark.parametrize(("route", "method"), [(None, "GET"), (ROUTE, "BREW"), (ROUTE, "get")])
@@ -164,30 +161,30 @@ def test_every_route_fits_its_column() -> None:
 
 
 def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    written: list[dict[Call, int]] = []
+    written: list[dict[CallKey, int]] = []
 
     def fail(_: object) -> None:
         raise RuntimeError("the database is away")
 
-    def write(calls: dict[Call, Tally]) -> None:
+    def write(calls: dict[CallKey, CallCount]) -> None:
         written.append({each: tally.count for each, tally in calls.items()})
 
     counter = CallCounter()
     writer = Flusher(counter, interval=3600)
     call(counter)
-    monkeypatch.setattr(flusher, "record_calls", fail)
+    monkeypatch.setattr(module, "record_calls", fail)
     writer.flush()
     call(counter)
     writer.flush()
-    monkeypatch.setattr(flusher, "record_calls", write)
+    monkeypatch.setattr(module, "record_calls", write)
     writer.flush()
     writer.flush()
-    assert written == [{Call(1, "GET", ROUTE, 200, None, None): 2}]
+    assert written == [{CallKey(1, "GET", ROUTE, 200, None, None): 2}]
 
 
 def test_the_end_writes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
-    monkeypatch.setattr(flusher, "record_calls", lambda calls: written.append(len(calls)))
+    monkeypatch.setattr(module, "record_calls", lambda calls: written.append(len(calls)))
     counter = CallCounter()
     writer = Flusher(counter, interval=3600)
     writer.start()

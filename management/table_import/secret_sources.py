@@ -1,6 +1,6 @@
-"""Secrets for another catalog, from a variable or a file: on the command line everybody on the machine could read them.
+"""Read secrets for another catalog from an environment variable or a file, never from the command line.
 
-This is no setting of the server: the operator names the variable, and it counts for one run.
+The operator chooses the variable for one run; it is not a setting of the server.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ MAX_BYTES = 65_536
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(\S.*)")
 
 
-def read_secret(place: str | None) -> str | None:
-    """The secret at `env:NAME` or `file:PATH`, without white space around it; None when `place` is None.
+def read_secret(source: str | None) -> str | None:
+    """Return the secret at `env:NAME` or `file:PATH` without surrounding white space; None if `source` is None.
 
-    Raises `BadRequest`, which names the place and never the secret.
+    Raises `BadRequest`, which names the source and never the secret.
     """
-    if place is None:
+    if source is None:
         return None
-    kind, _, name = place.partition(":")
+    kind, _, name = source.partition(":")
     if kind == "env" and name:
         secret = os.environ.get(name, "")
     elif kind == "file" and name:
         secret = _content(Path(name))
     else:
-        raise BadRequest("A secret is given as env:NAME or file:PATH")
+        raise BadRequest("The source of a secret must be env:NAME or file:PATH")
     secret = secret.strip()
     if not secret:
-        raise BadRequest(f"{place} holds no secret")
+        raise BadRequest(f"{source} contains no secret")
     return secret
 
 
-def read_one_line(place: str | None) -> str | None:
-    """As `read_secret`, for what goes into a header."""
-    secret = read_secret(place)
+def read_one_line(source: str | None) -> str | None:
+    """Like `read_secret`, for a value of a header."""
+    secret = read_secret(source)
     if secret is not None and not (secret.isascii() and secret.isprintable()):
-        raise BadRequest(f"{place} must hold one line of ASCII")
+        raise BadRequest(f"{source} must contain one line of ASCII")
     return secret
 
 
-def read_headers(place: str | None) -> dict[str, str]:
-    """Headers at `env:NAME` or `file:PATH`, one `Name: value` a line."""
+def read_headers(source: str | None) -> dict[str, str]:
+    """Return the headers at `env:NAME` or `file:PATH`, one `Name: value` a line."""
     headers: dict[str, str] = {}
-    for line in (read_secret(place) or "").splitlines():
+    for line in (read_secret(source) or "").splitlines():
         if not line.strip():
             continue
         matched = _HEADER.fullmatch(line.strip())
         if matched is None or not (matched[2].isascii() and matched[2].isprintable()):
-            raise BadRequest(f"{place} must hold lines such as Name: value")
+            raise BadRequest(f"{source} must contain lines such as Name: value")
         headers[matched[1]] = matched[2]
     return headers
 

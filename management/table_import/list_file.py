@@ -1,7 +1,7 @@
-"""Tables and views listed in a file, read line by line: JSON lines, CSV with a header, or one JSON array.
+"""Read tables and views from a list file: JSON lines, CSV with a header, or one JSON array.
 
-Each entry has `namespace` (a list of levels, or its levels joined by dots), `name`, `metadata-location`, and `type` for
-what is not a table. More members or columns are left alone, so that a report of failures is a list again.
+Each entry has `namespace` (a list of levels, or the levels joined by dots), `name`, `metadata-location`, and `type` if
+it is not a table. Further members or columns are ignored, so that a report of failures is a valid list file.
 """
 
 from __future__ import annotations
@@ -14,15 +14,22 @@ from typing import BinaryIO
 
 from catalog.identifiers import Levels, path_key, require_levels
 from catalog.models import Tabular
-from catalog.services.tables.bulk_register import Listed
+from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.json.strict import read_json
-from management.registration.source import Choice, Item, ListedNamespace, Source, SourceUnreachable, Unreadable
+from management.table_import.source import (
+    ImportSource,
+    Item,
+    NamespaceEntry,
+    NamespaceFilter,
+    SourceUnreachable,
+    UnreadableEntry,
+)
 
 FORMATS = ("jsonl", "csv", "json")
 MAX_LINE_BYTES = 1_048_576
 MAX_ARRAY_BYTES = 67_108_864
-"""Of a file that is one JSON array, which cannot be read piece by piece."""
+"""Of a JSON array, which is read as a whole."""
 
 _BOM = b"\xef\xbb\xbf"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -30,25 +37,25 @@ _KINDS = {"table": Tabular.Kind.TABLE, "view": Tabular.Kind.VIEW}
 
 
 def format_of(path: Path) -> str:
-    """The format that the ending of a file stands for; JSON lines where it stands for none."""
-    ending = path.suffix.lower().removeprefix(".")
-    return ending if ending in FORMATS else "jsonl"
+    """Return the format for a file extension; the default is JSON lines."""
+    extension = path.suffix.lower().removeprefix(".")
+    return extension if extension in FORMATS else "jsonl"
 
 
 def read_namespace(value: object) -> Levels:
-    """The levels in a list, in the text of a JSON list, or in a text with dots between them."""
+    """Return the levels in a list, in the text of a JSON list, or in text with dots as separators."""
     if isinstance(value, str):
         value = read_json(value.encode(errors="replace")) if value.startswith("[") else value.split(".")
     return require_levels(value)
 
 
-class ListFile(Source):
-    """The entries of an open file. Levels that are not named by an entry of their own are made as they appear."""
+class ListFile(ImportSource):
+    """The entries of an open file, with the namespaces that they need."""
 
-    def __init__(self, file: BinaryIO, *, file_format: str, choice: Choice) -> None:
+    def __init__(self, file: BinaryIO, *, file_format: str, namespace_filter: NamespaceFilter) -> None:
         self._file = file
         self._format = file_format
-        self._choice = choice
+        self._namespace_filter = namespace_filter
         self._announced: set[str] = set()
 
     def items(self) -> Iterator[Item]:
@@ -57,20 +64,20 @@ class ListFile(Source):
             try:
                 if isinstance(entry, BadRequest):
                     raise entry
-                levels, listed = _listed(entry)
+                levels, parsed = _parse_entry(entry)
             except BadRequest as error:
-                yield Unreadable(where, error)
+                yield UnreadableEntry(where, error)
                 continue
-            if levels in self._choice:
+            if levels in self._namespace_filter:
                 yield from self._new_levels(levels)
-                yield listed
+                yield parsed
 
-    def _new_levels(self, levels: Levels) -> Iterator[ListedNamespace]:
+    def _new_levels(self, levels: Levels) -> Iterator[NamespaceEntry]:
         for depth in range(1, len(levels) + 1):
             key = path_key(levels[:depth])
             if key not in self._announced:
                 self._announced.add(key)
-                yield ListedNamespace(levels[:depth], {})
+                yield NamespaceEntry(levels[:depth], {})
 
     def _json_lines(self) -> Iterator[tuple[str, object]]:
         for number, line in self._lines():
@@ -84,7 +91,7 @@ class ListFile(Source):
                     yield where, error
 
     def _csv_rows(self) -> Iterator[tuple[str, object]]:
-        # What is not UTF-8 becomes lone surrogates: so one bad row does not end the reading.
+        # Invalid UTF-8 becomes lone surrogates, so that one invalid row does not end the import.
         rows = csv.reader((line.decode(errors="surrogateescape") for _, line in self._lines()), strict=True)
         header: list[str] | None = None
         while True:
@@ -99,7 +106,7 @@ class ListFile(Source):
             if header is None:
                 header = _checked_header(row)
             elif any(_LONE_SURROGATE.search(cell) for cell in row):
-                yield where, BadRequest("The row is not UTF-8")
+                yield where, BadRequest("The row is not valid UTF-8")
             elif len(row) == len(header):
                 yield where, dict(zip(header, row, strict=True))
             elif row:
@@ -108,7 +115,7 @@ class ListFile(Source):
     def _json_array(self) -> Iterator[tuple[str, object]]:
         text = self._file.read(MAX_ARRAY_BYTES + 1)
         if len(text) > MAX_ARRAY_BYTES:
-            raise SourceUnreachable(f"The list is larger than {MAX_ARRAY_BYTES} bytes: write it as JSON lines")
+            raise SourceUnreachable(f"The list exceeds {MAX_ARRAY_BYTES} bytes: use JSON lines")
         try:
             entries = read_json(text.removeprefix(_BOM))
         except BadRequest as error:
@@ -118,7 +125,7 @@ class ListFile(Source):
         yield from ((f"entry {number}", entry) for number, entry in enumerate(entries, start=1))
 
     def _lines(self) -> Iterable[tuple[int, bytes]]:
-        """Lines with their numbers; of one that is too long the first bytes, one more than the limit."""
+        """Yield lines with their numbers; a line above the limit is cut one byte after it."""
         number = 0
         while line := self._file.readline(MAX_LINE_BYTES + 1):
             number += 1
@@ -130,20 +137,20 @@ class ListFile(Source):
 def _checked_header(row: list[str]) -> list[str]:
     missing = sorted({"namespace", "name", "metadata-location"} - set(row))
     if missing or len(set(row)) != len(row):
-        raise SourceUnreachable(f"The first line of the CSV must name its columns once each; missing: {missing}")
+        raise SourceUnreachable(f"The first line of the CSV must name each column once; missing: {missing}")
     return row
 
 
-def _listed(entry: object) -> tuple[Levels, Listed]:
+def _parse_entry(entry: object) -> tuple[Levels, ImportEntry]:
     if not isinstance(entry, dict):
         raise BadRequest("The entry must be an object with namespace, name and metadata-location")
     name, location = entry.get("name"), entry.get("metadata-location")
     if not isinstance(name, str) or not isinstance(location, str):
         raise BadRequest("name and metadata-location must be strings")
     if not location.isprintable():
-        raise BadRequest("metadata-location holds a character that is not allowed there")
+        raise BadRequest("metadata-location contains a character that is not allowed")
     kind = _KINDS.get(str(entry.get("type") or "table"))
     if kind is None:
         raise BadRequest("type must be table or view")
     levels = read_namespace(entry.get("namespace"))
-    return levels, Listed(kind, levels, name, location)
+    return levels, ImportEntry(kind, levels, name, location)

@@ -1,7 +1,7 @@
-"""Everything that another Iceberg REST catalog holds: namespaces with their properties, tables, views.
+"""Read all namespaces, tables and views of another Iceberg REST catalog.
 
-Namespaces are walked from the top, a page at a time, so that only the open pages of one branch are in memory. What
-disappears in between (404) is left out.
+Namespaces are traversed depth first, a page at a time, so that only the open pages of one branch are in memory. Objects
+that are dropped meanwhile (404) are skipped.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from urllib.parse import quote, unquote
 
 from catalog.identifiers import Identifier, Levels, dotted, require_levels
 from catalog.models import Tabular
-from catalog.services.tables.bulk_register import Listed
+from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from icekeeper.kernel.names import LEVEL_SEPARATOR, require_name
-from management.registration.rest_client import RestClient
-from management.registration.source import (
-    Choice,
+from management.table_import.rest_client import RestClient
+from management.table_import.source import (
+    ImportSource,
     Item,
-    ListedNamespace,
-    Source,
+    NamespaceEntry,
+    NamespaceFilter,
     SourceFailed,
     SourceUnreachable,
-    Unreadable,
+    UnreadableEntry,
     lookup_keys,
 )
 
@@ -35,64 +35,66 @@ _FOLDERS = {Tabular.Kind.TABLE: "tables", Tabular.Kind.VIEW: "views"}
 _LIST_VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
 
 
-class RestCatalog(Source):
-    """`warehouse` is what the other catalog calls the warehouse, as its clients name it."""
+class RestCatalog(ImportSource):
+    """`warehouse` is the name that clients of the other catalog use."""
 
-    def __init__(self, client: RestClient, *, warehouse: str | None, choice: Choice) -> None:
+    def __init__(self, client: RestClient, *, warehouse: str | None, namespace_filter: NamespaceFilter) -> None:
         self._client = client
         self._warehouse = warehouse
-        self._choice = choice
+        self._namespace_filter = namespace_filter
         self._base = "v1"
         self._separator = LEVEL_SEPARATOR
         self._has_views = True
 
     def items(self) -> Iterator[Item]:
         self._configure()
-        if not self._choice.chosen:
+        if not self._namespace_filter.chosen:
             yield from self._below(())
         announced: set[Levels] = set()
-        for chosen in self._choice.chosen:
+        for chosen in self._namespace_filter.chosen:
             for depth in range(1, len(chosen)):
                 if chosen[:depth] not in announced:
                     announced.add(chosen[:depth])
                     yield from self._namespace(chosen[:depth])
             yield from self._walk(chosen)
 
-    def locate(self, listed: Listed) -> Listed | None:
-        path = f"{self._path(listed.levels)}/{_FOLDERS[listed.kind]}/{quote(listed.name, safe='')}"
-        # Of a table's snapshots the current ones are enough: we only want to know where it lies.
-        params = {"snapshots": "refs"} if listed.kind is Tabular.Kind.TABLE else {}
-        answer = self._client.get(path, **params)
-        if answer is None:
+    def locate(self, entry: ImportEntry) -> ImportEntry | None:
+        path = f"{self._path(entry.levels)}/{_FOLDERS[entry.kind]}/{quote(entry.name, safe='')}"
+        # Only the metadata location is needed: request as few snapshots as possible.
+        params = {"snapshots": "refs"} if entry.kind is Tabular.Kind.TABLE else {}
+        response = self._client.get(path, **params)
+        if response is None:
             return None
-        location = answer.get("metadata-location")
+        location = response.get("metadata-location")
         if not isinstance(location, str):
-            place = Identifier(listed.levels, listed.name)
-            raise SourceFailed(f"The other catalog names no metadata-location of {place}")
-        return replace(listed, metadata_location=location)
+            identifier = Identifier(entry.levels, entry.name)
+            raise SourceFailed(f"The other catalog returned no metadata-location of {identifier}")
+        return replace(entry, metadata_location=location)
 
     def _configure(self) -> None:
-        answer = self._client.get("v1/config", **({"warehouse": self._warehouse} if self._warehouse else {}))
-        if answer is None:
-            raise SourceUnreachable("The other catalog does not have this warehouse, or is none (/v1/config: 404)")
-        settings = {**_object(answer, "defaults"), **_object(answer, "overrides")}
+        response = self._client.get("v1/config", **({"warehouse": self._warehouse} if self._warehouse else {}))
+        if response is None:
+            raise SourceUnreachable(
+                "The warehouse does not exist in the other catalog, or the URI is not a catalog (/v1/config: 404)"
+            )
+        settings = {**_object(response, "defaults"), **_object(response, "overrides")}
         prefix = str(settings.get("prefix") or "").strip("/")
         if not _PREFIX.fullmatch(prefix) or {".", ".."} & set(prefix.split("/")):
-            raise SourceUnreachable("The other catalog names a prefix that cannot stand in a path")
-        # The address stays the one that we were given: it works, and the token is meant for it.
+            raise SourceUnreachable("The other catalog returned a prefix that is not valid in a path")
+        # The configured URI is kept: it works, and the token is meant for it.
         self._base = f"v1/{prefix}" if prefix else "v1"
         self._separator = _separator(settings.get("namespace-separator"))
-        endpoints = answer.get("endpoints")
+        endpoints = response.get("endpoints")
         if isinstance(endpoints, list) and endpoints:
             self._has_views = _LIST_VIEWS in endpoints
 
     def _walk(self, levels: Levels) -> Iterator[Item]:
-        """A namespace, what is in it, and what is below it."""
-        is_there = False
+        """Yield a namespace, its tables and views, and its child namespaces."""
+        exists = False
         for item in self._namespace(levels):
-            is_there = isinstance(item, ListedNamespace)
+            exists = isinstance(item, NamespaceEntry)
             yield item
-        if not is_there:
+        if not exists:
             return
         yield from self._tabulars(levels, Tabular.Kind.TABLE)
         if self._has_views:
@@ -101,79 +103,79 @@ class RestCatalog(Source):
 
     def _namespace(self, levels: Levels) -> Iterator[Item]:
         try:
-            answer = self._client.get(self._path(levels))
+            response = self._client.get(self._path(levels))
         except SourceUnreachable:
             raise
         except SourceFailed as error:
-            yield Unreadable(_where(levels), error)
+            yield UnreadableEntry(_where(levels), error)
             return
-        if answer is not None:
-            yield ListedNamespace(levels, answer.get("properties"))
+        if response is not None:
+            yield NamespaceEntry(levels, response.get("properties"))
 
     def _below(self, parent: Levels) -> Iterator[Item]:
         path = f"{self._base}/namespaces"
         params = {"parent": self._separator.join(parent)} if parent else {}
         for page in self._pages(path, params, where=_where(parent)):
-            if isinstance(page, Unreadable):
+            if isinstance(page, UnreadableEntry):
                 yield page
                 continue
             for levels in _list(page, "namespaces"):
-                # A server that does not know `parent` lists the first level again.
+                # A server that ignores `parent` lists the first level again.
                 if _is_in(levels, parent):
-                    # One that looks names up without case may spell what is above otherwise than it is called there.
+                    # A server with case-insensitive names may spell the parent differently.
                     yield from self._child([*parent, *levels[-1:]], _where(parent))
 
     def _child(self, levels: list[Any], above: str) -> Iterator[Item]:
         try:
             checked = require_levels(levels)
         except BadRequest as error:
-            yield Unreadable(f"{above}, a namespace in it", error)
+            yield UnreadableEntry(f"{above}, a namespace in it", error)
         else:
             yield from self._walk(checked)
 
     def _tabulars(self, levels: Levels, kind: Tabular.Kind) -> Iterator[Item]:
         where = f"{_where(levels)}, its {kind}s"
         for page in self._pages(f"{self._path(levels)}/{_FOLDERS[kind]}", {}, where=where):
-            if isinstance(page, Unreadable):
+            if isinstance(page, UnreadableEntry):
                 yield page
                 continue
             for identifier in _list(page, "identifiers"):
                 try:
                     found = identifier.get("name") if isinstance(identifier, dict) else None
-                    name = require_name(found, f"{kind} name")  # before it stands in a path
+                    name = require_name(found, f"{kind} name")  # before it is used in a path
                 except BadRequest as error:
-                    yield Unreadable(where, error)
+                    yield UnreadableEntry(where, error)
                 else:
-                    yield Listed(kind, levels, name, None)
+                    yield ImportEntry(kind, levels, name, None)
 
-    def _pages(self, path: str, params: dict[str, str], *, where: str) -> Iterator[dict[str, Any] | Unreadable]:
-        """Answers until one names no further page. A listing that fails ends with what is wrong."""
+    def _pages(self, path: str, params: dict[str, str], *, where: str) -> Iterator[dict[str, Any] | UnreadableEntry]:
+        """Yield the pages of a list. If a request fails, the last item is the error."""
         token = ""
         while True:
             try:
-                answer = self._client.get(path, **params, pageToken=token, pageSize=PAGE_SIZE)
+                response = self._client.get(path, **params, pageToken=token, pageSize=PAGE_SIZE)
             except SourceUnreachable:
                 raise
             except CatalogError as error:
-                yield Unreadable(where, error)
+                yield UnreadableEntry(where, error)
                 return
-            if answer is None:
+            if response is None:
                 return
-            yield answer
-            following = answer.get("next-page-token")
-            if not following:
+            yield response
+            next_token = response.get("next-page-token")
+            if not next_token:
                 return
-            if not isinstance(following, str) or following == token:
-                yield Unreadable(where, SourceFailed("The other catalog's pages do not end"))
+            if not isinstance(next_token, str) or next_token == token:
+                yield UnreadableEntry(where, SourceFailed("The other catalog returned the same page token twice"))
                 return
-            token = following
+            token = next_token
 
     def _path(self, levels: Levels) -> str:
         return f"{self._base}/namespaces/{quote(self._separator.join(levels), safe='')}"
 
 
 def _is_in(levels: object, parent: Levels) -> TypeGuard[list[Any]]:
-    """Whether a listed namespace lies in `parent` and no deeper."""
+    """Return whether a listed namespace is a direct child of `parent`."""
     if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels[:-1]):
         return False
     return lookup_keys(levels[:-1]) == lookup_keys(parent)
@@ -184,15 +186,15 @@ def _where(levels: Levels) -> str:
 
 
 def _separator(given: object) -> str:
-    """What stands between the levels of a namespace; the setting is encoded as in a URL."""
+    """Return the separator of the levels of a namespace; the setting is URL-encoded."""
     return (unquote(given) if isinstance(given, str) else "") or LEVEL_SEPARATOR
 
 
-def _object(answer: dict[str, Any], member: str) -> dict[str, Any]:
-    value = answer.get(member)
+def _object(response: dict[str, Any], member: str) -> dict[str, Any]:
+    value = response.get(member)
     return value if isinstance(value, dict) else {}
 
 
-def _list(answer: dict[str, Any], member: str) -> list[Any]:
-    value = answer.get(member)
+def _list(response: dict[str, Any], member: str) -> list[Any]:
+    value = response.get(member)
     return value if isinstance(value, list) else []

@@ -12,12 +12,18 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from catalog.models import Tabular
-from catalog.services.tables.bulk_register import Listed
+from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import BadRequest
-from management.registration.rest_client import Access, RestClient
-from management.registration.rest_source import RestCatalog
-from management.registration.secrets import read_headers, read_one_line, read_secret
-from management.registration.source import Choice, ListedNamespace, SourceFailed, SourceUnreachable, Unreadable
+from management.table_import.rest_client import RestClient, SourceAccess
+from management.table_import.rest_source import RestCatalog
+from management.table_import.secret_sources import read_headers, read_one_line, read_secret
+from management.table_import.source import (
+    NamespaceEntry,
+    NamespaceFilter,
+    SourceFailed,
+    SourceUnreachable,
+    UnreadableEntry,
+)
 
 Answer = tuple[int, dict[str, str], bytes]
 CONFIG = {"defaults": {"prefix": "default"}, "overrides": {"prefix": "wh%7C1"}}
@@ -94,10 +100,10 @@ def other() -> Iterator[Scripted]:
 def source(other: Scripted) -> Iterator[Callable[..., RestCatalog]]:
     clients = []
 
-    def make(*chosen: tuple[str, ...], access: Access | None = None, limit: int = 1_000_000) -> RestCatalog:
-        client = RestClient(other.uri, access=access or Access(), connections=2, backoff=0.0, limit=limit)
+    def make(*chosen: tuple[str, ...], access: SourceAccess | None = None, limit: int = 1_000_000) -> RestCatalog:
+        client = RestClient(other.uri, access=access or SourceAccess(), connections=2, backoff=0.0, limit=limit)
         clients.append(client)
-        return RestCatalog(client, warehouse="main", choice=Choice(list(chosen)))
+        return RestCatalog(client, warehouse="main", namespace_filter=NamespaceFilter(list(chosen)))
 
     yield make
     for client in clients:
@@ -113,11 +119,11 @@ def described(items: Any) -> list[Any]:
     found: list[Any] = []
     for item in items:
         match item:
-            case ListedNamespace():
+            case NamespaceEntry():
                 found.append((item.levels, item.properties))
-            case Listed():
+            case ImportEntry():
                 found.append((item.kind.value, item.levels, item.name))
-            case Unreadable():
+            case UnreadableEntry():
                 found.append((item.where, item.error.message))
     return found
 
@@ -204,14 +210,14 @@ def test_the_separator_of_the_other_catalog(other: Scripted, source: Any) -> Non
 def test_where_a_table_lies(other: Scripted, source: Any) -> None:
     catalog = source()
     catalog._configure()
-    table = Listed(TABLE, ("a", "b"), "t+ /%", None)
+    table = ImportEntry(TABLE, ("a", "b"), "t+ /%", None)
     other.answers[at("/a%1Fb/tables/t%2B%20%2F%25")] = {"metadata-location": "s3://b/m.json", "metadata": {}}
     assert catalog.locate(table).metadata_location == "s3://b/m.json"
     assert other.asked[-1][2] == {"snapshots": ["refs"]}
-    assert catalog.locate(Listed(TABLE, ("a",), "gone", None)) is None
+    assert catalog.locate(ImportEntry(TABLE, ("a",), "gone", None)) is None
     other.answers[at("/a/views/v")] = {"metadata-location": None}
-    with pytest.raises(SourceFailed, match=r"names no metadata-location of a\.v"):
-        catalog.locate(Listed(VIEW, ("a",), "v", None))
+    with pytest.raises(SourceFailed, match=r"returned no metadata-location of a\.v"):
+        catalog.locate(ImportEntry(VIEW, ("a",), "v", None))
 
 
 def test_a_busy_catalog_is_asked_again(other: Scripted, source: Any) -> None:
@@ -233,9 +239,9 @@ def test_a_part_that_fails_is_told_and_the_rest_goes_on(other: Scripted, source:
     }
     uri = other.uri
     assert described(source().items()) == [
-        ("namespace a", f"{uri}/v1/wh%7C1/namespaces/a answered 403"),
+        ("namespace a", f"{uri}/v1/wh%7C1/namespaces/a responded with status 403"),
         (("b",), {}),
-        ("namespace b, its tables", f"{uri}/v1/wh%7C1/namespaces/b/tables answered 503"),
+        ("namespace b, its tables", f"{uri}/v1/wh%7C1/namespaces/b/tables responded with status 503"),
         (("c",), {}),
         ("table", ("c",), "t"),
     ]
@@ -266,18 +272,20 @@ def test_a_catalog_that_does_not_know_parent_is_not_walked_for_ever(other: Scrip
 def test_pages_that_do_not_end(other: Scripted, source: Any) -> None:
     for following in ("same", 7):
         other.answers[at("")] = lambda _, following=following: {"namespaces": [], "next-page-token": following}
-        assert described(source().items()) == [("the first level", "The other catalog's pages do not end")]
+        assert described(source().items()) == [
+            ("the first level", "The other catalog returned the same page token twice")
+        ]
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ((404, {}, b"{}"), "does not have this warehouse"),
-        ((401, {}, b"{}"), "does not let us in"),
-        ((403, {}, b"{}"), "answered 403"),
-        ((302, {"Location": "http://127.0.0.1:1/"}, b""), "redirects elsewhere"),
-        ((200, {}, b"<html>"), "answered with no JSON"),
-        ((200, {}, b"[1]"), "answered with no JSON object"),
+        ((404, {}, b"{}"), "does not exist in the other catalog"),
+        ((401, {}, b"{}"), "denied access"),
+        ((403, {}, b"{}"), "responded with status 403"),
+        ((302, {"Location": "http://127.0.0.1:1/"}, b""), "redirects: use the URI"),
+        ((200, {}, b"<html>"), "responded with invalid JSON"),
+        ((200, {}, b"[1]"), "did not respond with a JSON object"),
         ((200, {}, b'{"a": "' + b"x" * 2_000_000 + b'"}'), "more than 1000000 bytes"),
         ((200, {}, b'{"overrides": {"prefix": "../.."}}'), "prefix"),
         ((200, {}, b'{"overrides": {"prefix": "a?b"}}'), "prefix"),
@@ -291,7 +299,7 @@ def test_a_configuration_that_is_of_no_use(other: Scripted, source: Any, answer:
 
 
 def test_nobody_listens() -> None:
-    client = RestClient("http://127.0.0.1:1/catalog", access=Access(), connections=1, backoff=0.0, limit=1000)
+    client = RestClient("http://127.0.0.1:1/catalog", access=SourceAccess(), connections=1, backoff=0.0, limit=1000)
     with pytest.raises(SourceUnreachable, match="cannot be reached: ConnectionError"):
         client.get("v1/config")
     client.close()
@@ -303,7 +311,7 @@ def test_a_token_and_headers_go_with_every_request(
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     other.answers[at("")] = {"namespaces": []}
-    list(source(access=Access(token="t0k3n", headers={"X-Realm": "POLARIS"})).items())
+    list(source(access=SourceAccess(token="t0k3n", headers={"X-Realm": "POLARIS"})).items())
     assert {headers["Authorization"] for _, headers, _, _ in other.asked} == {"Bearer t0k3n"}
     assert {headers["X-Realm"] for _, headers, _, _ in other.asked} == {"POLARIS"}
     other.asked.clear()
@@ -317,7 +325,7 @@ def test_a_credential_buys_a_token_and_another_when_it_expired(other: Scripted, 
         "GET /config": [(401, {}, b"{}"), CONFIG],
         at(""): {"namespaces": []},
     }
-    list(source(access=Access(credential="root:s3cr:t", scope="PRINCIPAL_ROLE:ALL")).items())
+    list(source(access=SourceAccess(credential="root:s3cr:t", scope="PRINCIPAL_ROLE:ALL")).items())
     assert other.paths() == ["POST /oauth/tokens", "GET /config", "POST /oauth/tokens", "GET /config", at("")]
     assert [headers.get("Authorization") for _, headers, _, _ in other.asked] == [
         None, "Bearer first", None, "Bearer second", "Bearer second",
@@ -335,7 +343,7 @@ def test_a_credential_that_buys_nothing(other: Scripted, source: Any) -> None:
     other.answers["POST /oauth/tokens"] = list(refusals)
     for _ in refusals:
         with pytest.raises(SourceUnreachable) as refused:
-            list(source(access=Access(credential="id:s3cret")).items())
+            list(source(access=SourceAccess(credential="id:s3cret")).items())
         assert "s3cret" not in refused.value.message
     assert set(other.paths()) == {"POST /oauth/tokens"}
 
@@ -345,10 +353,12 @@ def test_a_credential_that_buys_nothing(other: Scripted, source: Any) -> None:
 )
 def test_addresses_that_are_refused(uri: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        RestClient(uri, access=Access(), connections=1, limit=1000)
+        RestClient(uri, access=SourceAccess(), connections=1, limit=1000)
     assert "secret" not in refused.value.message
     with pytest.raises(BadRequest):
-        RestClient("http://host", access=Access(credential="a:b", oauth2_uri=uri or "x"), connections=1, limit=1000)
+        RestClient(
+            "http://host", access=SourceAccess(credential="a:b", oauth2_uri=uri or "x"), connections=1, limit=1000
+        )
 
 
 def test_secrets_and_headers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,5 +375,5 @@ def test_secrets_and_headers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> 
             read_secret(place)
     for text in ("no colon", ": value", "X: a\n b: c d\nbad header: 1", "X-É: 1", "X: é"):
         monkeypatch.setenv("HEADERS", text)
-        with pytest.raises(BadRequest, match="must hold lines such as"):
+        with pytest.raises(BadRequest, match="must contain lines such as"):
             read_headers("env:HEADERS")

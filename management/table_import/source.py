@@ -1,4 +1,4 @@
-"""Where tables and views to be registered are listed: a file, or another catalog."""
+"""The interface of import sources, and the items that they list."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catalog.identifiers import Levels, lookup_key
-from catalog.services.tables.bulk_register import Listed
+from catalog.services.tables.bulk_register import ImportEntry
 from icekeeper.kernel.errors.types import CatalogError
 
 
 @dataclass(frozen=True, slots=True)
-class ListedNamespace:
+class NamespaceEntry:
     levels: Levels
     properties: object
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Something in the source that cannot be used: where it stands, and why."""
+class UnreadableEntry:
+    """An entry of the source that cannot be read: its position and the error."""
 
     where: str
     error: CatalogError
 
 
-Item = ListedNamespace | Listed | Unreadable
+Item = NamespaceEntry | ImportEntry | UnreadableEntry
 
 
-class Source(ABC):
+class ImportSource(ABC):
     @abstractmethod
     def items(self) -> Iterator[Item]:
-        """Everything there is, read as it is asked for; a namespace comes before what is in it.
+        """Yield all items, lazily; a namespace comes before its content.
 
-        Raises `SourceUnreachable` when there is no point in going on.
+        Raises `SourceUnreachable` if the whole source is unavailable.
         """
 
-    def locate(self, listed: Listed) -> Listed | None:
-        """`listed` with its metadata location; None when it is gone by now. Called from several threads."""
-        return listed
+    def locate(self, entry: ImportEntry) -> ImportEntry | None:
+        """Return the entry with its metadata location; None if it no longer exists. Called from several threads."""
+        return entry
 
 
 class SourceFailed(CatalogError):
-    """The source gave no usable answer about one thing."""
+    """The source returned no usable response for one item."""
 
     status, wire_type = 502, "SourceException"
 
 
 class SourceUnreachable(SourceFailed):
-    """The source gives no answers at all, or none to us."""
+    """The source does not respond, or denies access."""
 
 
-class Choice:
-    """The namespaces that are asked for, each with everything below it; all when none is named."""
+class NamespaceFilter:
+    """Contains the chosen namespaces and everything below them; every namespace if none is chosen."""
 
     def __init__(self, chosen: list[Levels]) -> None:
         self.chosen = chosen
@@ -64,5 +64,5 @@ class Choice:
 
 
 def lookup_keys(levels: Sequence[str]) -> Levels:
-    """What the levels of a namespace are compared by: Icekeeper tells no two apart that differ in case only."""
+    """Return the keys by which the levels of a namespace are compared, without case."""
     return tuple(lookup_key(level) for level in levels)

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from management.bootstrap.document import BadDocument, parse_document
+from management.bootstrap.document import InvalidDocument, parse_document
 
 MAX_SECRET_BYTES: Final = 65_536
 
@@ -18,15 +18,15 @@ class MissingSecret(Exception):
     """There is no secret where the declaration points to; the message names the place."""
 
 
-def resolved(value: Any, path: str) -> Any:
+def resolve_secrets(value: Any, path: str) -> Any:
     """`value` with the secrets in the place of references. Raises `MissingSecret`, led by the `path` of the member."""
     if isinstance(value, list):
-        return [resolved(each, f"{path}[{number}]") for number, each in enumerate(value)]
+        return [resolve_secrets(each, f"{path}[{number}]") for number, each in enumerate(value)]
     if not isinstance(value, dict):
         return value
     kinds = value.keys() & {"env", "file"}
     if len(kinds) != 1 or not value.keys() <= {"env", "file", "format"}:
-        return {name: resolved(each, f"{path}.{name}") for name, each in value.items()}
+        return {name: resolve_secrets(each, f"{path}.{name}") for name, each in value.items()}
     (kind,) = kinds
     name, form = value[kind], value.get("format", "text")
     if not isinstance(name, str) or not name:
@@ -38,7 +38,7 @@ def resolved(value: Any, path: str) -> Any:
         return secret
     try:
         return parse_document(secret.encode(errors="surrogateescape"), is_json=True)
-    except BadDocument as refusal:
+    except InvalidDocument as refusal:
         raise MissingSecret(f"{path}: what {kind} {name!r} holds cannot be read: {refusal}") from None
 
 

@@ -1,4 +1,4 @@
-"""`manage.py staged_places`: what is held for who staged a table, and the end of such a hold by an operator."""
+"""`manage.py location_reservations`: what is held for who staged a table, and the end of such a hold by an operator."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def hold(warehouse: Warehouse, below: str, by: str = "oidc~alice", until: dateti
 
 def run(*words: str, **options: Any) -> list[str]:
     out = StringIO()
-    call_command("staged_places", *words, **options, stdout=out)
+    call_command("location_reservations", *words, **options, stdout=out)
     return out.getvalue().split("\n")[:-1]
 
 
@@ -140,12 +140,12 @@ def test_a_warehouse_by_its_name_is_that_of_the_project(warehouse: Warehouse, st
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["nowhere"], ": nowhere. `--project-id` names another project"),
-        (["' OR 1=1 --"], ": ' OR 1=1 --. `--project-id` names"),
+        (["nowhere"], ": nowhere. Use `--project-id` for another project"),
+        (["' OR 1=1 --"], ": ' OR 1=1 --. Use `--project-id`"),
         ([str(new_id())], "Warehouse does not exist"),
         (["w\x00h"], "A name must not be empty"),
         ([""], "A name must not be empty"),
-        (["w\ud800h"], "A name that is not UTF-8"),
+        (["w\ud800h"], "The name is not valid UTF-8"),
         (["wh", "--project-id", "elsewhere"], "Project does not exist: elsewhere"),
     ],
 )
@@ -167,7 +167,7 @@ def test_after_it_another_may_come(
     metadata = stage(alice, place)
     LocationClaim.objects.update(expires_at=LATER)
     assert create(bob, place).refused(*TAKEN)
-    assert run("wh", "--release", place) == [f"Released {place}, held by oidc~alice until 2101-02-03 04:05 UTC."]
+    assert run("wh", "--release", place) == [f"Released {place}, reserved by oidc~alice until 2101-02-03 04:05 UTC."]
     assert not LocationClaim.objects.exists()
     assert run("wh") == [HEADER]
     assert create(bob, place).status == 200
@@ -210,8 +210,8 @@ def test_of_just_that_place_and_all_who_hold_it(alice: CallerClient, warehouse: 
     LocationClaim.objects.create(warehouse=warehouse, task_id=new_id(), location=place)
     kept = {hold(warehouse, below) for below in ("a", "a/t/in", "a/t2", "A/t", "b")}
     assert run("wh", release=place) == [
-        f"Released {place}, held by oidc~alice until 2101-02-03 04:05 UTC.",
-        f"Released {place}, held by oidc~bob\\u202e until 2101-02-03 04:05 UTC.",
+        f"Released {place}, reserved by oidc~alice until 2101-02-03 04:05 UTC.",
+        f"Released {place}, reserved by oidc~bob\\u202e until 2101-02-03 04:05 UTC.",
     ]
     left = LocationClaim.objects.filter(expires_at=LATER)
     assert set(left.values_list("location", flat=True)) == kept
@@ -230,11 +230,9 @@ def test_of_nothing(alice: CallerClient, warehouse: Warehouse, storage_root: Pat
     before = everything()
     for below in ("t", "over", "purged", "ther_", "there/in", RISKS):
         text = refused("wh", "--release", f"{warehouse.location}/{below}")
-        assert text.startswith("Nobody holds")
+        assert text.endswith("is not reserved: nothing was released")
         assert text.isprintable()
-    assert refused("wh", "--release", f"{warehouse.location}/t") == (
-        f"Nobody holds {place} for a staged table: nothing was released"
-    )
+    assert refused("wh", "--release", f"{warehouse.location}/t") == (f"{place} is not reserved: nothing was released")
     assert "does not lie in the warehouse" in refused("wh", "--release", foreign)
     assert everything() == before
     assert rows(event="staged-place.released") == []
@@ -266,7 +264,7 @@ def test_a_place_is_named_as_it_is_shown(alice: CallerClient, warehouse: Warehou
         [line] = run("wh", json=True)
         assert orjson.loads(line)["location"] == f"{warehouse.location}/{RISKS}"
         [line] = run("wh", release=f"{warehouse.location}/{spelled}")
-        assert line.startswith(f"Released {warehouse.location}/{RISKS_SHOWN}, held by oidc~alice")
+        assert line.startswith(f"Released {warehouse.location}/{RISKS_SHOWN}, reserved by oidc~alice")
         assert not LocationClaim.objects.exists()
 
 
@@ -296,7 +294,7 @@ def test_what_changed_between_the_look_and_the_lock(
         return lock_warehouse(warehouse_id)
 
     monkeypatch.setattr(services, "lock_warehouse", after_others)
-    assert refused("wh", release=place).startswith("Nobody holds")
+    assert refused("wh", release=place).endswith("is not reserved: nothing was released")
     assert alice.get("/namespaces/ns/tables/t").status == 200
     monkeypatch.setattr(services, "lock_warehouse", lambda _: None)
     assert refused("wh", release=place) == f"Warehouse does not exist: {warehouse.pk}"

@@ -1,4 +1,4 @@
-"""Principals and objects as administrators at a shell call them: by name or by id. Nothing is hidden from them."""
+"""Resolve the names and ids that operators pass to commands. Nothing is hidden from operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tenancy.selectors.tag_definitions import tag_id_not_found
 from tenancy.user_ids import require_user_id
 
 T = Securable.Type
-SPOKEN: Final = {
+USAGE: Final = {
     T.SERVER: "nothing more",
     T.PROJECT: "[PROJECT]",
     T.WAREHOUSE: "WAREHOUSE",
@@ -35,14 +35,14 @@ SPOKEN: Final = {
     T.ROLE: "ROLE",
     T.TAG: "TAG",
 }
-"""The words that say which object of a type is meant."""
+"""The arguments that name an object, by its type."""
 
-_FEWEST: Final = {T.SERVER: 0, T.PROJECT: 0, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
-_MOST: Final = {T.SERVER: 0, T.PROJECT: 1, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
+_MIN_ARGUMENTS: Final = {T.SERVER: 0, T.PROJECT: 0, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
+_MAX_ARGUMENTS: Final = {T.SERVER: 0, T.PROJECT: 1, T.WAREHOUSE: 1, T.ROLE: 1, T.TAG: 1}
 
 
-def find_spoken_project(text: str | None) -> Project:
-    """By its id, else by its name; None: the default project. Raises what `get_project` raises."""
+def resolve_project(text: str | None) -> Project:
+    """Find a project by id, else by name; None: the default project. Raises what `get_project` raises."""
     if text is None:
         return get_project(None)
     _require_text(text)
@@ -53,66 +53,66 @@ def find_spoken_project(text: str | None) -> Project:
     return found
 
 
-def find_spoken_grantee(project: Project, text: str) -> Grantee:
-    """A user as `<provider>~<subject>`, else a role by its id, which need not be there, or by its name in the project.
+def resolve_principal(project: Project, text: str) -> Grantee:
+    """Find a user by `<provider>~<subject>`, else a role by id, which need not exist, or by name in the project.
 
     Raises `NotFound`, and what `require_user_id` raises.
     """
     _require_text(text)
-    if "~" in text:  # whatever a role may be called: nobody is to be taken for somebody else
+    if "~" in text:  # always a user, even if a role has this name
         return Grantee(user_id=require_user_id(text))
     return Grantee(role_id=_find_role_id(project, text))
 
 
 def describe_grantee(grantee: Grantee) -> str:
-    """What people read: the user's id, or the role's name."""
+    """Return the id of the user, or the name of the role."""
     if grantee.user_id is not None:
         return grantee.user_id
     name = Role.objects.filter(pk=str(grantee.role_id)).values_list("name", flat=True).first()
     return str(grantee) if name is None else f"role {name}"
 
 
-def find_spoken_warehouse(project: Project, text: str) -> Warehouse:
-    """By its id, of any project, else by its name in the project. Raises `BadRequest`, `NotFound`."""
+def resolve_warehouse(project: Project, text: str) -> Warehouse:
+    """Find a warehouse by id in any project, else by name in the project. Raises `BadRequest`, `NotFound`."""
     _require_text(text)
     own_id = parse_id(text)
     by_id = None if own_id is None else Warehouse.objects.filter(pk=own_id).first()
     found = by_id or Warehouse.objects.filter(project=project, name_key=name_key(text)).first()
     if found is None:
-        raise no_such_warehouse(text) if own_id is not None else _none_named("Warehouse", text, project)
+        raise no_such_warehouse(text) if own_id is not None else _not_found("Warehouse", text, project)
     return found
 
 
-def find_spoken_object(project: Project, kind: Securable.Type, words: Sequence[str]) -> Ref:
-    """The object of a type that the words of `SPOKEN` mean; names are looked up in the project, ids in all of them.
+def resolve_object(project: Project, kind: Securable.Type, arguments: Sequence[str]) -> Ref:
+    """Find the object that arguments in the form of `USAGE` name; names in the project, ids in every project.
 
-    Raises `BadRequest` for too few words or too many, and the 404 of its type.
+    Raises `BadRequest` for a wrong number of arguments, and the 404 error of the type.
     """
-    if not _FEWEST.get(kind, 2) <= len(words) <= _MOST.get(kind, len(words)):
-        raise BadRequest(f"{kind.value} takes {SPOKEN[kind]}")
-    for word in words:
-        _require_text(word)
+    if not _MIN_ARGUMENTS.get(kind, 2) <= len(arguments) <= _MAX_ARGUMENTS.get(kind, len(arguments)):
+        raise BadRequest(f"{kind.value} takes {USAGE[kind]}")
+    for argument in arguments:
+        _require_text(argument)
     if kind is T.SERVER:
         return (kind, get_server().server_id)
     if kind is T.PROJECT:
-        return (kind, find_spoken_project(words[0]).pk if words else project.pk)
+        return (kind, resolve_project(arguments[0]).pk if arguments else project.pk)
     if kind is T.ROLE:
-        return (kind, _require_role(_find_role_id(project, words[0])))
+        return (kind, _require_role(_find_role_id(project, arguments[0])))
     if kind is T.TAG:
-        return (kind, _find_tag_id(project, words[0]))
-    warehouse = find_spoken_warehouse(project, words[0])
+        return (kind, _find_tag_id(project, arguments[0]))
+    warehouse = resolve_warehouse(project, arguments[0])
     if kind is T.WAREHOUSE:
         return (kind, warehouse.pk)
-    return _find_inside(warehouse, kind, words[1:])
+    return _find_inside(warehouse, kind, arguments[1:])
 
 
 def _find_role_id(project: Project, text: str) -> UUID:
-    """By its id, which need not be there, else by its name in the project. Raises `NotFound`."""
+    """Find a role by id, which need not exist, else by name in the project. Raises `NotFound`."""
     own_id = parse_id(text)
     if own_id is None:
         own_id = Role.objects.filter(project=project, name_key=name_key(text)).values_list("pk", flat=True).first()
     if own_id is None:
-        raise _none_named("Role", text, project)
+        raise _not_found("Role", text, project)
     return own_id
 
 
@@ -124,51 +124,51 @@ def _require_role(role_id: UUID) -> UUID:
 
 
 def _find_tag_id(project: Project, text: str) -> UUID:
-    """By its id, of any project, else by its name in the project. Raises `NotFound`, `TagDefinitionIdNotFound`."""
+    """Find a tag by id in any project, else by name in the project. Raises `NotFound`, `TagDefinitionIdNotFound`."""
     own_id = parse_id(text)
     named = Q(pk=own_id) if own_id is not None else Q(project=project, name_key=name_key(text))
     found = TagDefinition.objects.filter(named).values_list("pk", flat=True).first()
     if found is None:
-        raise _none_named("Tag", text, project) if own_id is None else tag_id_not_found(own_id, None)
+        raise _not_found("Tag", text, project) if own_id is None else tag_id_not_found(own_id, None)
     return found
 
 
-def _none_named(noun: str, text: str, project: Project) -> NotFound:
+def _not_found(noun: str, text: str, project: Project) -> NotFound:
     return NotFound(
-        f"{noun} does not exist in project {project.pk}: {text[:200]}. `--project-id` names another project"
+        f"{noun} does not exist in project {project.pk}: {text[:200]}. Use `--project-id` for another project"
     )
 
 
-def _find_inside(warehouse: Warehouse, kind: Securable.Type, words: Sequence[str]) -> Ref:
+def _find_inside(warehouse: Warehouse, kind: Securable.Type, arguments: Sequence[str]) -> Ref:
     is_namespace = kind is T.NAMESPACE
-    own_id = parse_id(words[0]) if len(words) == 1 else None
+    own_id = parse_id(arguments[0]) if len(arguments) == 1 else None
     if own_id is not None:
         found = find_addressed(Address(kind, warehouse.pk, own_id))
         if found is not None or not is_namespace:
-            return _require_found(found, Address(kind, warehouse.pk, own_id), words)
+            return _require_found(found, Address(kind, warehouse.pk, own_id), arguments)
     if is_namespace:
-        address = Address(kind, warehouse.pk, levels=tuple(words))
-    elif len(words) > 1:
-        address = Address(kind, warehouse.pk, levels=tuple(words[:-1]), name=words[-1])
+        address = Address(kind, warehouse.pk, levels=tuple(arguments))
+    elif len(arguments) > 1:
+        address = Address(kind, warehouse.pk, levels=tuple(arguments[:-1]), name=arguments[-1])
     else:
-        raise BadRequest(f"{kind.value} takes {SPOKEN[kind]}")
-    return _require_found(find_addressed(address), address, words)
+        raise BadRequest(f"{kind.value} takes {USAGE[kind]}")
+    return _require_found(find_addressed(address), address, arguments)
 
 
-def _require_found(found: Ref | None, address: Address, words: Sequence[str]) -> Ref:
+def _require_found(found: Ref | None, address: Address, arguments: Sequence[str]) -> Ref:
     if found is not None:
         return found
     missing = address.missing()
-    if any("." in word for word in words):
-        raise NotFound(f"{missing.message}. Each level of a namespace is a word of its own: a b, not a.b")
+    if any("." in argument for argument in arguments):
+        raise NotFound(f"{missing.message}. Pass each level of a namespace as an argument: a b, not a.b")
     raise missing
 
 
-def _require_text(word: str) -> None:
-    """Raises `BadRequest` for what no database takes as a text."""
+def _require_text(argument: str) -> None:
+    """Raises `BadRequest` for text that the database cannot store."""
     try:
-        word.encode()
+        argument.encode()
     except UnicodeEncodeError:
-        raise BadRequest("A name that is not UTF-8") from None
-    if not word or "\x00" in word:
+        raise BadRequest("The name is not valid UTF-8") from None
+    if not argument or "\x00" in argument:
         raise BadRequest("A name must not be empty")
