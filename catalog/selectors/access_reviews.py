@@ -30,7 +30,7 @@ from tenancy.authz.refusals import hidden
 from tenancy.authz.reviews import Rights, Source
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import HeldPlace, PrincipalReview
@@ -133,7 +133,7 @@ def review_objects_for(
     Those that the caller may not know of are left out. Raises the target's `missing` (404), `GrantActionForbidden`
     (403) and what `actor_of` raises.
     """
-    told = {"warehouse": str(warehouse.ref[1]), "export": is_export}
+    told = {"warehouse": str(warehouse.ref.id), "export": is_export}
     if not allowed_many(actor, [(SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref)])[0]:
         raise hidden(actor, SEEN_BY[Securable.Type.WAREHOUSE], warehouse.ref, warehouse.missing)
     review = _of_principal(actor, project, grantee, told)
@@ -181,9 +181,9 @@ def _of_principal(actor: Actor, project: Project, grantee: Grantee, told: dict[s
     return PrincipalReview(Asker.of(asked))
 
 
-def _tell(actor: Actor, ref: Ref, project: Project | None, told: Mapping[str, object]) -> None:
+def _tell(actor: Actor, ref: ObjectRef, project: Project | None, told: Mapping[str, object]) -> None:
     own_project = None if project is None else project.pk
-    record_access_review(actor=actor, ref=(ref[0].value, ref[1]), project=own_project, told=told)
+    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=own_project, told=told)
 
 
 def _named_path(actor: Actor, own_ids: Sequence[str]) -> dict[str, NamedObject]:
@@ -198,7 +198,7 @@ def _named_path(actor: Actor, own_ids: Sequence[str]) -> dict[str, NamedObject]:
 def _visible(actor: Actor, own_ids: Collection[str]) -> list[str]:
     """Those of which `actor` may know; the backend is asked once."""
     open_ids = [each for each in own_ids if _kind(each) in SEEN_BY]
-    questions = [(SEEN_BY[_kind(each)], (_kind(each), each.partition(":")[2])) for each in open_ids]
+    questions = [(SEEN_BY[_kind(each)], ObjectRef(_kind(each), each.partition(":")[2])) for each in open_ids]
     answers = allowed_many(actor, questions) if questions else []
     hidden = {each for each, answer in zip(open_ids, answers, strict=True) if not answer}
     return [each for each in own_ids if each not in hidden]

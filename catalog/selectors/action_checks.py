@@ -20,13 +20,13 @@ from tenancy.authz.port import NO_OBJECT, Question, allowed_many
 from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Project, Role, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import blocked_among
 
-THE_SERVER: Final[Ref] = (Securable.Type.SERVER, "")
+THE_SERVER: Final[ObjectRef] = ObjectRef(Securable.Type.SERVER, "")
 """The one that is asked: it needs no id."""
 
 
@@ -42,12 +42,12 @@ class ActionCheck:
     """
 
     action: Can
-    target: Address | Ref
+    target: Address | ObjectRef
     identity: Grantee | None = None
 
     @property
     def securable_type(self) -> Securable.Type:
-        return self.target.securable_type if isinstance(self.target, Address) else self.target[0]
+        return self.target.securable_type if isinstance(self.target, Address) else self.target.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +95,32 @@ def _asked_about(identity: Grantee, blocked: Collection[str]) -> Actor:
     )
 
 
-def _find(checks: Sequence[ActionCheck]) -> dict[ActionCheck, Ref]:
+def _find(checks: Sequence[ActionCheck]) -> dict[ActionCheck, ObjectRef]:
     """What there is of what is asked about."""
     addresses = [check.target for check in checks if isinstance(check.target, Address)]
     addressed = dict(zip(addresses, find_all_addressed(addresses), strict=True)) if addresses else {}
     refs = {check.target for check in checks if not isinstance(check.target, Address)}
     named = {object_id for securable_type, object_id in refs if securable_type is Securable.Type.PROJECT}
     projects = set(Project.objects.filter(pk__in=named).values_list("pk", flat=True)) if named else set()
-    server = (Securable.Type.SERVER, get_server().server_id) if THE_SERVER in refs else None
-    found: dict[ActionCheck, Ref] = {}
+    server = ObjectRef(Securable.Type.SERVER, get_server().server_id) if THE_SERVER in refs else None
+    found: dict[ActionCheck, ObjectRef] = {}
     for check in checks:
         if isinstance(check.target, Address):
             ref = addressed[check.target]
         elif check.target == THE_SERVER:
             ref = server
         else:
-            ref = check.target if check.target[1] in projects else None
+            ref = check.target if check.target.id in projects else None
         if ref is not None:
             found[check] = ref
     return found
 
 
-def _place(check: ActionCheck, found: Mapping[ActionCheck, Ref]) -> Ref:
+def _place(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> ObjectRef:
     """The object that the authorizer is asked about; `NO_OBJECT` of its type where there is none."""
     if check in found:
         return found[check]
-    return check.target if not isinstance(check.target, Address) else (check.securable_type, NO_OBJECT)
+    return check.target if not isinstance(check.target, Address) else ObjectRef(check.securable_type, NO_OBJECT)
 
 
 def _unknown_roles(checks: Sequence[ActionCheck]) -> dict[ActionCheck, CatalogError]:
@@ -136,7 +136,7 @@ def _unknown_roles(checks: Sequence[ActionCheck]) -> dict[ActionCheck, CatalogEr
 
 
 def _not_to_inspect(
-    actor: Actor, checks: Sequence[ActionCheck], found: Mapping[ActionCheck, Ref]
+    actor: Actor, checks: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]
 ) -> dict[ActionCheck, CatalogError]:
     """Those about others, on objects on which the caller may not read grants.
 
@@ -157,15 +157,15 @@ def _not_to_inspect(
     }
 
 
-def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, Ref]) -> list[Question]:
+def _reading_grants(check: ActionCheck, found: Mapping[ActionCheck, ObjectRef]) -> list[Question]:
     """What each is enough to inspect what others may do."""
     here: Question = (Can.READ_GRANTS, _place(check, found))
     if not isinstance(check.target, Address):
         return [here]
-    return [here, (Can.GRANT_MANAGE_GRANTS, (Securable.Type.WAREHOUSE, check.target.warehouse_id))]
+    return [here, (Can.GRANT_MANAGE_GRANTS, ObjectRef(Securable.Type.WAREHOUSE, check.target.warehouse_id))]
 
 
-def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[ActionCheck, Ref]) -> None:
+def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[ActionCheck, ObjectRef]) -> None:
     """Raises what is said of a missing object, for the first of `denied` that is missing or hidden from the caller."""
     hiding = [check for check in denied if check in found and check.securable_type in SEEN_BY]
     seen = allowed_many(actor, [(SEEN_BY[check.securable_type], found[check]) for check in hiding])
@@ -178,4 +178,4 @@ def _require_known(actor: Actor, denied: Sequence[ActionCheck], found: Mapping[A
 
 
 def _missing(check: ActionCheck) -> CatalogError:
-    return check.target.missing() if isinstance(check.target, Address) else no_such_project(check.target[1])
+    return check.target.missing() if isinstance(check.target, Address) else no_such_project(check.target.id)

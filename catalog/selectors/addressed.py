@@ -19,7 +19,7 @@ from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 TABULARS: Final = {
     Securable.Type.TABLE: Tabular.Kind.TABLE,
@@ -51,14 +51,14 @@ class Address:
         return no_such_object(self.securable_type.value, named)
 
 
-def find_addressed(address: Address) -> Ref | None:
+def find_addressed(address: Address) -> ObjectRef | None:
     """What the address leads to, None when there is no such object."""
     return find_all_addressed([address])[0]
 
 
-def find_all_addressed(addresses: Sequence[Address]) -> list[Ref | None]:
+def find_all_addressed(addresses: Sequence[Address]) -> list[ObjectRef | None]:
     """What each address leads to, in their order: at most one statement a type and way of naming."""
-    found: dict[Address, Ref] = {}
+    found: dict[Address, ObjectRef] = {}
     by_type: dict[tuple[Securable.Type, bool], list[Address]] = {}
     for each in dict.fromkeys(addresses):
         by_type.setdefault((each.securable_type, each.object_id is not None), []).append(each)
@@ -72,43 +72,45 @@ def find_all_addressed(addresses: Sequence[Address]) -> list[Ref | None]:
     return [found.get(each) for each in addresses]
 
 
-def _warehouses(wanted: Sequence[Address]) -> dict[Address, Ref]:
+def _warehouses(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
     there = set(Warehouse.objects.filter(pk__in={each.warehouse_id for each in wanted}).values_list("pk", flat=True))
-    return {each: (Securable.Type.WAREHOUSE, each.warehouse_id) for each in wanted if each.warehouse_id in there}
+    return {
+        each: ObjectRef(Securable.Type.WAREHOUSE, each.warehouse_id) for each in wanted if each.warehouse_id in there
+    }
 
 
-def _namespaces_by_id(wanted: Sequence[Address]) -> dict[Address, Ref]:
+def _namespaces_by_id(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
     rows = Namespace.objects.filter(pk__in={each.object_id for each in wanted})
     there = set(rows.values_list("warehouse_id", "pk"))
     return {
-        each: (Securable.Type.NAMESPACE, each.object_id)
+        each: ObjectRef(Securable.Type.NAMESPACE, each.object_id)
         for each in wanted
         if (each.warehouse_id, each.object_id) in there
     }
 
 
-def _namespaces_by_name(wanted: Sequence[Address]) -> dict[Address, Ref]:
+def _namespaces_by_name(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
     warehouses, keys = _columns((each.warehouse_id, path_key(each.levels)) for each in wanted)
     rows = fetch_all("default", _NAMESPACES, [warehouses, keys])
     there = {(as_uuid(warehouse_id), key): as_uuid(own_id) for warehouse_id, key, own_id in rows}
     return {
-        each: (Securable.Type.NAMESPACE, there[named])
+        each: ObjectRef(Securable.Type.NAMESPACE, there[named])
         for each in wanted
         if (named := (each.warehouse_id, path_key(each.levels))) in there
     }
 
 
-def _tabulars_by_id(wanted: Sequence[Address]) -> dict[Address, Ref]:
+def _tabulars_by_id(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
     rows = Tabular.objects.filter(uuid__in={each.object_id for each in wanted})
     there = {(warehouse_id, kind, uuid): pk for warehouse_id, kind, uuid, pk in rows.values_list(*_IDENTITY)}
     return {
-        each: (each.securable_type, there[named])
+        each: ObjectRef(each.securable_type, there[named])
         for each in wanted
         if (named := (each.warehouse_id, each.securable_type.value, each.object_id)) in there
     }
 
 
-def _tabulars_by_name(wanted: Sequence[Address]) -> dict[Address, Ref]:
+def _tabulars_by_name(wanted: Sequence[Address]) -> dict[Address, ObjectRef]:
     def named(each: Address) -> tuple[UUID, str, str]:
         identifier = Identifier(each.levels, each.name)
         return each.warehouse_id, identifier.path_key, identifier.name_key
@@ -121,7 +123,7 @@ def _tabulars_by_name(wanted: Sequence[Address]) -> dict[Address, Ref]:
         for warehouse_id, key, name_key, kind, own_id in rows
     }
     return {
-        each: (each.securable_type, there[(*named(each), each.securable_type.value)])
+        each: ObjectRef(each.securable_type, there[(*named(each), each.securable_type.value)])
         for each in wanted
         if (*named(each), each.securable_type.value) in there
     }

@@ -12,7 +12,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import allowed_many, require_and_ask
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _ON_FILES: Final = {
     Tabular.Kind.TABLE: (Can.READ_DATA, Can.WRITE_DATA),
@@ -27,21 +27,21 @@ def require_to_load(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missi
 
     Raises `missing` for who may not see it.
     """
-    ref = (Securable.Type(kind.value), tabular_id)
+    ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     return _rights(require_and_ask(actor, Can.GET_METADATA, ref, _ON_FILES[kind], missing=missing))
 
 
 def require_data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID, *, missing: CatalogError) -> Rights:
     """Raises `Forbidden` for who may not read the files, `missing` for who may not see the tabular either."""
     reading, *writing = _ON_FILES[kind]
-    ref = (Securable.Type(kind.value), tabular_id)
+    ref = ObjectRef(Securable.Type(kind.value), tabular_id)
     may_write = require_and_ask(actor, reading, ref, writing, missing=missing)
     return Rights.READ_WRITE if any(may_write) else Rights.READ
 
 
 def data_rights(actor: Actor, kind: Tabular.Kind, tabular_id: UUID) -> Rights | None:
     """As `require_to_load`, of a tabular that the caller was told of before."""
-    ref: Ref = (Securable.Type(kind.value), tabular_id)
+    ref: ObjectRef = ObjectRef(Securable.Type(kind.value), tabular_id)
     return _rights(allowed_many(actor, [(action, ref) for action in _ON_FILES[kind]]))
 
 

@@ -22,6 +22,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.refusals import action_forbidden
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def list_deleted_tabulars_for(
         actor, warehouse_id, Can.USE, [Can.LIST_DELETED_TABULARS, Can.LIST_EVERYTHING]
     )
     if not may_list:
-        raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, (Securable.Type.WAREHOUSE, warehouse_id))
+        raise action_forbidden(actor, Can.LIST_DELETED_TABULARS, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))
     if namespace_id is not None:
         namespace_key_for(actor, warehouse_id, namespace_id)
     after = FIRST
@@ -61,7 +62,7 @@ def list_deleted_tabulars_for(
     found = filter_visible(
         actor=actor,
         batches=_batches(warehouse_id, namespace_id, after, page.sql_limit if sees_everything else AT_ONCE),
-        ref=lambda item: (Securable.Type(item.kind), item.id),
+        ref=lambda item: ObjectRef(Securable.Type(item.kind), item.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )

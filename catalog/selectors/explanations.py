@@ -26,7 +26,7 @@ from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.authz.role_ways import Entry, Membership
 from tenancy.grantee import Grantee
 from tenancy.models import Role, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import actor_of, asked_about
 
 T = Securable.Type
@@ -83,7 +83,9 @@ class Explained:
     cures: Sequence[ToldCure]
 
 
-def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> Explained:
+def explain_for(
+    *, actor: Actor, grantee: Grantee | None, ref: ObjectRef, action: Can, missing: CatalogError
+) -> Explained:
     """Why `grantee`, or who asks, may do `action` on an object, or the grants any one of which would let them.
 
     Raises what `asked_about` raises.
@@ -95,7 +97,7 @@ def explain_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can,
     return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
 
 
-def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: Ref, action: Can) -> Explained:
+def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> Explained:
     """As `explain_for`, of somebody who comes in person; also while the backend cannot be asked.
 
     Raises what `actor_of` raises.
@@ -109,9 +111,9 @@ def explain_to_operator(*, actor: Actor, grantee: Grantee, ref: Ref, action: Can
     return _Teller(actor, asked).tell(explain(asked, action, ref), is_decided=decided)
 
 
-def _record(actor: Actor, grantee: Grantee, ref: Ref, action: Can) -> None:
+def _record(actor: Actor, grantee: Grantee, ref: ObjectRef, action: Can) -> None:
     told = {"principal": str(grantee), "explained": action.value}
-    record_access_review(actor=actor, ref=(ref[0].value, ref[1]), project=None, told=told)
+    record_access_review(actor=actor, ref=(ref.type.value, ref.id), project=None, told=told)
 
 
 class _Teller:
@@ -154,7 +156,7 @@ class _Teller:
         questions = [question for each in ids for question in _ways_to_be_told(_ref(each))]
         if not self._is_own:
             questions += [_reading(_ref(each)) for each in ids]
-            questions += [_reading((T.ROLE, each)) for each in roles]
+            questions += [_reading(ObjectRef(T.ROLE, each)) for each in roles]
         asked = list(dict.fromkeys(questions))
         self._allowed = dict(zip(asked, allowed_many(self._actor, asked), strict=True)) if asked else {}
 
@@ -167,7 +169,7 @@ class _Teller:
         ways = _ways_to_be_told(_ref(own_id))
         return not ways or self._allowed[ways[0]]
 
-    def _is_readable(self, ref: Ref) -> bool:
+    def _is_readable(self, ref: ObjectRef) -> bool:
         return self._is_own or self._allowed[_reading(ref)]
 
     def _step(self, step: Step) -> ToldStep | None:
@@ -188,19 +190,19 @@ class _Teller:
 
     def _is_membership_readable(self, membership: Membership) -> bool:
         # Who is asked about as a role is that role, which the caller has named.
-        return membership.entry is Entry.ASSUMED or self._is_readable((T.ROLE, membership.role_id))
+        return membership.entry is Entry.ASSUMED or self._is_readable(ObjectRef(T.ROLE, membership.role_id))
 
 
-def _ref(own_id: str) -> Ref:
+def _ref(own_id: str) -> ObjectRef:
     kind, _, object_id = own_id.partition(":")
-    return T(kind), object_id
+    return ObjectRef(T(kind), object_id)
 
 
-def _reading(ref: Ref) -> Question:
+def _reading(ref: ObjectRef) -> Question:
     return reads_grants(ref), ref
 
 
-def _ways_to_be_told(ref: Ref) -> list[Question]:
+def _ways_to_be_told(ref: ObjectRef) -> list[Question]:
     """What each is enough to be told what the object is called; none where everybody is."""
-    seen_by = Can.GET_METADATA if ref[0] is T.PROJECT else SEEN_BY.get(ref[0])
+    seen_by = Can.GET_METADATA if ref.type is T.PROJECT else SEEN_BY.get(ref.type)
     return [] if seen_by is None else [(seen_by, ref), _reading(ref)]

@@ -29,7 +29,7 @@ from tenancy.authz.privileges import Privilege, grant_action, privileges_on
 from tenancy.authz.refusals import hidden
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Grant, Project, Securable
-from tenancy.refs import securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import actor_of, require_known
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_on
 from tenancy.services.grants import GrantActionForbidden
@@ -83,7 +83,7 @@ def list_grants_of_for(
         .order_by("pk")[: page.sql_limit]
     )
     shown, token = build_page([(row.pk, row) for row in rows], page)
-    uuids = client_uuids({UUID(object_id) for kind, object_id in map(_ref, shown) if kind in TABULARS})
+    uuids = client_uuids({UUID(str(object_id)) for kind, object_id in map(_ref, shown) if kind in TABULARS})
     found = []
     for row in shown:
         place = _place(_ref(row), row.step, uuids)
@@ -103,7 +103,7 @@ def list_grantable_for(*, actor: Actor, target: RightsTarget, grantee: Grantee |
     else:
         require_to_read(actor, target, grantee)
         asked = actor_of(grantee)
-    privileges = privileges_on(target.ref[0])
+    privileges = privileges_on(target.ref.type)
     answers = allowed_many(asked, [(grant_action(each.name), target.ref) for each in privileges])
     return list(zip(privileges, answers, strict=True))
 
@@ -114,16 +114,16 @@ def require_to_read(actor: Actor, target: RightsTarget, grantee: Grantee | None)
     Raises what `list_grants_on_for` raises.
     """
     ref = target.ref
-    seeing = Can.GET_METADATA if ref[0] is Securable.Type.PROJECT else SEEN_BY.get(ref[0])
+    seeing = Can.GET_METADATA if ref.type is Securable.Type.PROJECT else SEEN_BY.get(ref.type)
     questions: list[Question] = [(Can.READ_GRANTS, ref), *([] if seeing is None else [(seeing, ref)])]
     reads, *sees = allowed_many(actor, questions)
     is_seen = all(sees)
     if reads or (is_seen and grantee is not None and grantee == acting_as(actor)):
         return
-    if not is_seen and ref[0] in SEEN_BY:
-        raise hidden(actor, SEEN_BY[ref[0]], ref, target.missing)
-    record_denial(actor=actor, action=Can.READ_GRANTS, object_type=ref[0].value, object_id=ref[1])
-    raise GrantActionForbidden(f"{actor.name} may not read what is granted on this {ref[0].value}")
+    if not is_seen and ref.type in SEEN_BY:
+        raise hidden(actor, SEEN_BY[ref.type], ref, target.missing)
+    record_denial(actor=actor, action=Can.READ_GRANTS, object_type=ref.type.value, object_id=ref.id)
+    raise GrantActionForbidden(f"{actor.name} may not read what is granted on this {ref.type.value}")
 
 
 def _inactive(project: Project) -> list[str]:
@@ -132,15 +132,15 @@ def _inactive(project: Project) -> list[str]:
     return [securable_id(Securable.Type.WAREHOUSE, pk) for pk in rows.values_list("pk", flat=True)]
 
 
-def _ref(grant: Grant) -> tuple[Securable.Type, str]:
+def _ref(grant: Grant) -> ObjectRef:
     """What it is on."""
     securable_type, _, object_id = grant.securable_id.partition(":")
-    return Securable.Type(securable_type), object_id
+    return ObjectRef(Securable.Type(securable_type), object_id)
 
 
-def _place(ref: tuple[Securable.Type, str], step: str, uuids: Mapping[UUID, UUID]) -> GrantPlace | None:
+def _place(ref: ObjectRef, step: str, uuids: Mapping[UUID, UUID]) -> GrantPlace | None:
     """None for a tabular that went away while it was listed."""
-    securable_type, object_id = ref
+    securable_type, object_id = ref.type, str(ref.id)
     if securable_type in {Securable.Type.PROJECT, Securable.Type.TAG}:
         return GrantPlace(securable_type, object_id)
     warehouse_id = step.partition(":")[2]

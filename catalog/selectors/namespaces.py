@@ -23,7 +23,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _GET = """
 SELECT w.status, n.id, n.path, n.properties, n.location
@@ -128,13 +128,13 @@ def list_namespaces_for(
     return visible_page(found, page, actor=actor, seen_in=seen_in, child_type=Securable.Type.NAMESPACE, read=read)
 
 
-def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> Ref | None:
+def _require_to_list(actor: Actor, warehouse_id: UUID, parent: Levels | None, found_id: Any) -> ObjectRef | None:
     if parent is None:
         missing: CatalogError = no_such_warehouse(warehouse_id)
-        above: Ref = (Securable.Type.WAREHOUSE, as_uuid(found_id))
+        above: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, as_uuid(found_id))
     else:
         missing = no_such_namespace(parent)
         if found_id is None:
             raise missing
-        above = (Securable.Type.NAMESPACE, as_uuid(found_id))
+        above = ObjectRef(Securable.Type.NAMESPACE, as_uuid(found_id))
     return require_to_list(actor, Can.LIST_NAMESPACES, above, missing)

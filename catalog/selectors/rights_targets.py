@@ -15,7 +15,7 @@ from icekeeper.kernel.errors.types import CatalogError, NotFound
 from storage.models import Warehouse
 from tenancy.actor import Actor
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.roles import role_id_not_found, role_not_found
 from tenancy.selectors.server import get_server
@@ -26,16 +26,16 @@ from tenancy.selectors.tag_definitions import tag_id_not_found
 class RightsTarget:
     """An object, and what is answered to who may not know that there is one."""
 
-    ref: Ref
+    ref: ObjectRef
     missing: CatalogError
 
 
 def the_server() -> RightsTarget:
-    return RightsTarget((Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
+    return RightsTarget(ObjectRef(Securable.Type.SERVER, get_server().server_id), NotFound("There is no server"))
 
 
 def target_project(project: Project) -> RightsTarget:
-    return RightsTarget((Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
+    return RightsTarget(ObjectRef(Securable.Type.PROJECT, project.pk), no_such_project(project.pk))
 
 
 def find_target(*, actor: Actor, address: Address, project: Project | None) -> RightsTarget:
@@ -54,7 +54,7 @@ def find_target(*, actor: Actor, address: Address, project: Project | None) -> R
 def find_namespace_target(*, actor: Actor, namespace_id: UUID) -> RightsTarget:
     """For addresses that name no warehouse. Raises `NoSuchNamespace` (404)."""
     is_there = Namespace.objects.filter(pk=namespace_id).exists()
-    ref = (Securable.Type.NAMESPACE, namespace_id) if is_there else None
+    ref = ObjectRef(Securable.Type.NAMESPACE, namespace_id) if is_there else None
     return _found(actor, Securable.Type.NAMESPACE, ref, no_such_object("namespace", namespace_id))
 
 
@@ -65,7 +65,7 @@ def find_role_target(*, actor: Actor, project: Project | None, role_id: UUID) ->
         missing: CatalogError = role_id_not_found(role_id)
     else:
         rows, missing = rows.filter(project=project), role_not_found(role_id, project)
-    ref = (Securable.Type.ROLE, role_id) if rows.exists() else None
+    ref = ObjectRef(Securable.Type.ROLE, role_id) if rows.exists() else None
     return _found(actor, Securable.Type.ROLE, ref, missing)
 
 
@@ -73,11 +73,11 @@ def find_tag_target(*, actor: Actor, project: Project | None, definition_id: UUI
     """A tag definition; with `project` one of that. Raises `TagDefinitionIdNotFound` (404)."""
     rows = TagDefinition.objects.filter(pk=definition_id)
     rows = rows if project is None else rows.filter(project=project)
-    ref = (Securable.Type.TAG, definition_id) if rows.exists() else None
+    ref = ObjectRef(Securable.Type.TAG, definition_id) if rows.exists() else None
     return _found(actor, Securable.Type.TAG, ref, tag_id_not_found(definition_id, project))
 
 
-def _found(actor: Actor, securable_type: Securable.Type, ref: Ref | None, missing: CatalogError) -> RightsTarget:
+def _found(actor: Actor, securable_type: Securable.Type, ref: ObjectRef | None, missing: CatalogError) -> RightsTarget:
     if ref is None:
         raise missing
     return RightsTarget(ref, missing)

@@ -21,6 +21,7 @@ from icekeeper.kernel.names import name_key
 from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.similarity import MAX_SEARCH_LENGTH
 
 
@@ -65,7 +66,7 @@ def search_tabulars_for(
     shown = filter_visible(
         actor=actor,
         batches=_batches(place for place in places if place > after),
-        ref=lambda place: (Securable.Type(place.kind), place.id),
+        ref=lambda place: ObjectRef(Securable.Type(place.kind), place.id),
         sees_everything=sees_everything,
         wanted=page.sql_limit,
     )

@@ -30,7 +30,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _LOAD = f"""
 SELECT w.status, {STORAGE}, t.id, t.kind, {PLACES},
@@ -237,7 +237,7 @@ class Listing:
     """A namespace as it is spelled; and itself where the caller sees only a part of what is in it (else None)."""
 
     levels: Levels
-    seen_in: Ref | None
+    seen_in: ObjectRef | None
 
 
 def require_listing(
@@ -253,5 +253,7 @@ def require_listing(
     missing = no_such_namespace(levels)
     if namespace_id is None:
         raise missing
-    seen_in = require_to_list(actor, LISTING_ACTIONS[kind], (Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing)
+    seen_in = require_to_list(
+        actor, LISTING_ACTIONS[kind], ObjectRef(Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing
+    )
     return Listing(tuple(path.split(LEVEL_SEPARATOR)), seen_in)

@@ -20,7 +20,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.models import Project, Securable, TagDefinition
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _DOCUMENT = f"""
 SELECT {STORAGE}, t.metadata_location, m.document
@@ -65,8 +65,8 @@ class TagTarget:
     field_id: int | None = None
 
     @property
-    def ref(self) -> Ref:
-        return self.place.kind, self.id
+    def ref(self) -> ObjectRef:
+        return ObjectRef(self.place.kind, self.id)
 
 
 def get_tag_target_for(*, actor: Actor, action: Can, project: Project, place: TagPlace) -> TagTarget:

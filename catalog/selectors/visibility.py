@@ -13,7 +13,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible, are_allowed, require_and_ask, visible_ids
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ MAX_SCANNED: Final = 10_000
 ends, however short, with a token for what comes behind."""
 
 
-def require_to_list(actor: Actor, action: Can, parent: Ref, missing: CatalogError) -> Ref | None:
+def require_to_list(actor: Actor, action: Can, parent: ObjectRef, missing: CatalogError) -> ObjectRef | None:
     """None when the caller sees everything in `parent`, else `parent`: what is in it is to be looked at one by one.
 
     Raises as `require` for who may not do `action`, one of listing, on it.
@@ -39,7 +39,7 @@ def visible_page(
     page: Page,
     *,
     actor: Actor,
-    seen_in: Ref | None,
+    seen_in: ObjectRef | None,
     child_type: str,
     read: Callable[[list[UUID]], Sequence[tuple[UUID, T]]],
 ) -> tuple[list[T], str | None]:
@@ -85,7 +85,7 @@ class Scan(NamedTuple, Generic[T]):
 
 
 def filter_visible(
-    *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], Ref], sees_everything: bool, wanted: int
+    *, actor: Actor, batches: Iterable[Sequence[T]], ref: Callable[[T], ObjectRef], sees_everything: bool, wanted: int
 ) -> Scan[T]:
     """The first `wanted` items that `actor` may see, in their order, of the first `MAX_SCANNED`; one question each
     batch, none with `sees_everything`, the answer to `Can.LIST_EVERYTHING` on what holds them all.

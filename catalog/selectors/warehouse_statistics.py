@@ -22,7 +22,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import all_visible_of, are_allowed
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 HOUR: Final = timedelta(hours=1)
 
@@ -98,12 +98,12 @@ def _count_seen(actor: Actor, warehouse_id: UUID) -> Counter[str]:
     Where they may list everything in a namespace all of it counts, elsewhere what is visible by itself. The number of
     statements does not depend on the number of namespaces, and on that of tabulars only by one for each `AT_ONCE`.
     """
-    seen, partial = Counter[str](), dict[str, list[Ref]]()
+    seen, partial = Counter[str](), dict[str, list[ObjectRef]]()
     counted = _living(warehouse_id).order_by().values_list("namespace_id", "kind").annotate(Count("pk"))
     by_namespace: dict[UUID, dict[str, int]] = {}
     for namespace_id, kind, count in counted:
         by_namespace.setdefault(namespace_id, {})[kind] = count
-    places: list[Ref] = [(Securable.Type.NAMESPACE, each) for each in by_namespace]
+    places: list[ObjectRef] = [ObjectRef(Securable.Type.NAMESPACE, each) for each in by_namespace]
     answers = are_allowed(actor, Can.LIST_EVERYTHING, places)
     for place, counts, is_seen in zip(places, by_namespace.values(), answers, strict=True):
         if is_seen:

@@ -21,7 +21,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import NO_OBJECT, allowed_many, is_allowed, require, require_and_ask
 from tenancy.authz.privileges import reads_grants
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import is_project_id
 
 _FIND = """
@@ -66,7 +66,7 @@ def conceal_warehouse(actor: Actor, warehouse_id: UUID, error: CatalogError) -> 
     """
     if error.status != NoSuchWarehouse.status:
         return error
-    place: Ref = (Securable.Type.WAREHOUSE, warehouse_id)
+    place: ObjectRef = ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
     if any(allowed_many(actor, [(Can.USE, place), (reads_grants(place), place)])):  # or manages what they do not see
         return error
     return no_such_warehouse(warehouse_id)
@@ -114,4 +114,4 @@ def require_on_warehouse(actor: Actor, warehouse_id: UUID, action: Can, more: Se
     missing = no_such_warehouse(warehouse_id)
     if fetch_one(settings.READ_DATABASE, _IS_THERE, [warehouse_id]) is None:
         raise missing
-    return require_and_ask(actor, action, (Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing)
+    return require_and_ask(actor, action, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id), more, missing=missing)

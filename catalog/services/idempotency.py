@@ -37,6 +37,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import Question, allowed_many, is_allowed, rights_rested_on
 from tenancy.authz.securables import are_registered
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 
 T = TypeVar("T")
 
@@ -231,8 +232,8 @@ def _result_of(actor: Actor, warehouse_id: UUID, status: int, answer: dict[str, 
 
 def _still_allowed(actor: Actor, warehouse_id: UUID, needed: Sequence[Sequence[str]]) -> list[bool]:
     """Whether `actor` may use the warehouse, and may do each of `needed` or there is no such object any more."""
-    questions: list[Question] = [(Can.USE, (Securable.Type.WAREHOUSE, warehouse_id))]
-    questions += [(Can(action), (Securable.Type(kind), own_id)) for action, kind, own_id in needed]
+    questions: list[Question] = [(Can.USE, ObjectRef(Securable.Type.WAREHOUSE, warehouse_id))]
+    questions += [(Can(action), ObjectRef(Securable.Type(kind), own_id)) for action, kind, own_id in needed]
     answers = allowed_many(actor, questions)
     if not all(answers[1:]):
         there = are_registered([ref for _, ref in questions])

@@ -26,7 +26,7 @@ from management.api.principals import read_grantee
 from management.api.protection import MISSING
 from tenancy.grantee import Grantee
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import ProjectIdMissing, named_project_id, requested_project_id, require_project_id
 
 TAGS = ["authorization"]
@@ -164,13 +164,13 @@ def _identity(named: Any) -> Grantee:
     return read_grantee(named, "identity")
 
 
-def _project(asked: dict[str, Any], own_project: str | None) -> Ref:
+def _project(asked: dict[str, Any], own_project: str | None) -> ObjectRef:
     given = asked.get("project-id")
     if not isinstance(given, str | None):
         raise BadRequest("project-id: must be a string")
     if given is None and own_project is None:
         raise ProjectIdMissing("project-id: is missing, and there is no default project")
-    return Securable.Type.PROJECT, own_project if given is None else require_project_id(given)
+    return ObjectRef(Securable.Type.PROJECT, own_project if given is None else require_project_id(given))
 
 
 def _address(asked: dict[str, Any], securable_type: Securable.Type) -> Address:

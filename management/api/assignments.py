@@ -84,7 +84,7 @@ class AssignmentsView(PermissionView):
         seen = seen_json([each.grantee for each in found], wants_extensions=wants_extensions)
         entries = [assignment_json(each) | extension for each, extension in zip(found, seen, strict=True)]
         body = paged("assignments", entries, token)
-        return Response(body | ({"project-id": target.ref[1]} if self.kind is T.PROJECT else {}))
+        return Response(body | ({"project-id": target.ref.id} if self.kind is T.PROJECT else {}))
 
     def post(self, request: Request, **names: str) -> Response:
         change, _ = _SHAPES[self.kind]

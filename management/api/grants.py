@@ -73,7 +73,7 @@ class GrantedView(RightsView):
 
     def grant_place(self, target: RightsTarget) -> GrantPlace:
         if self.kind in {T.SERVER, T.PROJECT, T.TAG}:
-            return GrantPlace(self.kind, str(target.ref[1]))
+            return GrantPlace(self.kind, str(target.ref.id))
         address = self.address()
         return GrantPlace(self.kind, str(address.object_id), str(address.warehouse_id))
 
@@ -83,7 +83,7 @@ class ResourceGrantsView(GrantedView):
         require_parameters(request, (*PRINCIPAL_NAMES, *PAGE_NAMES))
         wants_extensions = self.wants_extensions()
         grantee, target = given_principal(request), self.target()
-        page = self.page(listing_key("grants", self.kind.value, str(target.ref[1]), grantee))
+        page = self.page(listing_key("grants", self.kind.value, str(target.ref.id), grantee))
         found, token = list_grants_on_for(actor=self.actor, target=target, grantee=grantee, page=page)
         place = self.grant_place(target)
         grants = grants_json([(each, place) for each in found], wants_extensions=wants_extensions)

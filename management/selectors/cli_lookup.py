@@ -16,7 +16,7 @@ from storage.errors import no_such_warehouse
 from storage.models import Warehouse
 from tenancy.grantee import Grantee
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project, no_such_project
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
@@ -83,7 +83,7 @@ def resolve_warehouse(project: Project, text: str) -> Warehouse:
     return found
 
 
-def resolve_object(project: Project, kind: Securable.Type, arguments: Sequence[str]) -> Ref:
+def resolve_object(project: Project, kind: Securable.Type, arguments: Sequence[str]) -> ObjectRef:
     """Find the object that arguments in the form of `USAGE` name; names in the project, ids in every project.
 
     Raises `BadRequest` for a wrong number of arguments, and the 404 error of the type.
@@ -93,16 +93,16 @@ def resolve_object(project: Project, kind: Securable.Type, arguments: Sequence[s
     for argument in arguments:
         _require_text(argument)
     if kind is T.SERVER:
-        return (kind, get_server().server_id)
+        return ObjectRef(kind, get_server().server_id)
     if kind is T.PROJECT:
-        return (kind, resolve_project(arguments[0]).pk if arguments else project.pk)
+        return ObjectRef(kind, resolve_project(arguments[0]).pk if arguments else project.pk)
     if kind is T.ROLE:
-        return (kind, _require_role(_find_role_id(project, arguments[0])))
+        return ObjectRef(kind, _require_role(_find_role_id(project, arguments[0])))
     if kind is T.TAG:
-        return (kind, _find_tag_id(project, arguments[0]))
+        return ObjectRef(kind, _find_tag_id(project, arguments[0]))
     warehouse = resolve_warehouse(project, arguments[0])
     if kind is T.WAREHOUSE:
-        return (kind, warehouse.pk)
+        return ObjectRef(kind, warehouse.pk)
     return _find_inside(warehouse, kind, arguments[1:])
 
 
@@ -139,7 +139,7 @@ def _not_found(noun: str, text: str, project: Project) -> NotFound:
     )
 
 
-def _find_inside(warehouse: Warehouse, kind: Securable.Type, arguments: Sequence[str]) -> Ref:
+def _find_inside(warehouse: Warehouse, kind: Securable.Type, arguments: Sequence[str]) -> ObjectRef:
     is_namespace = kind is T.NAMESPACE
     own_id = parse_id(arguments[0]) if len(arguments) == 1 else None
     if own_id is not None:
@@ -155,7 +155,7 @@ def _find_inside(warehouse: Warehouse, kind: Securable.Type, arguments: Sequence
     return _require_found(find_addressed(address), address, arguments)
 
 
-def _require_found(found: Ref | None, address: Address, arguments: Sequence[str]) -> Ref:
+def _require_found(found: ObjectRef | None, address: Address, arguments: Sequence[str]) -> ObjectRef:
     if found is not None:
         return found
     missing = address.missing()

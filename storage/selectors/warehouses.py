@@ -12,6 +12,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, require
 from tenancy.models import Project, Securable
+from tenancy.refs import ObjectRef
 
 AT_ONCE: Final = 500
 """Of how many warehouses at least it is asked in one question, when the first page of them is not all seen."""
@@ -53,7 +54,9 @@ def list_warehouses_for(
     at_once = wanted
     while True:
         found = list(warehouses.filter(pk__gt=after)[:at_once])
-        shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.WAREHOUSE, each.pk) for each in found])
+        shown = are_allowed(
+            actor, Can.INCLUDE_IN_LIST, [ObjectRef(Securable.Type.WAREHOUSE, each.pk) for each in found]
+        )
         seen += [(each.pk, each) for each, is_shown in zip(found, shown, strict=True) if is_shown]
         if len(found) < at_once or len(seen) >= wanted:
             return build_page(seen, page)

@@ -20,6 +20,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 
 
@@ -81,8 +82,8 @@ def _insert(actor: Actor, draft: WarehouseDraft, secret: NewSecret | None) -> No
     draft.require_free_place()
     keep_credential(warehouse, draft.credential, secret)
     warehouse.save(force_insert=True)
-    place = (Securable.Type.WAREHOUSE, warehouse.pk)
-    add_securable(*place, parent=(Securable.Type.PROJECT, warehouse.project_id))
+    place = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
+    add_securable(*place, parent=ObjectRef(Securable.Type.PROJECT, warehouse.project_id))
     granted = grant_creator(actor, OWNERSHIP, place)
     record(
         Event.WAREHOUSE_CREATED, actor=actor, subject=warehouse.pk, project=warehouse.project_id, named=warehouse.name,

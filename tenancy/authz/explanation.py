@@ -28,7 +28,7 @@ from tenancy.authz.model import (
 )
 from tenancy.authz.port import authorizer
 from tenancy.authz.standing_rights import Standing, standing_reason
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 MOST_CURES: Final = 50
 ALLOWALL: Final = "allowall"
@@ -72,7 +72,7 @@ class Explanation:
         return self.standing != Standing.BLOCKED and (self.is_by_grants or self.standing is not None)
 
 
-def explain(actor: Actor, action: Can, ref: Ref) -> Explanation:
+def explain(actor: Actor, action: Can, ref: ObjectRef) -> Explanation:
     """Of the rights that `actor` has now; the object must be there."""
     reason = standing_reason(actor, action, ref)
     standing = None if reason is None else reason.value

@@ -12,7 +12,7 @@ from tenancy.authn.assumed_roles import unknown_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.tuple_changes import creator_granted
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.registration import register_principal
 
 PROJECT_ADMIN: Final = "project_admin"
@@ -34,7 +34,7 @@ SELECT %s, %s, (SELECT path FROM tenancy_securable WHERE id = %s), NULL, grantee
 """
 
 
-def grant_creator(actor: Actor, privilege: str, securable: Ref) -> dict[str, str]:
+def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[str, str]:
     """Give `privilege` on a securable that was just made to whoever acts: the assumed role if any, else the user.
 
     Returns what the audit trail tells of it: `privilege`, and `user` or `role`; nothing where nothing was granted, as
@@ -43,7 +43,7 @@ def grant_creator(actor: Actor, privilege: str, securable: Ref) -> dict[str, str
     """
     if actor.user_id is None:
         return {}
-    owned_role = securable[1] if securable[0] is Securable.Type.ROLE and privilege == OWNERSHIP else None
+    owned_role = securable.id if securable.type is Securable.Type.ROLE and privilege == OWNERSHIP else None
     at = now()
     on = securable_id(*securable)
     row = [new_id(), on, on, privilege, at, owned_role]

@@ -8,7 +8,7 @@ from typing import Final
 from tenancy.authz.actions import Can
 from tenancy.authz.model import OWNERSHIP, rights_model
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 ASSIGNEE: Final = "assignee"
 PASS_GRANTS: Final = "pass_grants"  # noqa: S105 - a name
@@ -66,6 +66,6 @@ def grant_action(privilege: str) -> Can:
     return Can.MANAGE_ROLE_ASSIGNMENTS if privilege == ASSIGNEE else Can(f"grant_{privilege}")
 
 
-def reads_grants(ref: Ref) -> Can:
+def reads_grants(ref: ObjectRef) -> Can:
     """What who reads the grants on an object must be allowed to do on it."""
-    return Can.READ_ROLE_ASSIGNMENTS if ref[0] is Securable.Type.ROLE else Can.READ_GRANTS
+    return Can.READ_ROLE_ASSIGNMENTS if ref.type is Securable.Type.ROLE else Can.READ_GRANTS

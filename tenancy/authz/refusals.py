@@ -9,7 +9,7 @@ from tenancy.actor import Actor
 from tenancy.audit.occurrences import record_denial
 from tenancy.authz.actions import Can
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 
 class AuthorizationBackendError(CatalogError):
@@ -76,7 +76,7 @@ _TABULARS: Final = frozenset({Securable.Type.TABLE, Securable.Type.VIEW, Securab
 """Types of which clients know another id than the one that rights hang on."""
 
 
-def told(ref: Ref, missing: CatalogError | None) -> str:
+def told(ref: ObjectRef, missing: CatalogError | None) -> str:
     """How a message names an object: as the caller did, of which `missing` knows, and never by an id that is ours."""
     if missing is not None and missing.about is not None:
         return missing.about
@@ -84,13 +84,13 @@ def told(ref: Ref, missing: CatalogError | None) -> str:
     return f"this {securable_type}" if securable_type in _TABULARS else f"{securable_type} {object_id}"
 
 
-def hidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError) -> CatalogError:
+def hidden(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError) -> CatalogError:
     """`missing`, as the actor may not know that there is such an object; the audit trail is told the true reason."""
-    record_denial(actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="CannotSeeResource")
+    record_denial(actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="CannotSeeResource")
     return missing
 
 
-def action_forbidden(actor: Actor, action: Can, ref: Ref, missing: CatalogError | None = None) -> Forbidden:
+def action_forbidden(actor: Actor, action: Can, ref: ObjectRef, missing: CatalogError | None = None) -> Forbidden:
     """The refusal to raise; the audit trail is told of it. `missing` would be raised if there were no such object."""
     securable_type, object_id = ref
     record_denial(actor=actor, action=action, object_type=securable_type.value, object_id=object_id)

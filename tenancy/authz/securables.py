@@ -13,7 +13,7 @@ from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.grant_rows import lock_grants_below, move_grants_below, move_grants_on
 from tenancy.authz.tuple_changes import securable_added, securable_moves, securables_go
 from tenancy.models import Grant, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 _ADD_ROOT = "INSERT INTO tenancy_securable (id, type, object_id, parent_id, path) VALUES (%s, %s, %s, NULL, %s)"
 
@@ -23,7 +23,7 @@ SELECT %s, %s, %s, above.id, above.path || %s FROM tenancy_securable AS above WH
 """
 
 
-def add_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref | None) -> None:
+def add_securable(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef | None) -> None:
     """Register a new object below `parent` in the caller's transaction. Raises `DoesNotExist` without a parent."""
     own_id = securable_id(securable_type, object_id)
     row = [own_id, securable_type.value, str(object_id), f"{own_id}/"]
@@ -36,14 +36,14 @@ def add_securable(securable_type: Securable.Type, object_id: object, *, parent: 
     securable_added(own_id, parent_id)
 
 
-def are_registered(refs: Sequence[Ref]) -> list[bool]:
+def are_registered(refs: Sequence[ObjectRef]) -> list[bool]:
     """Whether each of the objects is there, hidden from the caller or not, in their order."""
     ids = [securable_id(*ref) for ref in refs]
     found = set(Securable.objects.filter(pk__in=ids).values_list("pk", flat=True))
     return [own_id in found for own_id in ids]
 
 
-def move_securable(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
+def move_securable(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef) -> None:
     """Hang an object without children below another parent."""
     own_id = securable_id(securable_type, object_id)
     securable_moves(own_id, securable_id(*parent))
@@ -53,7 +53,7 @@ def move_securable(securable_type: Securable.Type, object_id: object, *, parent:
     move_grants_on(own_id, path)
 
 
-def move_securable_tree(securable_type: Securable.Type, object_id: object, *, parent: Ref) -> None:
+def move_securable_tree(securable_type: Securable.Type, object_id: object, *, parent: ObjectRef) -> None:
     """Hang an object with everything below it below another parent, which must not be below the object itself.
 
     The caller holds what everybody locks who adds an object below it or moves one that has others below it.
@@ -86,7 +86,7 @@ def lock_securable_tree(securable_type: Securable.Type, object_id: object) -> No
         lock_grants_below(path)
 
 
-def remove_securables(refs: Iterable[Ref]) -> EndedGrants:
+def remove_securables(refs: Iterable[ObjectRef]) -> EndedGrants:
     """Remove several objects; returns the grants on them that end with that, those aside that had ended before.
 
     No object may be left below them: the database has the last word at the commit.
@@ -109,4 +109,4 @@ _OF_GRANTS = "securable_id, privilege, user_id, role_id, expires_at"
 
 
 def remove_securable(securable_type: Securable.Type, object_id: object) -> EndedGrants:
-    return remove_securables([(securable_type, object_id)])
+    return remove_securables([ObjectRef(securable_type, object_id)])

@@ -9,7 +9,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.instance_admins import is_instance_admin
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 NOT_BY_OVERRIDE: Final = frozenset(
     {Can.READ_DATA, Can.WRITE_DATA, Can.SELECT, Can.ASSUME, Can.CHANGE_OWNERSHIP, Can.SET_MANAGED_ACCESS}
@@ -27,19 +27,19 @@ class Standing(StrEnum):
     INSTANCE_ADMIN = "instance-admin"
 
 
-def standing_right(actor: Actor, action: Can, ref: Ref) -> bool | None:
+def standing_right(actor: Actor, action: Can, ref: ObjectRef) -> bool | None:
     """Whether `actor` may do `action` on the object, None where that is the backend's to say."""
     reason = standing_reason(actor, action, ref)
     return None if reason is None else reason is not Standing.BLOCKED
 
 
-def standing_reason(actor: Actor, action: Can, ref: Ref) -> Standing | None:
+def standing_reason(actor: Actor, action: Can, ref: ObjectRef) -> Standing | None:
     """What settles whether `actor` may do `action` on the object, None where that is the backend's to say."""
     if actor.is_internal:
         return Standing.INTERNAL
     if actor.is_blocked:
         return Standing.BLOCKED
-    if ref[0] is Securable.Type.ROLE and action is Can.READ_METADATA:
+    if ref.type is Securable.Type.ROLE and action is Can.READ_METADATA:
         return Standing.EVERYBODY  # whoever meets a role's id may learn its name
     if action not in NOT_BY_OVERRIDE and is_instance_admin(actor):
         return Standing.INSTANCE_ADMIN

@@ -15,7 +15,7 @@ from tenancy.authz.refusals import hidden
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.models import Role, Securable, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.roles import role_id_not_found
 from tenancy.selectors.server import get_server
 from tenancy.selectors.users import allowed_for_user, get_user_for, user_not_found
@@ -56,7 +56,7 @@ def actors_of(grantees: Collection[Grantee], *, must_be_known: bool = True) -> d
 
 
 def asked_about(
-    *, actor: Actor, grantee: Grantee | None, ref: Ref, missing: CatalogError, must_be_known: bool = True
+    *, actor: Actor, grantee: Grantee | None, ref: ObjectRef, missing: CatalogError, must_be_known: bool = True
 ) -> Actor:
     """Whose rights on an object a question of `actor` is about: `grantee`, or whoever asks.
 
@@ -66,7 +66,7 @@ def asked_about(
     """
     if grantee is None or grantee == acting_as(actor):
         require_known(actor, ref, missing)
-        if ref[0] is Securable.Type.PROJECT:
+        if ref.type is Securable.Type.PROJECT:
             require(actor, Can.GET_METADATA, *ref)
         return actor
     require(actor, reads_grants(ref), *ref, missing=missing)
@@ -74,7 +74,7 @@ def asked_about(
 
 
 def list_allowed_actions_for(
-    *, actor: Actor, grantee: Grantee | None, ref: Ref, actions: Sequence[Can], missing: CatalogError
+    *, actor: Actor, grantee: Grantee | None, ref: ObjectRef, actions: Sequence[Can], missing: CatalogError
 ) -> list[Can]:
     """Those of `actions` that `grantee`, or who asks, may do on an object, in their order.
 
@@ -85,7 +85,7 @@ def list_allowed_actions_for(
         knowing = ways_to_know(ref)
         answers = allowed_many(actor, [*knowing, *wanted])  # one question to the backend
         if knowing and not any(answers[: len(knowing)]):
-            raise hidden(actor, SEEN_BY[ref[0]], ref, missing)
+            raise hidden(actor, SEEN_BY[ref.type], ref, missing)
         answers = answers[len(knowing) :]
     else:
         answers = allowed_many(asked_about(actor=actor, grantee=grantee, ref=ref, missing=missing), wanted)
@@ -106,7 +106,9 @@ def list_user_actions_for(*, actor: Actor, grantee: Grantee | None, user_id: str
     return allowed_for_user(asked, ACTIONS_ON[Securable.Type.USER], user_id)
 
 
-def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: Can, missing: CatalogError) -> bool:
+def is_allowed_for(
+    *, actor: Actor, grantee: Grantee | None, ref: ObjectRef, action: Can, missing: CatalogError
+) -> bool:
     """Whether `grantee`, or who asks, may do `action` on an object; users need not be known, as in a batch check.
 
     Raises what `asked_about` raises.
@@ -115,19 +117,19 @@ def is_allowed_for(*, actor: Actor, grantee: Grantee | None, ref: Ref, action: C
     return is_allowed(asked, action, *ref)
 
 
-def require_known(actor: Actor, ref: Ref, missing: CatalogError) -> None:
+def require_known(actor: Actor, ref: ObjectRef, missing: CatalogError) -> None:
     """Raises `missing` for who may neither see the object nor read what is granted on it."""
     if not is_known(actor, ref):
-        raise hidden(actor, SEEN_BY[ref[0]], ref, missing)
+        raise hidden(actor, SEEN_BY[ref.type], ref, missing)
 
 
-def is_known(actor: Actor, ref: Ref) -> bool:
+def is_known(actor: Actor, ref: ObjectRef) -> bool:
     """Whether `actor` may know that there is the object: sees it, or reads what is granted on it."""
     knowing = ways_to_know(ref)
     return not knowing or any(allowed_many(actor, knowing))
 
 
-def ways_to_know(ref: Ref) -> list[Question]:
+def ways_to_know(ref: ObjectRef) -> list[Question]:
     """What each is enough to know that there is such an object; none where it is no secret."""
-    seen_by = SEEN_BY.get(ref[0])
+    seen_by = SEEN_BY.get(ref.type)
     return [] if seen_by is None else [(seen_by, ref), (reads_grants(ref), ref)]

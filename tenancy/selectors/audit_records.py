@@ -22,7 +22,7 @@ from tenancy.audit.occurrences import record_audit_read
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed, require
 from tenancy.models import AuditChain, AuditRecord, Project, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 
 CHUNK: Final = 200
@@ -157,20 +157,20 @@ def _permitted(actor: Actor, filters: AuditFilters, *, is_export: bool, told: di
     For one project its own right counts, for what has happened since that was made: clients choose ids of projects, and
     another one may have had the same. For one that is not there, as it was deleted, only that on the server counts.
     """
-    server: Ref = (Securable.Type.SERVER, get_server().server_id)
+    server: ObjectRef = ObjectRef(Securable.Type.SERVER, get_server().server_id)
     securable, made_at = server, None
     if filters.project is not None:
         made_at = Project.objects.filter(pk=filters.project).values_list("created_at", flat=True).first()
         if made_at is not None:
-            securable = (Securable.Type.PROJECT, filters.project)
+            securable = ObjectRef(Securable.Type.PROJECT, filters.project)
     require(actor, Can.READ_AUDIT, *securable)
     if made_at is not None and is_allowed(actor, Can.READ_AUDIT, *server):
         made_at = None
     record_audit_read(
         actor=actor,
         is_export=is_export,
-        object_type=securable[0].value,
-        object_id=securable[1],
+        object_type=securable.type.value,
+        object_id=securable.id,
         project=filters.project,
         filters=filters.given() | told,
     )

@@ -20,7 +20,7 @@ from tenancy.authz.port import require
 from tenancy.authz.privileges import ASSIGNEE, reads_grants
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 M = TypeVar("M", bound=Model)
 
@@ -44,7 +44,7 @@ class GrantFilter:
 
 
 def list_grants_for(
-    *, actor: Actor, ref: Ref, missing: CatalogError, wanted: GrantFilter, page: Page
+    *, actor: Actor, ref: ObjectRef, missing: CatalogError, wanted: GrantFilter, page: Page
 ) -> tuple[list[HeldGrant], str | None]:
     """`list_grants_on` for who may read what is granted on the object.
 
@@ -54,7 +54,7 @@ def list_grants_for(
     return list_grants_on(ref=ref, wanted=wanted, page=page)
 
 
-def list_grants_on(*, ref: Ref, wanted: GrantFilter, page: Page) -> tuple[list[HeldGrant], str | None]:
+def list_grants_on(*, ref: ObjectRef, wanted: GrantFilter, page: Page) -> tuple[list[HeldGrant], str | None]:
     """What is granted on an object and has not ended, in the order in which it was granted, and the next page's token.
 
     Who is in a role has `assignee` on it. Nobody is asked whether the caller may know: that comes before. Read where it
@@ -69,8 +69,8 @@ def list_grants_on(*, ref: Ref, wanted: GrantFilter, page: Page) -> tuple[list[H
         if wanted.grantee is not None:
             rows = rows.filter(_is_to(wanted.grantee, "role_id"))
         found = [(row.pk, _held(row.privilege, row.role_id, row)) for row in rows[: page.sql_limit]]
-    if ref[0] is Securable.Type.ROLE and (wanted.privileges is None or ASSIGNEE in wanted.privileges):
-        members = _behind(RoleMember.objects.filter(role_id=str(ref[1])), after, at)
+    if ref.type is Securable.Type.ROLE and (wanted.privileges is None or ASSIGNEE in wanted.privileges):
+        members = _behind(RoleMember.objects.filter(role_id=str(ref.id)), after, at)
         if wanted.grantee is not None:
             members = members.filter(_is_to(wanted.grantee, "member_role_id"))
         joined = [(row.pk, _held(ASSIGNEE, row.member_role_id, row)) for row in members[: page.sql_limit]]

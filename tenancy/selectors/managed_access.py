@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import Actor
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known
 
 
@@ -17,7 +17,7 @@ class ManagedAccess:
     is_in_force: bool
 
 
-def get_managed_access_for(*, actor: Actor, ref: Ref, missing: CatalogError) -> ManagedAccess:
+def get_managed_access_for(*, actor: Actor, ref: ObjectRef, missing: CatalogError) -> ManagedAccess:
     """Of a warehouse or a namespace. Raises `missing` for who may not know of it. Two statements."""
     require_known(actor, ref, missing)
     on = Securable.objects.filter(pk=securable_id(*ref)).first()
@@ -26,7 +26,7 @@ def get_managed_access_for(*, actor: Actor, ref: Ref, missing: CatalogError) -> 
     return ManagedAccess(on.managed_access, _is_in_force(on.path))
 
 
-def is_access_managed(ref: Ref) -> bool:
+def is_access_managed(ref: ObjectRef) -> bool:
     """Whether managed access counts on what lies in a warehouse or a namespace."""
     path = Securable.objects.filter(pk=securable_id(*ref)).values_list("path", flat=True).first()
     return path is not None and _is_in_force(path)

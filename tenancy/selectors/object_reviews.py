@@ -24,7 +24,7 @@ from tenancy.authz.reviews import Rights, Source
 from tenancy.authz.role_ways import Entry, Membership, Way, earliest
 from tenancy.models import Role, Securable, User
 from tenancy.models.role import OWN_PROVIDER
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 _ROLE, _USER = "role:", "user:"
 
@@ -46,12 +46,12 @@ class Principal:
 class ObjectReview:
     """Of one object, as its roles are at the moment at which this is made; users are read page by page."""
 
-    def __init__(self, ref: Ref) -> None:
+    def __init__(self, ref: ObjectRef) -> None:
         """The object must be there. At most five statements."""
         self.path = read_path(securable_id(*ref))
         self._places = {node.id: place for place, node in enumerate(self.path)}
         self._below = looked_below(self.path)
-        self._role_id = UUID(str(ref[1])) if ref[0] is Securable.Type.ROLE else None
+        self._role_id = UUID(str(ref.id)) if ref.type is Securable.Type.ROLE else None
         self._counting: dict[tuple[str, str], bool] = {}
         self._granted: dict[UUID, list[GrantedRow]] = {}
         for row in read_granted(self._places, Q(role__isnull=False)):

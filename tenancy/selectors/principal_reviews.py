@@ -28,7 +28,7 @@ from tenancy.authz.privileges import ASSIGNEE
 from tenancy.authz.reviews import Rights, Source
 from tenancy.authz.role_ways import Way, earliest
 from tenancy.models import Grant, Project, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 BRANCHES_AT_ONCE: Final = 50
 """Subtrees that one statement walks."""
@@ -98,7 +98,7 @@ class PrincipalReview:
         way = Way() if role_id is None else self._ways[role_id]
         return Source(privilege, own_id, way.through, earliest(way.expires_at, ends_at))  # type: ignore[arg-type]
 
-    def objects(self, warehouse: Ref, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
+    def objects(self, warehouse: ObjectRef, *, after: str, limit: int) -> tuple[list[tuple[str, Rights]], str | None]:
         """The warehouse and what is in it, as far as anything is allowed there: rights by securable id, what lies
         around before what lies in it; and the path that the next page starts behind, None at the end.
 

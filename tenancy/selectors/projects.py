@@ -11,6 +11,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, is_allowed, require
 from tenancy.models import Project, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 
 _PROJECT_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -78,5 +79,5 @@ def list_projects_for(*, actor: Actor) -> list[Project]:
     projects = list(Project.objects.order_by("created_at", "id"))
     if is_allowed(actor, Can.LIST_ALL_PROJECTS, Securable.Type.SERVER, get_server().server_id):
         return projects
-    shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [(Securable.Type.PROJECT, each.pk) for each in projects])
+    shown = are_allowed(actor, Can.INCLUDE_IN_LIST, [ObjectRef(Securable.Type.PROJECT, each.pk) for each in projects])
     return [each for each, is_shown in zip(projects, shown, strict=True) if is_shown]

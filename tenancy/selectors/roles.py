@@ -16,6 +16,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import Question, allowed_many, require, rest_on_rights
 from tenancy.authz.refusals import hidden
 from tenancy.models import Project, Role, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.similarity import search
 
 
@@ -69,14 +70,16 @@ def require_visible_roles(
     if not role_ids:
         return
     stamp = rights_changes.stamp()
-    listing: Question = (Can.LIST_ROLES, (Securable.Type.PROJECT, project_id))
+    listing: Question = (Can.LIST_ROLES, ObjectRef(Securable.Type.PROJECT, project_id))
     if allowed_many(actor, [listing])[0]:
         rest_on_rights(actor, [listing], stamp)
         return
-    managing: list[Question] = [(Can.MANAGE_ROLE_ASSIGNMENTS, (Securable.Type.ROLE, role_id)) for role_id in role_ids]
+    managing: list[Question] = [
+        (Can.MANAGE_ROLE_ASSIGNMENTS, ObjectRef(Securable.Type.ROLE, role_id)) for role_id in role_ids
+    ]
     for role_id, is_managed in zip(role_ids, allowed_many(actor, managing), strict=True):
         if not is_managed:
-            raise hidden(actor, Can.READ, (Securable.Type.ROLE, role_id), missing(role_id))
+            raise hidden(actor, Can.READ, ObjectRef(Securable.Type.ROLE, role_id), missing(role_id))
     rest_on_rights(actor, managing, stamp)
 
 

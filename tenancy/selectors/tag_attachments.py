@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from icekeeper.kernel.http.paging import Page, build_page
 from tenancy.models import Securable, TagAttachment, TagDefinition
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class AttachmentFilter:
     warehouse_id: UUID | None = None
 
 
-def tags_on(target: Ref, *, field_id: int | None = None) -> list[TargetTag]:
+def tags_on(target: ObjectRef, *, field_id: int | None = None) -> list[TargetTag]:
     """The tags of a target's own, or of a column's, by name."""
     rows = _attachments().filter(securable_id=securable_id(*target), field_id=field_id)
     return _by_name([TargetTag(each) for each in rows])
 
 
-def effective_tags_on(target: Ref) -> list[TargetTag]:
+def effective_tags_on(target: ObjectRef) -> list[TargetTag]:
     """The tags of a target's own and, of definitions that it has none of, the nearest of those above it, by name."""
     own_id = securable_id(*target)
     path = Securable.objects.values_list("path", flat=True).filter(pk=own_id).first()
@@ -55,7 +55,7 @@ def effective_tags_on(target: Ref) -> list[TargetTag]:
     )
 
 
-def tags_on_columns(table: Ref) -> dict[int, list[TargetTag]]:
+def tags_on_columns(table: ObjectRef) -> dict[int, list[TargetTag]]:
     """The tags of all columns of a table by field id, in its order, those of columns that it had once among them."""
     found: dict[int, list[TargetTag]] = {}
     rows = _attachments().filter(securable_id=securable_id(*table), field_id__isnull=False)

@@ -13,6 +13,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import are_allowed, is_allowed, require
 from tenancy.models import Project, Securable, TagDefinition
+from tenancy.refs import ObjectRef
 
 MAX_NAME_LENGTH = 256
 """Characters."""
@@ -98,7 +99,7 @@ def _named(project: Project, name: str) -> TagDefinition | None:
 
 
 def _readable(actor: Actor, definitions: list[TagDefinition]) -> Iterator[TagDefinition]:
-    answers = are_allowed(actor, Can.READ, [(Securable.Type.TAG, each.pk) for each in definitions])
+    answers = are_allowed(actor, Can.READ, [ObjectRef(Securable.Type.TAG, each.pk) for each in definitions])
     yield from (each for each, answer in zip(definitions, answers, strict=True) if answer)
 
 

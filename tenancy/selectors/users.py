@@ -17,6 +17,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import Question, allowed_many, is_allowed, require, rest_on_rights
 from tenancy.authz.refusals import action_forbidden
 from tenancy.models import Securable, User
+from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.selectors.similarity import HITS, needle_of, search
 
@@ -51,7 +52,7 @@ def require_for_user(actor: Actor, action: Can, user_id: str) -> None:
     if question is None:
         return
     if not allowed_many(actor, [question])[0]:
-        raise action_forbidden(actor, action, (Securable.Type.USER, user_id))
+        raise action_forbidden(actor, action, ObjectRef(Securable.Type.USER, user_id))
     rest_on_rights(actor, [question], stamp)
 
 
@@ -69,7 +70,7 @@ def _question(actor: Actor, action: Can, user_id: str) -> Question | None:
     if actor.user_id == user_id:  # whatever role is assumed, it is still the same person
         return None
     on_server = _RIGHTS_ON_SERVER.get(action)
-    return None if on_server is None else (on_server, (Securable.Type.SERVER, get_server().server_id))
+    return None if on_server is None else (on_server, ObjectRef(Securable.Type.SERVER, get_server().server_id))
 
 
 def blocked_among(user_ids: Collection[str]) -> set[str]:
@@ -89,7 +90,7 @@ def allowed_for_user(actor: Actor, actions: Sequence[Can], user_id: str) -> list
     if actor.user_id == user_id:
         return [] if actor.is_blocked else list(actions)
     on_server = list(dict.fromkeys(_RIGHTS_ON_SERVER[action] for action in actions if action in _RIGHTS_ON_SERVER))
-    server = (Securable.Type.SERVER, get_server().server_id)
+    server = ObjectRef(Securable.Type.SERVER, get_server().server_id)
     answers = dict(zip(on_server, allowed_many(actor, [(each, server) for each in on_server]), strict=True))
     return [action for action in actions if action not in _RIGHTS_ON_SERVER or answers[_RIGHTS_ON_SERVER[action]]]
 

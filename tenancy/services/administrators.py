@@ -11,7 +11,7 @@ from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import Conflict
 from tenancy.authz.privileges import ADMINISTRATORS
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _PRIVILEGES: Final = sorted({each for names in ADMINISTRATORS.values() for each in names})
 
@@ -103,11 +103,13 @@ def administrated_by(*, user_id: str | None = None, role_ids: Sequence[UUID] = (
     return list(dict.fromkeys(own_id for own_id, _ in _administering(user_id, role_ids)))
 
 
-def administering_privileges(*, user_id: str | None = None, role_ids: Sequence[UUID] = ()) -> list[tuple[str, Ref]]:
+def administering_privileges(
+    *, user_id: str | None = None, role_ids: Sequence[UUID] = ()
+) -> list[tuple[str, ObjectRef]]:
     """What makes a user, or those in roles, administrators: privileges, and on what, their own and those of roles that
     they are in."""
     found = ((privilege, own_id.partition(":")) for own_id, privilege in _administering(user_id, role_ids))
-    return [(privilege, (Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
+    return [(privilege, ObjectRef(Securable.Type(on_type), object_id)) for privilege, (on_type, _, object_id) in found]
 
 
 def lock_roles(

@@ -17,7 +17,7 @@ from tenancy.authz.privileges import grant_action
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.instance_admins import is_instance_admin, require_instance_admin
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services.administrators import administering_privileges
 
 
@@ -37,7 +37,7 @@ def require_to_appoint(actor: Actor, role_id: UUID) -> None:
 def require_to_dismiss(actor: Actor, role_ids: Sequence[UUID], *, project_id: str) -> None:
     """As `require_to_appoint`, of all roles of a project that is deleted: its own administrators go with it."""
     held = administering_privileges(role_ids=role_ids)
-    elsewhere = [(privilege, ref) for privilege, ref in held if ref != (Securable.Type.PROJECT, project_id)]
+    elsewhere = [(privilege, ref) for privilege, ref in held if ref != ObjectRef(Securable.Type.PROJECT, project_id)]
     _require_to_grant(actor, elsewhere, f"which a role of project {project_id} brings")
 
 
@@ -47,7 +47,7 @@ def require_to_bind_roles(actor: Actor, project_id: str) -> None:
     Whoever owns a role is in it, so who may only create roles could join what others take for a group. It takes what
     granting `role_creator` takes; instance admins need no grants. Raises `ProjectActionForbidden` (403).
     """
-    stamp, question = rights_changes.stamp(), (Can.GRANT_ROLE_CREATOR, (Securable.Type.PROJECT, project_id))
+    stamp, question = rights_changes.stamp(), (Can.GRANT_ROLE_CREATOR, ObjectRef(Securable.Type.PROJECT, project_id))
     if is_instance_admin(actor):
         record_overrides(actor, [question])
         return
@@ -73,7 +73,7 @@ def require_to_act_as(actor: Actor, user_id: str) -> None:
     _require_to_grant(actor, administering_privileges(user_id=user_id), f"which {user_id} has")
 
 
-def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, Ref]], why: str) -> None:
+def _require_to_grant(actor: Actor, privileges: Sequence[tuple[str, ObjectRef]], why: str) -> None:
     if not privileges:
         return
     stamp = rights_changes.stamp()

@@ -20,7 +20,7 @@ from tenancy.authz.grants import PROJECT_ADMIN
 from tenancy.authz.securables import add_securable
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.models import Grant, Project, Securable, Server, User
-from tenancy.refs import securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.server import get_server
 from tenancy.services.registration import register_principal
 from tenancy.user_ids import require_user_id
@@ -161,7 +161,7 @@ def _make_default_project(server: Server) -> str | None:
     names = chain([DEFAULT_PROJECT_NAME, project_id], (f"{DEFAULT_PROJECT_NAME} {number}" for number in count(2)))
     name = next(each for each in names if not Project.objects.filter(name_key=name_key(each)).exists())
     Project.objects.create(id=project_id, name=name, name_key=name_key(name))
-    add_securable(Securable.Type.PROJECT, project_id, parent=(Securable.Type.SERVER, server.server_id))
+    add_securable(Securable.Type.PROJECT, project_id, parent=ObjectRef(Securable.Type.SERVER, server.server_id))
     return project_id
 
 

@@ -12,7 +12,7 @@ from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
 from tenancy.authz.ended_grants import MOST_TOLD, EndedGrants, named, told_of
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 _GOING: Final = """
 WITH going AS (
@@ -48,17 +48,17 @@ def rights_of_role(role_id: UUID) -> dict[str, Any]:
     return _details(roles=[role_id], securables=[securable_id(Securable.Type.ROLE, role_id)])
 
 
-def rights_of_project(roles: Sequence[UUID], objects: Sequence[Ref]) -> dict[str, Any]:
+def rights_of_project(roles: Sequence[UUID], objects: Sequence[ObjectRef]) -> dict[str, Any]:
     """To be looked at before the project is deleted: what was granted on it and what goes with it, `objects`, what was
     granted to its roles, on whatever it was, their members, and what they were in."""
     return _details(roles=roles, securables=[securable_id(*each) for each in objects])
 
 
-def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: Ref, project: str, **details: object) -> None:
+def audit_revoked_grants(ended: EndedGrants, *, actor: Actor, ref: ObjectRef, project: str, **details: object) -> None:
     """That grants ended with an object and with what was in it: one row, in the transaction of the drop, or none."""
     if ended:
         record(
-            Event.GRANT_ENDED, actor=actor, subject=ref[1], object_type=ref[0].value, project=project, **details,
+            Event.GRANT_ENDED, actor=actor, subject=ref.id, object_type=ref.type.value, project=project, **details,
             **ended.told(),
         )  # fmt: skip
 

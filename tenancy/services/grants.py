@@ -27,7 +27,7 @@ from tenancy.authz.refusals import told
 from tenancy.authz.tuple_changes import grant_changed
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known, ways_to_know
 from tenancy.selectors.roles import require_visible_roles
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
@@ -97,7 +97,7 @@ class Outcome:
     absent: Sequence[GrantSpec]
 
 
-def apply_grants(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> None:
+def apply_grants(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> None:
     """Make it so, all of it or nothing: what is granted already gets the new end, what is not there may be revoked.
     Who grants by `pass_grants` alone gives no later end than that of what they have.
 
@@ -108,7 +108,7 @@ def apply_grants(*, actor: Actor, ref: Ref, difference: Difference, missing: Cat
     _change(actor, ref, difference, missing, judge=lambda _: None)
 
 
-def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> None:
+def assign(*, actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> None:
     """As `apply_grants`, but for `GrantExists` (409) when something is granted already and `GrantNotFound` (404)."""
 
     def judge(outcome: Outcome) -> None:
@@ -120,15 +120,15 @@ def assign(*, actor: Actor, ref: Ref, difference: Difference, missing: CatalogEr
     _change(actor, ref, difference, missing, judge=judge)
 
 
-def _require_to_grant(actor: Actor, ref: Ref, difference: Difference, missing: CatalogError) -> bool:
+def _require_to_grant(actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError) -> bool:
     """Whether it is by `pass_grants` alone that `actor` may write what is to be written.
 
     Raises `GrantActionForbidden` (403), or `missing` for who neither sees the object nor what is granted on it.
     """
     changed, stamp = (*difference.writes, *difference.deletes), rights_changes.stamp()
-    names = list(dict.fromkeys(_judged_as(ref[0], each.privilege) for each in changed))
+    names = list(dict.fromkeys(_judged_as(ref.type, each.privilege) for each in changed))
     questions, knowing = [(grant_action(name), ref) for name in names], ways_to_know(ref)
-    can_be_passed = bool(difference.writes) and is_privilege(ref[0], PASS_GRANTS)
+    can_be_passed = bool(difference.writes) and is_privilege(ref.type, PASS_GRANTS)
     managing = [(Can.GRANT_MANAGE_GRANTS, ref)] if can_be_passed else []
     answers = allowed_many(actor, [*questions, *knowing, *managing])
     refused = [name for name, answer in zip(names, answers[: len(names)], strict=True) if not answer]
@@ -139,14 +139,16 @@ def _require_to_grant(actor: Actor, ref: Ref, difference: Difference, missing: C
     is_hidden = bool(knowing) and not any(answers[len(names) : len(names) + len(knowing)])
     reason = "CannotSeeResource" if is_hidden else "ActionForbidden"
     for name in refused:
-        record_denial(actor=actor, action=grant_action(name), object_type=ref[0].value, object_id=ref[1], reason=reason)
+        record_denial(
+            actor=actor, action=grant_action(name), object_type=ref.type.value, object_id=ref.id, reason=reason
+        )
     if is_hidden:
         raise missing
     raise GrantActionForbidden(f"{actor.name} may not grant on {told(ref, missing)}: {', '.join(refused[:5])}")
 
 
 def _change(
-    actor: Actor, ref: Ref, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
+    actor: Actor, ref: ObjectRef, difference: Difference, missing: CatalogError, *, judge: Callable[[Outcome], None]
 ) -> None:
     if not difference.writes and not difference.deletes:
         require_known(actor, ref, missing)
@@ -196,15 +198,15 @@ def _record(event: Event, actor: Actor, on: Securable, change: GrantSpec) -> Non
     )
 
 
-def _require_sound(ref: Ref, difference: Difference) -> None:
+def _require_sound(ref: ObjectRef, difference: Difference) -> None:
     at = now()
     for each in difference.writes:
-        if not is_privilege(ref[0], each.privilege):
-            raise InvalidGrantPrivilege(f"{each.privilege!r} cannot be granted on a {ref[0]}")
+        if not is_privilege(ref.type, each.privilege):
+            raise InvalidGrantPrivilege(f"{each.privilege!r} cannot be granted on a {ref.type}")
         if each.expires_at is not None and each.expires_at <= at:
             raise GrantExpired(f"{each.privilege} for {each.grantee} would have ended already: {each.expires_at}")
-        if ref[0] is Securable.Type.ROLE and each.grantee.role_id == ref[1]:
-            raise SelfAssignment(f"Role {ref[1]} cannot be given to itself")
+        if ref.type is Securable.Type.ROLE and each.grantee.role_id == ref.id:
+            raise SelfAssignment(f"Role {ref.id} cannot be given to itself")
 
 
 def _judged_as(securable_type: Securable.Type, privilege: str) -> str:
@@ -225,7 +227,7 @@ _MOST: Final = {
 }
 
 
-def _lock(ref: Ref, difference: Difference, missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
+def _lock(ref: ObjectRef, difference: Difference, missing: CatalogError) -> tuple[Securable, dict[UUID, str]]:
     """The securable, locked; before it what memberships hang on, the users and the roles, in the order of the house.
 
     With it the projects of the roles. Nobody is deleted, with all that was granted to them, while something is.
@@ -234,8 +236,8 @@ def _lock(ref: Ref, difference: Difference, missing: CatalogError) -> tuple[Secu
     named_roles = [each.grantee.role_id for each in changes if each.grantee.role_id is not None]
     within: list[UUID] = []
     with waiting_for_grants():
-        if ref[0] is Securable.Type.ROLE:
-            role = Role.objects.select_related("project").filter(pk=str(ref[1])).first()
+        if ref.type is Securable.Type.ROLE:
+            role = Role.objects.select_related("project").filter(pk=str(ref.id)).first()
             if role is None:
                 raise missing
             lock_memberships(role.project)

@@ -12,12 +12,12 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
 from tenancy.authz.tuple_changes import managed_access_changed
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.allowed_actions import require_known
 from tenancy.services.grant_locks import waiting_for_grants
 
 
-def set_managed_access(*, actor: Actor, ref: Ref, is_managed: bool, missing: CatalogError) -> None:
+def set_managed_access(*, actor: Actor, ref: ObjectRef, is_managed: bool, missing: CatalogError) -> None:
     """Take from the owners of what lies in a warehouse or a namespace the right to grant, or give it back.
 
     To set what is set already changes nothing. Raises `missing` for who may not know of the object, the type's own

@@ -13,7 +13,7 @@ from tenancy.authz.port import allowed_many_at
 from tenancy.authz.privileges import grant_action
 from tenancy.authz.refusals import told
 from tenancy.authz.role_ways import NEVER, moment
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services.appointments import GrantActionForbidden
 
 _LAST_MOMENT: Final = timedelta(microseconds=1)
@@ -21,7 +21,7 @@ _LAST_MOMENT: Final = timedelta(microseconds=1)
 
 
 def require_to_outlast(
-    actor: Actor, ref: Ref, given: Sequence[tuple[str, datetime | None]], missing: CatalogError
+    actor: Actor, ref: ObjectRef, given: Sequence[tuple[str, datetime | None]], missing: CatalogError
 ) -> None:
     """That `actor` may still grant the privileges at their ends, in whatever way by then, memberships counted.
 
@@ -35,7 +35,7 @@ def require_to_outlast(
         action = grant_action(privilege)
         if not allowed_many_at(actor, [(action, ref)], NEVER if end is None else end - _LAST_MOMENT)[0]:
             record_denial(
-                actor=actor, action=action, object_type=ref[0].value, object_id=ref[1], reason="ActionForbidden"
+                actor=actor, action=action, object_type=ref.type.value, object_id=ref.id, reason="ActionForbidden"
             )
             raise GrantActionForbidden(
                 f"{actor.name} may not grant on {told(ref, missing)}: {privilege} for longer than they have it "

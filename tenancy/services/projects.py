@@ -21,7 +21,7 @@ from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable, TagDefinition
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import no_such_project, require_project_id
 from tenancy.selectors.server import get_server
 from tenancy.services.administrators import administrated_by, keeping_administrators
@@ -68,8 +68,8 @@ def create_project(*, actor: Actor, name: str, project_id: str | None = None) ->
                 raise ProjectIdAlreadyExists(f"There is a project with the id {wanted} already")
             project = Project(id=wanted, name=checked, name_key=name_key(checked))
             project.save(force_insert=True)
-            add_securable(Securable.Type.PROJECT, wanted, parent=(Securable.Type.SERVER, server_id))
-            granted = grant_creator(actor, PROJECT_ADMIN, (Securable.Type.PROJECT, wanted))
+            add_securable(Securable.Type.PROJECT, wanted, parent=ObjectRef(Securable.Type.SERVER, server_id))
+            granted = grant_creator(actor, PROJECT_ADMIN, ObjectRef(Securable.Type.PROJECT, wanted))
             record(Event.PROJECT_CREATED, actor=actor, subject=wanted, project=wanted, named=checked, **granted)
     except IntegrityError:
         if Project.objects.filter(pk=wanted).exists():
@@ -115,9 +115,9 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
             rows = Role.objects.filter(project_id=project_id).order_by("pk").select_for_update()
             roles = list(rows.values_list("pk", flat=True))  # locked in the order of who grants to several of them
             tags = list(TagDefinition.objects.filter(project_id=project_id).values_list("pk", flat=True))
-            gone: list[Ref] = [(Securable.Type.ROLE, role_id) for role_id in roles]
-            gone += [(Securable.Type.TAG, definition_id) for definition_id in tags]
-            gone.append((Securable.Type.PROJECT, project_id))
+            gone: list[ObjectRef] = [ObjectRef(Securable.Type.ROLE, role_id) for role_id in roles]
+            gone += [ObjectRef(Securable.Type.TAG, definition_id) for definition_id in tags]
+            gone.append(ObjectRef(Securable.Type.PROJECT, project_id))
             own_id = securable_id(Securable.Type.PROJECT, project_id)
             require_to_dismiss(actor, roles, project_id=project_id)
             with keeping_administrators([own_id, *administrated_by(role_ids=roles)], going=own_id):

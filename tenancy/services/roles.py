@@ -28,6 +28,7 @@ from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.authz.tuple_changes import roles_go
 from tenancy.models import Project, Role, Securable
 from tenancy.models.role import OWN_PROVIDER
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import ProjectNotFound
 from tenancy.selectors.roles import get_role_for, role_not_found
 from tenancy.services.administrators import administrated_by, keeping_administrators, lock_roles
@@ -110,10 +111,10 @@ def create_role(
                 _lock_memberships_of(actor.assumed_role)
             role.save(force_insert=True)
             permission_recheck.recheck()  # the insert may have waited for another transaction
-            add_securable(Securable.Type.ROLE, role_id, parent=(Securable.Type.PROJECT, project.pk))
+            add_securable(Securable.Type.ROLE, role_id, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             if actor.assumed_role is not None:
                 require_chain(role_id, [actor.assumed_role])  # it will own the new one
-            granted = grant_creator(actor, OWNERSHIP, (Securable.Type.ROLE, role_id))
+            granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.ROLE, role_id))
             record(Event.ROLE_CREATED, actor=actor, subject=role_id, **_details(role), **granted)
             if role.provider_id != OWN_PROVIDER:
                 rights_changed()  # whose token says its name has it from now on

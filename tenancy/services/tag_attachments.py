@@ -8,7 +8,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
 from tenancy.models import TagAttachment, TagDefinition
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 # No value is the empty text: services refuse it.
 _PUT = """
@@ -23,7 +23,7 @@ _PUT_ON_COLUMN = _PUT.format(column=", field_id", is_column="NOT ")
 
 
 def put_attachment(
-    definition: TagDefinition, target: Ref, *, field_id: int | None, value: str | None
+    definition: TagDefinition, target: ObjectRef, *, field_id: int | None, value: str | None
 ) -> tuple[TagAttachment, bool]:
     """The attachment of a tag to a target or a column, with this value; and whether that is news.
 
@@ -36,7 +36,7 @@ def put_attachment(
     return _of(definition, own_id, field_id).get(), bool(changed)
 
 
-def remove_attachment(definition: TagDefinition, target: Ref, *, field_id: int | None) -> bool:
+def remove_attachment(definition: TagDefinition, target: ObjectRef, *, field_id: int | None) -> bool:
     """Whether there was one, which is gone when the caller's transaction is committed."""
     removed, _ = _of(definition, securable_id(*target), field_id).delete()
     return bool(removed)

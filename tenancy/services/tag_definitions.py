@@ -23,6 +23,7 @@ from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Project, Securable, TagAttachment, TagDefinition
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import no_such_project
 from tenancy.selectors.tag_definitions import MAX_NAME_LENGTH, get_tag_definition_for, tag_id_not_found
 
@@ -99,8 +100,8 @@ def create_tag_definition(
     try:
         with write_transaction():
             definition.save(force_insert=True)
-            ref = (Securable.Type.TAG, definition.pk)
-            add_securable(*ref, parent=(Securable.Type.PROJECT, project.pk))
+            ref = ObjectRef(Securable.Type.TAG, definition.pk)
+            add_securable(*ref, parent=ObjectRef(Securable.Type.PROJECT, project.pk))
             granted = grant_creator(actor, OWNERSHIP, ref)
             record(
                 Event.TAG_DEFINITION_CREATED,

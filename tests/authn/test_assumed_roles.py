@@ -18,6 +18,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.models import Role, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project, delete_project
 from tenancy.services.roles import create_role
@@ -146,7 +147,7 @@ def test_a_role_that_is_deleted_while_it_makes_something(role: Role) -> None:
     project = role.project_id
     Role.objects.filter(pk=role.pk).delete()
     with pytest.raises(UnknownAssumedRole):
-        grant_creator(actor, OWNERSHIP, (Securable.Type.PROJECT, project))
+        grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.PROJECT, project))
 
 
 def test_one_idempotency_key_is_another_in_a_role(

@@ -17,7 +17,7 @@ from tenancy.authz import port
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.identity import Identity
 from tenancy.models import Grant, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tests.authz.batch_check_fixtures import WITH_ERRORS, Ask
@@ -49,7 +49,7 @@ def person(name: str, *roles: str) -> Actor:
 
 
 @pytest.fixture
-def tree(warehouse: Warehouse) -> dict[str, Ref]:
+def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     """What `tests.authz.tree_fixtures.make_tree` makes."""
     return make_tree(warehouse)
 
@@ -69,20 +69,20 @@ def client(callers: NamedCallers, warehouse: Warehouse) -> Callable[[str], Calle
 def root(client: Callable[[str], CallerClient], builtin: BuiltinAuthorizer, prepared: Prepared) -> CallerClient:
     """Who may do everything in the default project, and so makes what the others are judged by."""
     made = client("root")
-    project = (Securable.Type.PROJECT, get_project(None).pk)
+    project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     prepared.make_or_copy("root", lambda: give("project_admin", project, person("root")))
     return made
 
 
 @pytest.fixture
-def lake(root: CallerClient, prepared: Prepared) -> dict[str, Ref]:
+def lake(root: CallerClient, prepared: Prepared) -> dict[str, ObjectRef]:
     """The namespaces `open`, `closed` and `closed.deep`, each with tables `a` and `b`, a view and a generic table."""
     prepared.make_or_copy("lake", lambda: create_lake(root))
-    found: dict[str, Ref] = {
-        ".".join(each.levels): (Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
+    found: dict[str, ObjectRef] = {
+        ".".join(each.levels): ObjectRef(Securable.Type.NAMESPACE, each.pk) for each in Namespace.objects.all()
     }
     for row in Tabular.objects.select_related("namespace"):
-        found[".".join((*row.namespace.levels, row.name))] = (Securable.Type(row.kind), row.pk)
+        found[".".join((*row.namespace.levels, row.name))] = ObjectRef(Securable.Type(row.kind), row.pk)
     return found
 
 
@@ -98,7 +98,7 @@ def create_lake(root: CallerClient) -> None:
 
 
 @pytest.fixture
-def things(warehouse: Warehouse, lake: dict[str, Ref], callers: NamedCallers) -> Things:
+def things(warehouse: Warehouse, lake: dict[str, ObjectRef], callers: NamedCallers) -> Things:
     """One object of each type that rights are granted on, and who calls about them."""
     return Things(warehouse, lake, callers)
 
@@ -114,7 +114,7 @@ def table(root: CallerClient, builtin: BuiltinAuthorizer) -> Tabular:
 
 
 @pytest.fixture
-def refs(lake: dict[str, Ref], root: CallerClient) -> dict[Securable.Type, Ref]:
+def refs(lake: dict[str, ObjectRef], root: CallerClient) -> dict[Securable.Type, ObjectRef]:
     """One of each type: what is in the namespace `open`; the creators' own grants are gone. Ann and Bob are known."""
     User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
     tag = CallerClient("/management/v1/tag-definition", "root").post(
@@ -123,15 +123,15 @@ def refs(lake: dict[str, Ref], root: CallerClient) -> dict[Securable.Type, Ref]:
     assert tag.status == 201, tag.body
     Grant.objects.exclude(privilege="project_admin").delete()
     return {
-        T.SERVER: (T.SERVER, Server.objects.get().server_id),
-        T.PROJECT: (T.PROJECT, get_project(None).pk),
-        T.WAREHOUSE: (T.WAREHOUSE, Warehouse.objects.get().pk),
+        T.SERVER: ObjectRef(T.SERVER, Server.objects.get().server_id),
+        T.PROJECT: ObjectRef(T.PROJECT, get_project(None).pk),
+        T.WAREHOUSE: ObjectRef(T.WAREHOUSE, Warehouse.objects.get().pk),
         T.NAMESPACE: lake["open"],
         T.TABLE: lake["open.a"],
         T.VIEW: lake["open.v"],
         T.GENERIC_TABLE: lake["open.g"],
-        T.ROLE: (T.ROLE, role("team").pk),
-        T.TAG: (T.TAG, UUID(tag.json()["id"])),
+        T.ROLE: ObjectRef(T.ROLE, role("team").pk),
+        T.TAG: ObjectRef(T.TAG, UUID(tag.json()["id"])),
     }
 
 
@@ -157,7 +157,7 @@ def ask(manage: Callable[[str], CallerClient]) -> Ask:
 
 
 @pytest.fixture
-def chief(refs: dict[Securable.Type, Ref], manage: Callable[[str], CallerClient]) -> CallerClient:
+def chief(refs: dict[Securable.Type, ObjectRef], manage: Callable[[str], CallerClient]) -> CallerClient:
     """Who may do everything in every project."""
     give("operator", refs[T.SERVER], person("chief"))
     return manage("chief")
@@ -191,7 +191,9 @@ VIEW = {
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, Ref]) -> Lake:
+def house(
+    monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse, callers: NamedCallers, lake: dict[str, ObjectRef]
+) -> Lake:
     """`lake` with an engine that is trusted with views."""
     trust(monkeypatch, trino=engine())
     return Lake(warehouse, callers, lake)

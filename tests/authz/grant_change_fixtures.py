@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.tree_fixtures import T
 
-Refs = dict[Securable.Type, Ref]
+Refs = dict[Securable.Type, ObjectRef]
 KINDS = [T.SERVER, T.PROJECT, T.WAREHOUSE, T.NAMESPACE, T.TABLE, T.VIEW, T.GENERIC_TABLE, T.TAG]
 LEAST = {T.SERVER: "admin", T.PROJECT: "describe", T.TAG: "apply"}
 """A privilege of each type that shows its objects; `describe` of the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.models import Namespace, Tabular
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.tree_fixtures import T
 from tests.management.warehouse_request_fixtures import NOBODY
 
@@ -19,7 +19,7 @@ MISSING = {
 HOSTILE = ["no", "..%2Fx", "%7B" + NOBODY + "%7D", NOBODY.replace("-", ""), "*", "%E2%80%AE", "a%20b", "x" * 300]
 
 
-def path_of(ref: Ref) -> str:
+def path_of(ref: ObjectRef) -> str:
     """Below `/management/v1`, by the ids that clients know."""
     kind, object_id = ref
     if kind in {T.SERVER, T.PROJECT}:

@@ -12,7 +12,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Role, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.roles import create_role
@@ -73,22 +73,22 @@ WEAKEST: Mapping[Securable.Type, str] = {
 class Things:
     """One object of each type, and who calls about them."""
 
-    def __init__(self, warehouse: Warehouse, lake: dict[str, Ref], callers: NamedCallers) -> None:
+    def __init__(self, warehouse: Warehouse, lake: dict[str, ObjectRef], callers: NamedCallers) -> None:
         self.warehouse, self._callers = warehouse, callers
         self.role = make_role("team")
         tag = create_tag_definition(
             actor=INTERNAL, project=get_project(None), name="pii", scope=["table"], value_kind="marker"
         )
-        self.refs: dict[Securable.Type, Ref] = {
-            T.SERVER: (T.SERVER, Server.objects.get().server_id),
-            T.PROJECT: (T.PROJECT, get_project(None).pk),
-            T.WAREHOUSE: (T.WAREHOUSE, warehouse.pk),
+        self.refs: dict[Securable.Type, ObjectRef] = {
+            T.SERVER: ObjectRef(T.SERVER, Server.objects.get().server_id),
+            T.PROJECT: ObjectRef(T.PROJECT, get_project(None).pk),
+            T.WAREHOUSE: ObjectRef(T.WAREHOUSE, warehouse.pk),
             T.NAMESPACE: lake["closed.deep"],
             T.TABLE: lake["closed.deep.a"],
             T.VIEW: lake["closed.deep.v"],
             T.GENERIC_TABLE: lake["closed.deep.g"],
-            T.ROLE: (T.ROLE, self.role.pk),
-            T.TAG: (T.TAG, tag.pk),
+            T.ROLE: ObjectRef(T.ROLE, self.role.pk),
+            T.TAG: ObjectRef(T.TAG, tag.pk),
         }
 
     def path(self, kind: Securable.Type, object_id: object = None, *, warehouse_id: object = None) -> str:
@@ -140,7 +140,7 @@ def other_project() -> Project:
 def other_warehouse(project: Project) -> UUID:
     """A warehouse of another project, as far as rights know it."""
     warehouse_id = new_id()
-    add_securable(T.WAREHOUSE, warehouse_id, parent=(T.PROJECT, project.pk))
+    add_securable(T.WAREHOUSE, warehouse_id, parent=ObjectRef(T.PROJECT, project.pk))
     return warehouse_id
 
 

@@ -19,7 +19,7 @@ from tenancy.authz.effective_rights import EVERYBODYS
 from tenancy.authz.model import rights_model
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Grant, Role, RoleMember, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview, Principal
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person
@@ -35,7 +35,7 @@ def of_principal(who: Principal) -> str:
     return f"user:{who.user_id}" if who.role_id is None else f"role:{who.role_id}"
 
 
-def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, Ref]) -> Told:
+def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef]) -> Told:
     """What the port says, without those who may do nothing."""
     actors = {f"user:{each}": Actor(user_id=each, is_asked_about=True) for each in users}
     actors |= {f"role:{each}": Actor(assumed_role=each, is_asked_about=True) for each in roles}
@@ -51,7 +51,7 @@ def asked(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, Ref]) -> 
     return found
 
 
-def reviewed(tree: dict[str, Ref], *, size: int) -> Told:
+def reviewed(tree: dict[str, ObjectRef], *, size: int) -> Told:
     """What reviews of the objects say, page by page."""
     found: Told = {}
     for ref in tree.values():
@@ -72,7 +72,7 @@ def reviewed(tree: dict[str, Ref], *, size: int) -> Told:
     return found
 
 
-def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, Ref], *, size: int) -> Told:
+def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> Told:
     """What reviews of the principals say of the warehouse and what is in it."""
     askers = {f"user:{each}": Asker(each, None, "", ()) for each in users}
     askers |= {f"role:{each}": Asker(None, each, "", ()) for each in roles}
@@ -93,7 +93,7 @@ def reached(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, Ref], *
     return found
 
 
-def agree(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, Ref], *, size: int) -> None:
+def agree(users: Sequence[str], roles: Sequence[UUID], tree: dict[str, ObjectRef], *, size: int) -> None:
     expected = asked(users, roles, tree)
     assert reviewed(tree, size=size) == expected
     below = {securable_id(*ref) for ref in tree.values() if ref[0] not in {T.SERVER, T.PROJECT, T.ROLE, T.TAG}}
@@ -108,7 +108,7 @@ def own_id_of(made: Role) -> UUID:
     return UUID(str(made.pk))
 
 
-def test_each_privilege_on_each_object(tree: dict[str, Ref], builtin: BuiltinAuthorizer) -> None:
+def test_each_privilege_on_each_object(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> None:
     """One person for each."""
     users = []
     for name, ref in tree.items():
@@ -122,15 +122,15 @@ def test_each_privilege_on_each_object(tree: dict[str, Ref], builtin: BuiltinAut
     agree(users, [], tree, size=7)
 
 
-def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, Ref], builtin: BuiltinAuthorizer) -> None:
+def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> None:
     outer, middle, inner, owned = role("outer"), role("middle"), role("inner"), role("owned", source="x")
     del tree["role"]
-    tree["owned"] = (T.ROLE, owned.pk)
+    tree["owned"] = ObjectRef(T.ROLE, owned.pk)
     RoleMember.objects.create(role=outer, member_role=middle)
     RoleMember.objects.create(role=middle, member_role=inner)
     RoleMember.objects.create(role=inner, member_role=outer)  # a circle
-    give("assignee", (T.ROLE, inner.pk), person("ann"))
-    give("ownership", (T.ROLE, owned.pk), person("bob"))
+    give("assignee", ObjectRef(T.ROLE, inner.pk), person("ann"))
+    give("ownership", ObjectRef(T.ROLE, owned.pk), person("bob"))
     give("select", tree["inner"], person("cy"), to=outer)
     give("ownership", tree["table"], person("dan"))
     give("ownership", tree["other"], person("eve"), to=owned)
@@ -155,12 +155,12 @@ def test_nested_roles_owners_ends_and_managed_access(tree: dict[str, Ref], built
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_rights(tree: dict[str, Ref], builtin: BuiltinAuthorizer, seed: int) -> None:
+def test_random_rights(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer, seed: int) -> None:
     random = Random(seed)
     del tree["role"]
     roles = [role(f"r{number}") for number in range(5)]
     for number, each in enumerate(roles):
-        tree[f"role{number}"] = (T.ROLE, each.pk)
+        tree[f"role{number}"] = ObjectRef(T.ROLE, each.pk)
     ends = [None, None, None, datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(hours=1)]
     users = [f"oidc~u{number}" for number in range(6)]
     User.objects.bulk_create(User(id=each, name=each) for each in users)
@@ -168,7 +168,7 @@ def test_random_rights(tree: dict[str, Ref], builtin: BuiltinAuthorizer, seed: i
         ref = tree[random.choice(sorted(tree))]
         privilege = random.choice(rights_model().privileges(ref[0].value))
         who, to = person(f"u{random.randrange(6)}"), random.choice([None, *roles])
-        if to is not None and ref == (T.ROLE, to.pk):
+        if to is not None and ref == ObjectRef(T.ROLE, to.pk):
             continue
         try:
             give(privilege, ref, who, to=to)

@@ -18,7 +18,7 @@ from tenancy.authz import port
 from tenancy.authz.securables import add_securable
 from tenancy.grantee import Grantee
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
-from tenancy.refs import securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
@@ -34,7 +34,7 @@ Manage = Callable[[str], CallerClient]
 ANN, BOB = "principalUser=oidc~ann", "principalUser=oidc~bob"
 
 
-def on(ref: tuple[Securable.Type, object]) -> str:
+def on(ref: ObjectRef) -> str:
     return f"{path_of(ref)}/access-review"
 
 
@@ -53,7 +53,7 @@ def readers(refs: Refs) -> dict[str, Role]:
     """Bob is in `inner`, which is in `outer`, which may select in the namespace; Ann modifies the table."""
     outer, inner = role("outer"), role("inner", source="claimed")
     RoleMember.objects.create(role=outer, member_role=inner)
-    give("assignee", (T.ROLE, inner.pk), person("bob"))
+    give("assignee", ObjectRef(T.ROLE, inner.pk), person("bob"))
     give("select", refs[T.NAMESPACE], person("bob"), to=outer)
     give("modify", refs[T.TABLE], person("ann"))
     return {"outer": outer, "inner": inner}
@@ -157,7 +157,7 @@ def test_many_principals_over_pages(refs: Refs, manage: Manage, size: int) -> No
     team = role("many")
     names = [f"oidc~p{number:02}" for number in range(12)]
     for name in names:
-        give("assignee", (T.ROLE, team.pk), person(name.removeprefix("oidc~")))
+        give("assignee", ObjectRef(T.ROLE, team.pk), person(name.removeprefix("oidc~")))
     give("select", refs[T.TABLE], person("ann"), to=team)
     found, token = [], ""
     while True:
@@ -177,7 +177,7 @@ def test_a_page_costs_the_same_however_much_is_on_it(refs: Refs, readers: dict[s
     with counting() as few:
         root.get(on(refs[T.TABLE]))
     for number in range(20):
-        give("assignee", (T.ROLE, readers["inner"].pk), person(f"p{number}"))
+        give("assignee", ObjectRef(T.ROLE, readers["inner"].pk), person(f"p{number}"))
         give("describe", refs[T.TABLE], person(f"q{number}"))
     root.get(on(refs[T.TABLE]))
     with counting() as many:
@@ -267,7 +267,7 @@ def test_more_namespaces_than_are_walked_at_once(refs: Refs, manage: Manage) -> 
         own_id = new_id()
         Namespace.objects.create(pk=own_id, warehouse_id=refs[T.WAREHOUSE][1], path=f"n{number}", path_key=f"n{number}")
         add_securable(T.NAMESPACE, own_id, parent=refs[T.WAREHOUSE])
-        give("select", (T.NAMESPACE, own_id), person("ann"))
+        give("select", ObjectRef(T.NAMESPACE, own_id), person("ann"))
         wanted.add(str(own_id))
     found, token, pages = [], "", 0
     while token is not None:

@@ -16,6 +16,7 @@ from icekeeper.kernel.errors.types import BadRequest
 from management.api.access_review_shapes import OBJECT_HEADER, PLACES_HEADER, REACHED_HEADER
 from management.api.csv_answers import cell, wants_csv
 from tenancy.models import Role, User
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import Refs
 from tests.authz.object_path_fixtures import path_of
@@ -71,7 +72,7 @@ def test_hostile_names_in_a_file(refs: Refs, manage: Manage, builtin: object) ->
     team = role("=cmd|'/c calc'!A1")
     Role.objects.filter(pk=team.pk).update(name='=HYPERLINK("http://x","y")')
     User.objects.filter(pk="oidc~ann").update(name='@SUM(1)\r\n=2,"x"')
-    give("assignee", (T.ROLE, team.pk), person("ann"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
     give("select", refs[T.TABLE], person("ann"), to=team)
     give("select", refs[T.TABLE], person("bob"))
     User.objects.filter(pk="oidc~bob").update(name="-Böb \u202e")

@@ -14,7 +14,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.object_path_fixtures import HOSTILE, MISSING, path_of
 from tests.authz.tree_fixtures import T, give, role
@@ -73,7 +73,11 @@ NO_WAREHOUSE = "NoSuchWarehouseException"
     ],
 )  # fmt: skip
 def test_what_follows_from_a_privilege_is_told(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], kind: Securable.Type, privilege: str, expected: Any
+    ask: Callable[..., Answer],
+    refs: dict[Securable.Type, ObjectRef],
+    kind: Securable.Type,
+    privilege: str,
+    expected: Any,
 ) -> None:
     give(privilege, refs[kind], person("ann"))
     target = f"{path_of(refs[kind])}/actions"
@@ -91,7 +95,7 @@ def test_what_follows_from_a_privilege_is_told(
 
 
 def test_who_may_do_everything_is_told_so_in_the_order_of_the_words(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     give("operator", refs[T.SERVER], person("chief"))
     for kind, ref in refs.items():
@@ -100,7 +104,7 @@ def test_who_may_do_everything_is_told_so_in_the_order_of_the_words(
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_what_is_hidden_is_missing(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], kind: Securable.Type
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], kind: Securable.Type
 ) -> None:
     path = path_of(refs[kind])
     unseen = NO_WAREHOUSE if path.startswith("/warehouse/") else MISSING[kind]
@@ -114,7 +118,9 @@ def test_what_is_hidden_is_missing(
     assert ask("root", f"{above}/{NOBODY}/actions").refused(404, MISSING[kind])
 
 
-def test_the_server_and_projects_are_no_secret(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]) -> None:
+def test_the_server_and_projects_are_no_secret(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
+) -> None:
     assert told(ask("bob", "/server/actions")) == []
     assert told(ask("bob", "/project/actions")) == []
     assert ask("bob", "/server/actions?principalUser=oidc~ann").refused(403, "ServerActionForbidden")
@@ -124,7 +130,7 @@ def test_the_server_and_projects_are_no_secret(ask: Callable[..., Answer], refs:
 
 
 def test_to_ask_about_others_takes_the_right_to_read_grants(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     give("select", refs[T.TABLE], person("ann"))
     give("describe", refs[T.TABLE], person("bob"))
@@ -154,7 +160,7 @@ def test_to_ask_about_others_takes_the_right_to_read_grants(
     ],
 )  # fmt: skip
 def test_a_principal_is_one_user_or_one_role(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], everything: Callable[[], Fingerprint],
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], everything: Callable[[], Fingerprint],
     query: str, wire_type: str,
 ) -> None:  # fmt: skip
     ask("root", "/server/actions")
@@ -166,7 +172,7 @@ def test_a_principal_is_one_user_or_one_role(
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], text: str) -> None:
+def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], text: str) -> None:
     warehouse = path_of(refs[T.WAREHOUSE])
     for kind, above in (
         (T.WAREHOUSE, "/warehouse"), (T.NAMESPACE, f"{warehouse}/namespace"), (T.TABLE, f"{warehouse}/table"),
@@ -178,7 +184,7 @@ def test_what_is_no_id_is_missing(ask: Callable[..., Answer], refs: dict[Securab
 
 
 def test_an_object_is_one_of_its_type_and_warehouse(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], elsewhere: Warehouse
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], elsewhere: Warehouse
 ) -> None:
     table = path_of(refs[T.TABLE])
     own_id, there = table.rpartition("/")[2], refs[T.WAREHOUSE][1]
@@ -196,7 +202,7 @@ def test_an_object_is_one_of_its_type_and_warehouse(
 
 
 def test_dropped_tables_and_inactive_warehouses_are_told_about(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     give("modify", refs[T.TABLE], person("ann"))
     target = f"{path_of(refs[T.TABLE])}/actions"
@@ -210,7 +216,7 @@ def test_dropped_tables_and_inactive_warehouses_are_told_about(
 
 
 def test_everybody_may_do_everything_with_themselves_and_read_others(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     everything = [each.value for each in ACTIONS_ON[T.USER]]
     give("admin", refs[T.SERVER], person("admin"))
@@ -231,10 +237,10 @@ def test_everybody_may_do_everything_with_themselves_and_read_others(
 
 
 def test_in_an_assumed_role_one_has_its_rights_alone(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref]
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef]
 ) -> None:
     team = role("readers")
-    give("assignee", (T.ROLE, team.pk), person("ann"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
     give("select", refs[T.TABLE], person("ann"), to=team)
     give("modify", refs[T.TABLE], person("ann"))
     target = f"{path_of(refs[T.TABLE])}/actions"
@@ -246,7 +252,7 @@ def test_in_an_assumed_role_one_has_its_rights_alone(
 
 
 def test_instance_admins_are_told_what_they_may_do_themselves(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~super"])
     give("describe", refs[T.PROJECT], person("super"))
@@ -257,7 +263,7 @@ def test_instance_admins_are_told_what_they_may_do_themselves(
 
 
 def test_one_question_to_the_authorizer_tells_all(
-    ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Counting(port.AllowAll):
         calls = 0
@@ -276,7 +282,9 @@ def test_one_question_to_the_authorizer_tells_all(
             assert Counting.calls == 1
 
 
-def test_what_it_costs(ask: Callable[..., Answer], refs: dict[Securable.Type, Ref], builtin: BuiltinAuthorizer) -> None:
+def test_what_it_costs(
+    ask: Callable[..., Answer], refs: dict[Securable.Type, ObjectRef], builtin: BuiltinAuthorizer
+) -> None:
     counted: dict[str, dict[str, int]] = {}
     targets = {kind.value: f"{path_of(ref)}/actions" for kind, ref in refs.items()} | {
         "user": "/user/oidc~root/actions"

@@ -19,7 +19,7 @@ from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse
 from icekeeper.kernel.request import deadline
 from storage.models import Warehouse
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import give
@@ -77,10 +77,10 @@ def nothing_begins() -> Iterator[None]:
 
 @pytest.mark.parametrize("what", OF_WAREHOUSES)
 def test_on_a_warehouse(
-    what: str, manage: Client, lake: dict[str, Ref], warehouse: Warehouse, everything: Everything
+    what: str, manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything
 ) -> None:
     act, alice = OF_WAREHOUSES[what], manage("alice")
-    ref = (Securable.Type.WAREHOUSE, warehouse.pk)
+    ref = ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
     before = everything()
     for each in (warehouse.pk, NOWHERE):
         with nothing_begins():
@@ -94,9 +94,9 @@ def test_on_a_warehouse(
 
 
 @pytest.mark.parametrize("what", OF_PROJECTS)
-def test_on_a_project(what: str, manage: Client, lake: dict[str, Ref], everything: Everything) -> None:
+def test_on_a_project(what: str, manage: Client, lake: dict[str, ObjectRef], everything: Everything) -> None:
     act, alice = OF_PROJECTS[what], manage("alice")
-    give("select", (Securable.Type.PROJECT, get_project(None).pk), ALICE)
+    give("select", ObjectRef(Securable.Type.PROJECT, get_project(None).pk), ALICE)
     before = everything()
     with nothing_begins():
         assert act(alice, get_project(None).pk).refused(403, "ProjectActionForbidden")
@@ -105,7 +105,7 @@ def test_on_a_project(what: str, manage: Client, lake: dict[str, Ref], everythin
 
 
 @pytest.mark.parametrize("what", OF_NAMESPACES)
-def test_in_the_catalog(what: str, client: Client, lake: dict[str, Ref], everything: Everything) -> None:
+def test_in_the_catalog(what: str, client: Client, lake: dict[str, ObjectRef], everything: Everything) -> None:
     act, alice = OF_NAMESPACES[what], client("alice")
     give("select", lake["open"], ALICE)
     before = everything()
@@ -116,7 +116,7 @@ def test_in_the_catalog(what: str, client: Client, lake: dict[str, Ref], everyth
 
 
 def test_on_what_is_protected(
-    manage: Client, lake: dict[str, Ref], warehouse: Warehouse, everything: Everything
+    manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything
 ) -> None:
     alice = manage("alice")
     give("select", lake["open"], ALICE)
@@ -127,7 +127,7 @@ def test_on_what_is_protected(
     assert everything() == before
 
 
-def test_on_what_others_staged(lake: dict[str, Ref], warehouse: Warehouse, everything: Everything) -> None:
+def test_on_what_others_staged(lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Everything) -> None:
     """Of the services that only commands call so far."""
     place = f"{warehouse.location}/staged"
     LocationClaim.objects.create(
@@ -139,13 +139,13 @@ def test_on_what_others_staged(lake: dict[str, Ref], warehouse: Warehouse, every
             with nothing_begins(), pytest.raises(NoSuchWarehouse):
                 ask(actor=ALICE, warehouse_id=each)
     assert everything() == before
-    give("create", (Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
+    give("create", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
     before = everything()
     for ask in (list_staged_places_for, partial(release_staged_place, location=place)):
         with nothing_begins(), pytest.raises(Forbidden):
             ask(actor=ALICE, warehouse_id=warehouse.pk)
     assert everything() == before
-    give("modify", (Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
+    give("modify", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), ALICE)
     assert [each.staged_by for each in list_staged_places_for(actor=ALICE, warehouse_id=warehouse.pk)] == ["oidc~bob"]
     assert len(release_staged_place(actor=ALICE, warehouse_id=warehouse.pk, location=place)) == 1
     assert not LocationClaim.objects.exists()

@@ -21,7 +21,7 @@ from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.grantee import Grantee, acting_as
 from tenancy.instance_admins import is_instance_admin
 from tenancy.models import Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.allowed_actions import (
     actor_of,
     actors_of,
@@ -51,8 +51,8 @@ def people(warehouse: Warehouse) -> None:
 
 
 @pytest.fixture
-def wh(warehouse: Warehouse) -> Ref:
-    return (Securable.Type.WAREHOUSE, warehouse.pk)
+def wh(warehouse: Warehouse) -> ObjectRef:
+    return ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
 
 
 @pytest.fixture
@@ -63,16 +63,16 @@ def team(warehouse: Warehouse) -> Grantee:
     return Grantee(role_id=made.pk)
 
 
-def give(ref: Ref, privilege: str, *grantees: Grantee) -> None:
+def give(ref: ObjectRef, privilege: str, *grantees: Grantee) -> None:
     difference = Difference(writes=[GrantSpec(privilege, each) for each in grantees])
     apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=MISSING)
 
 
-def asked(actor: Actor, grantee: Grantee | None, ref: Ref, *actions: Can) -> list[Can]:
+def asked(actor: Actor, grantee: Grantee | None, ref: ObjectRef, *actions: Can) -> list[Can]:
     return list_allowed_actions_for(actor=actor, grantee=grantee, ref=ref, actions=actions, missing=MISSING)
 
 
-def refused(actor: Actor, grantee: Grantee | None, ref: Ref) -> type[CatalogError]:
+def refused(actor: Actor, grantee: Grantee | None, ref: ObjectRef) -> type[CatalogError]:
     with pytest.raises(CatalogError) as listed:
         asked(actor, grantee, ref, Can.GET_METADATA)
     if listed.type is UserNotFound:  # who need not be known to the single question
@@ -84,7 +84,7 @@ def refused(actor: Actor, grantee: Grantee | None, ref: Ref) -> type[CatalogErro
     return listed.type
 
 
-def test_everybody_is_told_what_they_may_do_in_the_order_in_which_they_ask(wh: Ref) -> None:
+def test_everybody_is_told_what_they_may_do_in_the_order_in_which_they_ask(wh: ObjectRef) -> None:
     give(wh, "create", ANNA)
     give(wh, "manage_grants", BERT)
     wanted = (Can.GRANT_SELECT, Can.CREATE_NAMESPACE, Can.DELETE, Can.USE)
@@ -95,7 +95,7 @@ def test_everybody_is_told_what_they_may_do_in_the_order_in_which_they_ask(wh: R
     assert refused(person("carl"), None, wh) is NoSuchWarehouse
 
 
-def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: Ref) -> None:
+def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: ObjectRef) -> None:
     give(wh, "select", ANNA)
     give(wh, "manage_grants", BERT)
     assert asked(person("bert"), ANNA, wh, *ACTIONS_ON[Securable.Type.WAREHOUSE]) == [
@@ -110,17 +110,17 @@ def test_to_ask_about_others_takes_the_right_to_read_what_they_were_granted(wh: 
     assert refused(person("bert"), Grantee(role_id=new_id()), wh) is RoleIdNotFound
 
 
-def test_the_roles_of_a_token_count_for_who_shows_it_and_for_nobody_else(wh: Ref, team: Grantee) -> None:
+def test_the_roles_of_a_token_count_for_who_shows_it_and_for_nobody_else(wh: ObjectRef, team: Grantee) -> None:
     give(wh, "modify", team)
     give(wh, "manage_grants", BERT)
     carl = Grantee(user_id="oidc~carl")
     assert asked(person("carl", "team"), None, wh, Can.DELETE) == [Can.DELETE]
     assert asked(person("bert"), carl, wh, Can.DELETE) == []
-    give((Securable.Type.ROLE, team.role_id), "assignee", carl)
+    give(ObjectRef(Securable.Type.ROLE, team.role_id), "assignee", carl)
     assert asked(person("bert"), carl, wh, Can.DELETE) == [Can.DELETE]
 
 
-def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: Ref, team: Grantee) -> None:
+def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: ObjectRef, team: Grantee) -> None:
     give(wh, "modify", team)
     give(wh, "manage_grants", ANNA)
     in_role = Actor(user_id="oidc~anna", assumed_role=team.role_id)
@@ -133,7 +133,7 @@ def test_a_role_has_its_own_rights_and_who_assumed_it_is_the_role(wh: Ref, team:
 
 
 def test_nobody_is_an_instance_admin_in_the_answers_to_others(
-    wh: Ref, team: Grantee, monkeypatch: pytest.MonkeyPatch
+    wh: ObjectRef, team: Grantee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~anna"])
     give(wh, "manage_grants", BERT)
@@ -145,10 +145,10 @@ def test_nobody_is_an_instance_admin_in_the_answers_to_others(
 
 
 def test_instance_admins_need_not_be_registered(
-    wh: Ref, monkeypatch: pytest.MonkeyPatch, manage: Callable[[str], CallerClient]
+    wh: ObjectRef, monkeypatch: pytest.MonkeyPatch, manage: Callable[[str], CallerClient]
 ) -> None:
     give(wh, "manage_grants", BERT)
-    give((Securable.Type.PROJECT, get_project(None).pk), "project_admin", BERT)
+    give(ObjectRef(Securable.Type.PROJECT, get_project(None).pk), "project_admin", BERT)
     bert, who = manage("bert"), "principalUser=oidc~inst"
     inst, place = Grantee(user_id="oidc~inst"), {"warehouse": {"action": "delete", "warehouse-id": str(wh[1])}}
     question = {"identity": {"user": "oidc~inst"}, "operation": place}
@@ -156,7 +156,7 @@ def test_instance_admins_need_not_be_registered(
         f"/warehouse/{wh[1]}/actions?{who}", f"/warehouse/{wh[1]}/grants/grantable-privileges?{who}",
         f"/access-review?{who}", f"/warehouse/{wh[1]}/reached-objects?{who}", f"/user/oidc~carl/actions?{who}",
     ]  # fmt: skip
-    give((Securable.Type.SERVER, Server.objects.get().server_id), "admin", BERT)
+    give(ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id), "admin", BERT)
     for path in reads:
         assert bert.get(path).refused(404, "UserNotFound"), path
     assert bert.post("/permissions/explain", question).refused(404, "UserNotFound")
@@ -176,10 +176,10 @@ def test_instance_admins_need_not_be_registered(
     assert actor_of(inst).is_blocked  # who was blocked and deleted does not come back
 
 
-def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Ref) -> None:
+def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: ObjectRef) -> None:
     project, server = (
-        (Securable.Type.PROJECT, get_project(None).pk),
-        (Securable.Type.SERVER, Server.objects.get().server_id),
+        ObjectRef(Securable.Type.PROJECT, get_project(None).pk),
+        ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id),
     )
     carl = person("carl")
     assert asked(carl, None, project, Can.GET_METADATA) == []
@@ -192,7 +192,7 @@ def test_projects_are_no_secret_but_only_who_sees_one_may_check_there(wh: Ref) -
     assert is_allowed_for(actor=carl, grantee=None, ref=project, action=Can.LIST_ROLES, missing=MISSING)
 
 
-def test_somebody_who_was_deleted_is_nobody(wh: Ref, team: Grantee) -> None:
+def test_somebody_who_was_deleted_is_nobody(wh: ObjectRef, team: Grantee) -> None:
     assert set(actors_of([ANNA, BERT, team, ANNA])) == {ANNA, BERT, team}
     assert actors_of([]) == {}
     User.objects.filter(pk="oidc~anna").update(deleted_at=User.objects.get(pk="oidc~anna").created_at)
@@ -204,7 +204,9 @@ def test_somebody_who_was_deleted_is_nobody(wh: Ref, team: Grantee) -> None:
 
 
 @pytest.mark.parametrize("backend", ["builtin", "allowall"])
-def test_who_is_locked_out_may_do_nothing_whoever_asks(backend: str, wh: Ref, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_locked_out_may_do_nothing_whoever_asks(
+    backend: str, wh: ObjectRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
     give(wh, "ownership", ANNA, BERT)
     use_settings(monkeypatch, authz_backend=backend)
     authorizer.cache_clear()

@@ -16,7 +16,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.administrators import LastAdministrator
 from tenancy.services.grants import (
     Difference,
@@ -43,7 +43,7 @@ ALICE, BOB = person("alice"), person("bob")
 GONE = NotFound("there is no such thing")
 
 
-def grant_as(actor_name: str, privilege: str, ref: Ref, to: Grantee, *, revoke: bool = False) -> None:
+def grant_as(actor_name: str, privilege: str, ref: ObjectRef, to: Grantee, *, revoke: bool = False) -> None:
     spec = [GrantSpec(privilege, to)]
     difference = Difference(deletes=spec) if revoke else Difference(writes=spec)
     apply_grants(actor=person(actor_name), ref=ref, difference=difference, missing=GONE)
@@ -52,7 +52,7 @@ def grant_as(actor_name: str, privilege: str, ref: Ref, to: Grantee, *, revoke: 
 # --- granting ------------------------------------------------------------------------------------------------------
 
 
-def test_who_may_pass_grants_passes_what_they_have_and_no_more(lake: dict[str, Ref]) -> None:
+def test_who_may_pass_grants_passes_what_they_have_and_no_more(lake: dict[str, ObjectRef]) -> None:
     table = lake["closed.a"]
     give("select", table, ALICE)
     give("pass_grants", table, ALICE)
@@ -67,7 +67,7 @@ def test_who_may_pass_grants_passes_what_they_have_and_no_more(lake: dict[str, R
         grant_as("alice", "select", lake["closed.b"], bob)
 
 
-def test_pass_grants_is_not_inherited(lake: dict[str, Ref]) -> None:
+def test_pass_grants_is_not_inherited(lake: dict[str, ObjectRef]) -> None:
     give("select", lake["closed"], ALICE)
     give("pass_grants", lake["closed"], ALICE)
     give("describe", lake["open"], BOB)
@@ -75,7 +75,7 @@ def test_pass_grants_is_not_inherited(lake: dict[str, Ref]) -> None:
         grant_as("alice", "select", lake["closed.a"], Grantee(user_id=BOB.user_id))
 
 
-def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     give("ownership", lake["closed.deep"], ALICE)
     give("describe", lake["open"], BOB)
     Securable.objects.filter(pk=securable_id(Securable.Type.WAREHOUSE, warehouse.pk)).update(managed_access=True)
@@ -84,7 +84,7 @@ def test_an_owner_does_not_grant_where_access_is_managed(lake: dict[str, Ref], w
             grant_as("alice", "select", lake[place], Grantee(user_id=BOB.user_id))
 
 
-def test_managed_access_binds_roles_too(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_managed_access_binds_roles_too(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     owners = role("owners")
     RoleMember.objects.create(role=owners, user_id="oidc~root")
     Grant.objects.create(securable_id=securable_id(*lake["closed"]), role=owners, privilege="ownership")
@@ -99,20 +99,20 @@ def test_managed_access_binds_roles_too(lake: dict[str, Ref], warehouse: Warehou
 def test_a_role_is_not_climbed_from_below(root: CallerClient) -> None:
     """Who owns a role puts people into it; that does not get the role into one with more rights, or out of its own."""
     low, high = role("low"), role("high")
-    give("ownership", (Securable.Type.ROLE, low.pk), ALICE)
-    give("describe", (Securable.Type.PROJECT, low.project_id), ALICE)
-    give("project_admin", (Securable.Type.PROJECT, low.project_id), person("x"), through=low, to=high)
+    give("ownership", ObjectRef(Securable.Type.ROLE, low.pk), ALICE)
+    give("describe", ObjectRef(Securable.Type.PROJECT, low.project_id), ALICE)
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, low.project_id), person("x"), through=low, to=high)
     with pytest.raises(GrantActionForbidden):
-        grant_as("alice", "assignee", (Securable.Type.ROLE, high.pk), Grantee(role_id=low.pk))
+        grant_as("alice", "assignee", ObjectRef(Securable.Type.ROLE, high.pk), Grantee(role_id=low.pk))
     with pytest.raises(GrantActionForbidden):
-        grant_as("alice", "assignee", (Securable.Type.ROLE, high.pk), Grantee(user_id=ALICE.user_id))
+        grant_as("alice", "assignee", ObjectRef(Securable.Type.ROLE, high.pk), Grantee(user_id=ALICE.user_id))
     with pytest.raises(SelfAssignment):
-        grant_as("alice", "ownership", (Securable.Type.ROLE, low.pk), Grantee(role_id=low.pk))
+        grant_as("alice", "ownership", ObjectRef(Securable.Type.ROLE, low.pk), Grantee(role_id=low.pk))
 
 
-def test_a_role_of_another_project_is_not_granted_anything(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_a_role_of_another_project_is_not_granted_anything(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     management = CallerClient("/management/v1", "root")
-    give("admin", (Securable.Type.SERVER, _server_id()), person("root"))
+    give("admin", ObjectRef(Securable.Type.SERVER, _server_id()), person("root"))
     good(management.post("/project", {"project-id": "other", "project-name": "Other"}))
     made = good(management.post("/role", {"name": "theirs"}, **{"x-project-id": "other"})).json()
     with pytest.raises(GrantRoleNotInProject):
@@ -120,7 +120,7 @@ def test_a_role_of_another_project_is_not_granted_anything(lake: dict[str, Ref],
 
 
 def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_for_nothing(
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
 ) -> None:
     give("describe", lake["open"], ALICE)
     past = GrantSpec("select", Grantee(user_id=ALICE.user_id), expires_at=now() - timedelta(seconds=1))
@@ -135,7 +135,7 @@ def test_a_grant_that_would_have_ended_is_refused_and_one_that_has_ended_counts_
 
 @pytest.mark.parametrize("act", ["revoke", "delete", "expire"])
 def test_the_last_administrator_stays(root: CallerClient, act: str, everything: Callable[[], Fingerprint]) -> None:
-    project = (Securable.Type.PROJECT, _project_id())
+    project = ObjectRef(Securable.Type.PROJECT, _project_id())
     others = Grant.objects.filter(securable_id=securable_id(*project)).exclude(user_id="oidc~root")
     others.delete()
     before = everything()
@@ -158,7 +158,7 @@ def test_the_last_administrator_stays(root: CallerClient, act: str, everything: 
 
 
 def test_a_table_is_not_brought_into_ones_own_place_to_grant_on_it(
-    client: Client, lake: dict[str, Ref], everything: Callable[[], Fingerprint]
+    client: Client, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
     alice = client("alice")
     give("modify", lake["closed.a"], ALICE)
@@ -175,7 +175,7 @@ def test_a_table_is_not_brought_into_ones_own_place_to_grant_on_it(
 
 
 def test_a_namespace_is_not_moved_into_ones_own(
-    callers: NamedCallers, client: Client, lake: dict[str, Ref], warehouse: Warehouse
+    callers: NamedCallers, client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     client("alice")
     give("modify", lake["closed.deep"], ALICE)
@@ -187,7 +187,7 @@ def test_a_namespace_is_not_moved_into_ones_own(
 
 
 def test_a_table_is_not_undropped_with_the_rights_of_yesterday(
-    client: Client, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int
+    client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int
 ) -> None:
     alice = client("alice")
     give("modify", lake["closed.a"], ALICE)
@@ -210,7 +210,7 @@ def test_a_table_is_not_undropped_with_the_rights_of_yesterday(
 # --- what is somebody else's ---------------------------------------------------------------------------------------
 
 
-def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, lake: dict[str, Ref]) -> None:
+def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice, bob = client("alice"), client("bob")
     give("create", lake["open"], ALICE)
     give("describe", lake["open"], BOB)
@@ -224,7 +224,11 @@ def test_a_staged_table_is_not_finished_by_who_may_not_create(client: Client, la
 
 @pytest.mark.parametrize("privilege", ["create", "ownership"])
 def test_a_staged_table_is_not_finished_by_another(
-    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Callable[[], Fingerprint], privilege: str
+    client: Client,
+    root: CallerClient,
+    lake: dict[str, ObjectRef],
+    everything: Callable[[], Fingerprint],
+    privilege: str,
 ) -> None:
     """Whatever he may do in the namespace, and although he knows all of it."""
     alice, bob = client("alice"), client("bob")
@@ -248,7 +252,7 @@ def test_a_staged_table_is_not_finished_by_another(
                                                     ("select", (403, "TableActionForbidden"))])  # fmt: skip
 def test_a_transaction_is_refused_as_a_whole(
     client: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     privilege: str | None,
     refusal: tuple[int, str],
     everything: Callable[[], Fingerprint],
@@ -264,7 +268,7 @@ def test_a_transaction_is_refused_as_a_whole(
 
 
 def test_files_of_another_table_are_not_registered(
-    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Callable[[], Fingerprint]
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
     alice = client("alice")
     give("ownership", lake["open"], ALICE)
@@ -275,7 +279,7 @@ def test_files_of_another_table_are_not_registered(
     assert everything() == before
 
 
-def test_a_view_opens_nothing(client: Client, lake: dict[str, Ref]) -> None:
+def test_a_view_opens_nothing(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("ownership", lake["open"], ALICE)
     over = VIEW | {"name": "peek"}
@@ -290,7 +294,7 @@ def test_a_view_opens_nothing(client: Client, lake: dict[str, Ref]) -> None:
 # --- who comes again -----------------------------------------------------------------------------------------------
 
 
-def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake: dict[str, Ref]) -> None:
+def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake: dict[str, ObjectRef]) -> None:
     staff = role("staff")
     give("ownership", lake["closed.a"], ALICE)
     give("select", lake["closed.b"], ALICE, through=staff, to=staff)
@@ -303,7 +307,7 @@ def test_who_is_deleted_and_comes_again_has_nothing(callers: NamedCallers, lake:
 
 
 def test_a_new_table_has_none_of_the_grants_of_one_that_had_its_name(
-    client: Client, root: CallerClient, lake: dict[str, Ref]
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     alice = client("alice")
     give("ownership", lake["open.a"], ALICE)
@@ -313,13 +317,13 @@ def test_a_new_table_has_none_of_the_grants_of_one_that_had_its_name(
 
 
 def test_a_role_that_goes_in_the_middle_of_a_list_shows_no_more(
-    client: Client, root: CallerClient, lake: dict[str, Ref]
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     alice, staff = client("alice"), role("staff")
     for number in range(4):
         made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA})).json()
         table = Tabular.objects.get(uuid=made["metadata"]["table-uuid"])
-        give("describe", (Securable.Type.TABLE, table.pk), ALICE, through=staff, to=staff)
+        give("describe", ObjectRef(Securable.Type.TABLE, table.pk), ALICE, through=staff, to=staff)
     give("describe", lake["open.b"], ALICE)
     first = good(alice.get("/namespaces/open/tables?pageSize=2&pageToken=")).json()
     assert [each["name"] for each in first["identifiers"]] == ["b", "t0"]

@@ -11,7 +11,7 @@ import pytest
 from catalog.models import IdempotencyRecord
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
@@ -34,7 +34,7 @@ def key() -> str:
 @pytest.mark.parametrize("seen", [None, "describe"])
 @pytest.mark.parametrize("name", ["closed", "nolose"])
 def test_a_refusal_for_want_of_rights_is_not_kept(
-    client: Client, lake: dict[str, Ref], key: str, seen: str | None, name: str
+    client: Client, lake: dict[str, ObjectRef], key: str, seen: str | None, name: str
 ) -> None:
     """Neither is that something is missing, or keys would tell it from what is hidden."""
     alice, sent = client("alice"), {"idempotency-key": key}
@@ -50,14 +50,16 @@ def test_a_refusal_for_want_of_rights_is_not_kept(
         good(alice.post("/namespaces/closed/properties", UPDATE, **{"idempotency-key": str(uuid4())}))
 
 
-def test_who_was_given_the_right_is_not_refused_again(client: Client, lake: dict[str, Ref], key: str) -> None:
+def test_who_was_given_the_right_is_not_refused_again(client: Client, lake: dict[str, ObjectRef], key: str) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
     assert alice.post("/namespaces/closed/properties", UPDATE, **sent).refused(404, "NoSuchWarehouseException")
     give("ownership", lake["closed"], ALICE)
     good(alice.post("/namespaces/closed/properties", UPDATE, **sent))
 
 
-def test_who_may_not_use_the_warehouse_writes_nothing_into_it(client: Client, lake: dict[str, Ref], key: str) -> None:
+def test_who_may_not_use_the_warehouse_writes_nothing_into_it(
+    client: Client, lake: dict[str, ObjectRef], key: str
+) -> None:
     alice, bad = client("alice"), {"updates": {"k": "v"}, "removals": ["k"]}
     for path in ("/namespaces/open/properties", "/namespaces/nowhere/properties"):
         assert alice.post(path, bad, **{"idempotency-key": key}).refused(422, "UnprocessableEntityException")
@@ -68,7 +70,7 @@ def test_who_may_not_use_the_warehouse_writes_nothing_into_it(client: Client, la
 
 
 def test_a_key_tells_nobody_that_there_is_a_warehouse(
-    client: Client, root: CallerClient, lake: dict[str, Ref], key: str
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], key: str
 ) -> None:
     good(root.post("/namespaces/open/properties", UPDATE, **{"idempotency-key": key}))
     answers = [
@@ -124,7 +126,7 @@ ACTS: dict[str, tuple[Act, tuple[int, str]]] = {
 
 @pytest.mark.parametrize("act", ACTS)
 def test_what_was_done_is_told_to_who_may_still_do_it(
-    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, key: str, act: str
+    client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer, key: str, act: str
 ) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
     does, refusal = ACTS[act]
@@ -142,7 +144,7 @@ def test_what_was_done_is_told_to_who_may_still_do_it(
 
 @pytest.mark.parametrize("act", ["unregister", "drop"])
 def test_what_is_gone_is_told_to_who_may_use_the_warehouse(
-    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, key: str, act: str
+    client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer, key: str, act: str
 ) -> None:
     alice, sent = client("alice"), {"idempotency-key": key}
     give("modify", lake["closed"], ALICE)

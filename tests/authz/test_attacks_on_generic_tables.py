@@ -8,7 +8,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import give
 from tests.fingerprint import Fingerprint
@@ -43,7 +43,7 @@ ATTACKS: dict[str, Act] = {
 
 
 @pytest.fixture
-def alice(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> CallerClient:
+def alice(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> CallerClient:
     """Who owns another namespace."""
     client("alice")
     give("ownership", lake["open"], person("alice"))
@@ -55,7 +55,7 @@ def alice(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> CallerC
 def test_who_was_not_given_it(
     alice: CallerClient,
     manage: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     everything: Callable[[], Fingerprint],
     attack: str,
@@ -76,7 +76,7 @@ def test_who_was_not_given_it(
 
 
 def test_a_stranger_does_not_load_it_and_who_may_see_it_is_lent_nothing(
-    alice: CallerClient, lake: dict[str, Ref]
+    alice: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     assert alice.get(AT).refused(*MISSING)
     give("describe", lake["closed.g"], person("alice"))
@@ -87,7 +87,7 @@ def test_a_stranger_does_not_load_it_and_who_may_see_it_is_lent_nothing(
 
 
 def test_it_is_not_written_over(
-    alice: CallerClient, lake: dict[str, Ref], everything: Callable[[], Fingerprint]
+    alice: CallerClient, lake: dict[str, ObjectRef], everything: Callable[[], Fingerprint]
 ) -> None:
     """Neither by another one of its name, nor through the routes of tables, nor by one that is put into its folder."""
     give("describe", lake["closed.g"], person("alice"))

@@ -16,7 +16,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import good, person
 from tests.authz.hidden_object_fixtures import told
 from tests.authz.tree_fixtures import give
@@ -33,7 +33,7 @@ KINDS = {"tables": ("a", "TableActionForbidden"), "views": ("v", "ViewActionForb
          "generic-tables": ("g", "GenericTableActionForbidden")}  # fmt: skip
 
 
-def manage_access(builtin: BuiltinAuthorizer, *places: Ref) -> None:
+def manage_access(builtin: BuiltinAuthorizer, *places: ObjectRef) -> None:
     Securable.objects.filter(pk__in=[securable_id(*each) for each in places]).update(managed_access=True)
     builtin.forget()
 
@@ -44,7 +44,12 @@ def manage_access(builtin: BuiltinAuthorizer, *places: Ref) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("privilege", ["ownership", "modify"])
 def test_nothing_is_renamed_out_of_managed_access(
-    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer, everything: Everything, kind: str, privilege: str
+    client: Client,
+    lake: dict[str, ObjectRef],
+    builtin: BuiltinAuthorizer,
+    everything: Everything,
+    kind: str,
+    privilege: str,
 ) -> None:
     """There its owners could grant again: who moved it, or who it was moved for."""
     alice, (name, refusal) = client("alice"), KINDS[kind]
@@ -70,7 +75,7 @@ def test_nothing_is_renamed_out_of_managed_access(
 
 
 def test_a_table_is_renamed_from_one_managed_place_to_another(
-    client: Client, lake: dict[str, Ref], builtin: BuiltinAuthorizer
+    client: Client, lake: dict[str, ObjectRef], builtin: BuiltinAuthorizer
 ) -> None:
     alice = client("alice")
     give("ownership", lake["closed.a"], ALICE)
@@ -83,7 +88,7 @@ def test_a_table_is_renamed_from_one_managed_place_to_another(
 
 def test_a_namespace_is_not_moved_out_of_managed_access_by_its_owner(
     callers: NamedCallers,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     builtin: BuiltinAuthorizer,
     warehouse: Warehouse,
     everything: Everything,
@@ -112,7 +117,7 @@ def metadata_of(root: CallerClient, table: str) -> str:
 
 
 def test_nobody_comes_to_own_a_table_by_registering_it_over_itself(
-    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     alice = client("alice")
     give("modify", lake["closed.a"], ALICE)
@@ -128,7 +133,12 @@ def test_nobody_comes_to_own_a_table_by_registering_it_over_itself(
 
 @pytest.mark.parametrize("named", ["location", "metadata-log", "manifest-list", "statistics", "uuid", "nothing"])
 def test_nor_by_registering_its_files_under_another_uuid(
-    client: Client, root: CallerClient, lake: dict[str, Ref], storage_root: Path, everything: Everything, named: str
+    client: Client,
+    root: CallerClient,
+    lake: dict[str, ObjectRef],
+    storage_root: Path,
+    everything: Everything,
+    named: str,
 ) -> None:
     """Whatever of it the metadata names. What has nothing to do with it may take its place."""
     alice, table = client("alice"), "/namespaces/closed/tables/a"
@@ -175,7 +185,7 @@ def statistics(path: str) -> dict[str, Any]:
 
 
 def test_registering_tells_nothing_of_the_files_of_a_hidden_table(
-    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     alice = client("alice")
     give("ownership", lake["open"], ALICE)
@@ -199,7 +209,7 @@ CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
                                                ("closed.b", (403, "NamespaceActionForbidden"))])  # fmt: skip
 def test_a_commit_that_asserts_a_new_table_tells_no_names(
     client: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     sees: str | None,
     refusal: tuple[int, str],
     everything: Everything,
@@ -218,7 +228,7 @@ def test_a_commit_that_asserts_a_new_table_tells_no_names(
     assert everything() == before
 
 
-def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[str, Ref]) -> None:
+def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("modify", lake["closed.a"], ALICE)
     assert alice.post("/namespaces/closed/tables/a", CREATE).refused(409, "CommitFailedException")
@@ -231,7 +241,12 @@ def test_who_sees_the_table_is_told_that_it_is_there(client: Client, lake: dict[
 
 @pytest.mark.parametrize("way", ["location", "metadata folder", "transaction", "view"])
 def test_who_may_only_change_a_table_moves_it_nowhere(
-    client: Client, root: CallerClient, lake: dict[str, Ref], everything: Everything, warehouse: Warehouse, way: str
+    client: Client,
+    root: CallerClient,
+    lake: dict[str, ObjectRef],
+    everything: Everything,
+    warehouse: Warehouse,
+    way: str,
 ) -> None:
     """Not to where a hidden table lay whose files are still there, nor in the way of a hidden namespace."""
     bob, is_view = client("bob"), way == "view"

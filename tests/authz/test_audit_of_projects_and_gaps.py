@@ -15,6 +15,7 @@ from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event, record
 from tenancy.audit.retention import delete_old_records
 from tenancy.models import AuditRecord, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.projects import create_project, delete_project
 from tests.audit_rows import BOB, audit_settings
@@ -44,8 +45,8 @@ def test_the_trail_of_an_older_project_with_the_same_id_is_the_servers(callers: 
     create_project(actor=INTERNAL, name="New", project_id="sales")
     record(Event.ROLE_CREATED, actor=BOB, subject="new", project="sales", named="staff")
     seal_records(actor=INTERNAL)
-    give("project_admin", (Securable.Type.PROJECT, "sales"), person("late"))
-    give("admin", (Securable.Type.SERVER, get_server().server_id), person("root"))
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, "sales"), person("late"))
+    give("admin", ObjectRef(Securable.Type.SERVER, get_server().server_id), person("root"))
     late, root = CallerClient("/management/v1", "late"), CallerClient("/management/v1", "root")
     assert told(late, "/audit?projectId=sales") == ["new"]
     assert told(root, "/audit?projectId=sales") == ["new", "old"]

@@ -21,7 +21,7 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.chain import seal_records
 from tenancy.audit.log import Event, record
 from tenancy.models import AuditRecord, Project, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.audit_rows import BOB, rows, the_row
 from tests.authz.conftest import good, person
 from tests.authz.object_path_fixtures import path_of
@@ -33,11 +33,11 @@ from tests.statement_counts import counting
 pytestmark = pytest.mark.django_db
 
 Client = Callable[[str], CallerClient]
-Refs = dict[Securable.Type, Ref]
+Refs = dict[Securable.Type, ObjectRef]
 KINDS = [T.TABLE, T.VIEW, T.GENERIC_TABLE]
 
 
-def row_of(ref: Ref) -> Tabular:
+def row_of(ref: ObjectRef) -> Tabular:
     return Tabular.objects.get(pk=str(ref[1]))
 
 
@@ -142,7 +142,7 @@ def test_nothing_is_learnt_of_other_projects(
     AuditRecord.objects.all().delete()
     for row in (here, there):
         record(Event.GRANT_CREATED, actor=BOB, subject=row.pk, object_type="table")
-    give("project_admin", (T.PROJECT, "other"), person("far"))
+    give("project_admin", ObjectRef(T.PROJECT, "other"), person("far"))
     default = Project.objects.exclude(pk="other").get().pk
     query = f"objectId={here.uuid}&event=grant.created"
     assert {row["object-id"] for row in listed(chief, query)} == {str(here.pk), str(there.pk)}

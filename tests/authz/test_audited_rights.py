@@ -11,6 +11,7 @@ import pytest
 from catalog.models import Namespace, Tabular
 from tenancy.actor import INTERNAL, Actor
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.server import get_server
 from tenancy.services import cascaded_grants
@@ -37,7 +38,7 @@ MAKER = "oidc~maker"
 def maker(house: Lake) -> CallerClient:
     """Of namespaces; with nothing in the trail yet."""
     house.callers.person("maker")
-    give("ownership", (T.WAREHOUSE, house.warehouse.pk), person("maker"))
+    give("ownership", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"))
     AuditRecord.objects.all().delete()
     return CallerClient(f"/catalog/v1/{house.warehouse.pk}", "maker")
 
@@ -68,7 +69,7 @@ def test_who_makes_a_namespace_is_told_to_own_it(house: Lake, maker: CallerClien
 
 def test_the_role_that_was_assumed_owns_what_is_made(house: Lake, maker: CallerClient) -> None:
     group = role("makers")
-    give("create", (T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
+    give("create", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
     RoleMember.objects.create(role=group, user_id=MAKER)
     AuditRecord.objects.all().delete()
     assert maker.post("/namespaces", {"namespace": ["aa"]}, **{"x-assume-role": str(group.pk)}).status == 200
@@ -169,7 +170,7 @@ def test_the_row_of_a_maker_costs_one_statement(
 
 
 def test_rows_of_what_is_made_say_who_owns_it(house: Lake, maker: CallerClient) -> None:
-    give("admin", (T.SERVER, get_server().server_id), person("maker"))
+    give("admin", ObjectRef(T.SERVER, get_server().server_id), person("maker"))
     manage = CallerClient("/management/v1", "maker")
     AuditRecord.objects.all().delete()
     assert manage.post("/project", {"project-name": "Lab", "project-id": "lab"}).status == 201
@@ -248,8 +249,8 @@ def test_of_many_rights_the_first_are_named(house: Lake, maker: CallerClient, mo
 
 def test_a_deleted_role_s_rights_are_named(house: Lake, maker: CallerClient) -> None:
     group, inner = role("staff"), role("inner")
-    give("select", (T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
-    give("ownership", (T.ROLE, group.pk), person("maker"))
+    give("select", ObjectRef(T.WAREHOUSE, house.warehouse.pk), person("maker"), to=group)
+    give("ownership", ObjectRef(T.ROLE, group.pk), person("maker"))
     RoleMember.objects.create(role=group, user_id=MAKER)
     RoleMember.objects.create(role=group, member_role=inner)
     delete_role(actor=INTERNAL, project=get_project(None), role_id=group.pk)
@@ -265,7 +266,7 @@ def test_a_deleted_role_s_rights_are_named(house: Lake, maker: CallerClient) -> 
 
 def test_a_deleted_service_account_s_rights_are_named(house: Lake) -> None:
     account = create_service_account(actor=INTERNAL, name="robot", description="")
-    give("select", (T.WAREHOUSE, house.warehouse.pk), Actor(user_id=account.user_id))
+    give("select", ObjectRef(T.WAREHOUSE, house.warehouse.pk), Actor(user_id=account.user_id))
     delete_service_account(actor=INTERNAL, account_id=account.pk)
     told = details(event="service-account.deleted")
     assert told["grants"] == 1

@@ -14,7 +14,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.securables import add_securable
 from tenancy.authz.vocabulary import ACTIONS_ON
 from tenancy.models import Securable, Server
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, by_id, of, on_table, told
 from tests.authz.conftest import person
@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin"), pytest.
 
 
 @pytest.fixture
-def ns(table: Tabular) -> Ref:
-    return (T.NAMESPACE, table.namespace_id)
+def ns(table: Tabular) -> ObjectRef:
+    return ObjectRef(T.NAMESPACE, table.namespace_id)
 
 
-def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: Ref) -> None:
+def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: ObjectRef) -> None:
     warehouse = {"warehouse-id": str(table.warehouse_id)}
-    give("modify", (T.TABLE, table.pk), person("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
     named = {**warehouse, "namespace": ["NS"], "table": "T"}
     operations: list[tuple[str, str, dict[str, Any], bool]] = [
         ("server", "list_users", {}, False),
@@ -70,8 +70,8 @@ def test_each_type_is_asked_by_id_and_by_name(ask: Ask, table: Tabular, ns: Ref)
 def test_other_tabulars_go_by_all_their_spellings(ask: Ask, table: Tabular, kind: str) -> None:
     Tabular.objects.filter(pk=table.pk).update(kind=kind)
     Securable.objects.filter(pk=f"table:{table.pk}").delete()
-    add_securable(T(kind), table.pk, parent=(T.NAMESPACE, table.namespace_id))
-    give("describe", (T(kind), table.pk), person("ann"))
+    add_securable(T(kind), table.pk, parent=ObjectRef(T.NAMESPACE, table.namespace_id))
+    give("describe", ObjectRef(T(kind), table.pk), person("ann"))
     warehouse = {"warehouse-id": str(table.warehouse_id)}
     ids = [
         {name: str(table.uuid)} for name in ("table-id", "view-id", "view_id", "generic-table-id", "generic_table_id")
@@ -85,7 +85,7 @@ def test_other_tabulars_go_by_all_their_spellings(ask: Ask, table: Tabular, kind
 
 
 def test_ids_come_back_in_the_order_of_the_checks(ask: Ask, table: Tabular) -> None:
-    give("select", (T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
     asked = [("b", "read_data"), ("a", "write_data"), (None, "read_data"), ("b", "write_data"), ("", "get_metadata")]
     answer = ask("ann", *({"id": own, **on_table(table, action)} for own, action in asked))
     assert answer.json() == {
@@ -100,14 +100,14 @@ def test_ids_come_back_in_the_order_of_the_checks(ask: Ask, table: Tabular) -> N
     assert ask("ann").json() == {"results": []}
 
 
-def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: Ref) -> None:
-    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: ObjectRef) -> None:
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
     places = {
         "server": {}, "project": {}, "warehouse": {"warehouse-id": str(table.warehouse_id)},
         "namespace": {"warehouse-id": str(table.warehouse_id), "namespace-id": str(ns[1])},
         "table": by_id(table), "view": by_id(table), "generic-table": by_id(table),
     }  # fmt: skip
-    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
     for kind, place in places.items():
         context = {"destination": ["elsewhere"]} if kind == "namespace" else {}
         checks = [
@@ -123,8 +123,8 @@ def test_every_action_of_every_type_may_be_asked(ask: Ask, table: Tabular, ns: R
 
 
 def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
-    give("select", (T.TABLE, table.pk), person("ann"))
-    give("manage_grants", (T.TABLE, table.pk), person("chief"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("manage_grants", ObjectRef(T.TABLE, table.pk), person("chief"))
     checks = [on_table(table, "read_data"), on_table(table, "write_data")]
     about_ann = [of({"user": "oidc~ann"}, each) for each in checks]
     assert told(ask("chief", *about_ann)) == [True, False]
@@ -141,7 +141,7 @@ def test_who_reads_grants_asks_about_others(ask: Ask, table: Tabular) -> None:
 
 
 def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table: Tabular) -> None:
-    give("select", (T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
     ann = {"user": "oidc~ann"}
     garbage = [None, 7, [], {}, {"operation": {}}, {"operation": {"table": {"action": {"action": "fly"}}}}]
     answer = ask("ann", on_table(table), of({"user": "oidc~bob"}, on_table(table)), *garbage, of(ann, on_table(table)))
@@ -151,7 +151,7 @@ def test_one_who_may_not_be_asked_about_does_not_spoil_the_rest(ask: Ask, table:
 
 
 def test_errors_are_for_callers_that_ask_for_them(ask: Ask, table: Tabular) -> None:
-    give("select", (T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
     checks = [on_table(table), of({"user": "oidc~bob"}, on_table(table)), 7]
     with_errors = ask("ann", *checks).json()["results"]
     plain = CallerClient(CHECK, "ann").post("", {"checks": checks}).json()["results"]
@@ -162,9 +162,9 @@ def test_errors_are_for_callers_that_ask_for_them(ask: Ask, table: Tabular) -> N
 
 def test_roles_are_asked_about_by_their_id(ask: Ask, table: Tabular) -> None:
     readers = role("readers")
-    give("select", (T.TABLE, table.pk), person("ann"), to=readers)
-    give("assignee", (T.ROLE, readers.pk), person("ann"))
-    give("manage_grants", (T.WAREHOUSE, table.warehouse_id), person("chief"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"), to=readers)
+    give("assignee", ObjectRef(T.ROLE, readers.pk), person("ann"))
+    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), person("chief"))
     about = of({"role": str(readers.pk).upper()}, on_table(table))
     unknown = of({"role": NOBODY}, on_table(table))
     assert told(ask("chief", about, unknown)) == [True, "RoleIdNotFound"]
@@ -174,9 +174,9 @@ def test_roles_are_asked_about_by_their_id(ask: Ask, table: Tabular) -> None:
 
 def test_in_an_assumed_role_oneself_is_the_role(callers: NamedCallers, table: Tabular) -> None:
     readers = role("readers")
-    give("select", (T.TABLE, table.pk), person("ann"), to=readers)
-    give("assignee", (T.ROLE, readers.pk), person("ann"))
-    give("modify", (T.TABLE, table.pk), person("ann"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"), to=readers)
+    give("assignee", ObjectRef(T.ROLE, readers.pk), person("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
     callers.person("ann")
     checks = [
         on_table(table, "read_data"), on_table(table, "write_data"),
@@ -190,7 +190,7 @@ def test_in_an_assumed_role_oneself_is_the_role(callers: NamedCallers, table: Ta
 
 def test_token_roles_count_for_the_caller(callers: NamedCallers, table: Tabular) -> None:
     engineers = role("eng", source="eng")
-    give("select", (T.TABLE, table.pk), person("bob"), to=engineers)
+    give("select", ObjectRef(T.TABLE, table.pk), person("bob"), to=engineers)
     callers.person("ann", roles=("eng",))
     named = of({"user": "oidc~ann"}, on_table(table))
     assert told(CallerClient(CHECK, "ann").post("", {"checks": [on_table(table), named]})) == [True, True]
@@ -236,7 +236,7 @@ def test_who_asks_about_themselves_cannot_tell_hidden_from_missing(
 
 
 def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("ownership", (T.TABLE, table.pk), person("ann"))
+    give("ownership", ObjectRef(T.TABLE, table.pk), person("ann"))
     asked = [{"id": "x", "identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
     first, *others = ask("bob", *asked).json()["results"]
     assert first["error"]["type"] == "CannotInspectPermissions"
@@ -254,8 +254,8 @@ def test_who_asks_about_others_cannot_tell_hidden_from_missing(ask: Ask, table: 
 
 
 def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("manage_grants", (T.WAREHOUSE, table.warehouse_id), person("chief"))
-    give("ownership", (T.TABLE, table.pk), person("ann"))
+    give("manage_grants", ObjectRef(T.WAREHOUSE, table.warehouse_id), person("chief"))
+    give("ownership", ObjectRef(T.TABLE, table.pk), person("ann"))
     asked = [{"identity": {"user": "oidc~ann"}, "operation": each} for each in probes(table, elsewhere)]
     refused = "CannotInspectPermissions"
     assert told(ask("chief", *asked)) == [True, True, False, False, False, False, refused, refused, False, False, False]
@@ -264,8 +264,8 @@ def test_of_what_is_missing_who_manages_the_warehouse_hears_no(ask: Ask, table: 
 
 
 def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, elsewhere: Warehouse) -> None:
-    give("select", (T.TABLE, table.pk), person("ann"))
-    give("describe", (T.WAREHOUSE, elsewhere.pk), person("bob"))
+    give("select", ObjectRef(T.TABLE, table.pk), person("ann"))
+    give("describe", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("bob"))
     warehouse = {"warehouse-id": str(table.warehouse_id)}
     get = {"action": {"action": "get_metadata"}}
     strict = {"error-on-not-found": True}
@@ -295,7 +295,7 @@ def test_missing_objects_are_404_for_who_wants_it_so(ask: Ask, table: Tabular, e
 def test_dropped_tables_and_inactive_warehouses_are_asked_about(
     ask: Ask, client: Callable[[str], CallerClient], table: Tabular, soft_delete: int
 ) -> None:
-    give("modify", (T.TABLE, table.pk), person("ann"))
+    give("modify", ObjectRef(T.TABLE, table.pk), person("ann"))
     assert client("root").delete("/namespaces/ns/tables/t").status == 204
     assert Tabular.objects.get().deleted_at is not None
     Warehouse.objects.update(status="inactive")
@@ -341,8 +341,8 @@ def many(table: Tabular) -> list[dict[str, Any]]:
 def test_a_thousand_checks_cost_as_many_statements_as_a_few(
     ask: Ask, many: list[dict[str, Any]], table: Tabular, builtin: BuiltinAuthorizer
 ) -> None:
-    give("select", (T.NAMESPACE, table.namespace_id), person("ann"))
-    give("operator", (T.SERVER, Server.objects.get().server_id), person("chief"))
+    give("select", ObjectRef(T.NAMESPACE, table.namespace_id), person("ann"))
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("chief"))
     counted: dict[str, dict[str, int]] = {}
     few = [many[0], many[300], many[600], many[900], many[998], many[999]]
     for name, asked in (("few", few), ("thousand", many)):

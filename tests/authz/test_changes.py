@@ -17,7 +17,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.builtin.memory import FOR_EVER, Memory
 from tenancy.authz.changes import KNOWN_SECONDS, RightsChanges, rights_changed, rights_changes
 from tenancy.models import RightsVersion
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import give
 from tests.statement_counts import counting
@@ -212,12 +212,12 @@ def test_what_ends_is_not_believed_longer(watched: RightsChanges, monkeypatch: p
     assert memory.get("key") is None
 
 
-def may_read(table: Ref) -> bool:
+def may_read(table: ObjectRef) -> bool:
     return port.allowed_many(BOB, [(Can.READ_DATA, table)]) == [True]
 
 
 def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
-    builtin: BuiltinAuthorizer, tree: dict[str, Ref]
+    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef]
 ) -> None:
     """As in a command or a worker, which look at nothing."""
     give("select", tree["table"], BOB)
@@ -228,7 +228,7 @@ def test_a_revocation_that_nobody_told_of_is_seen_where_nobody_watches(
 
 
 def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
-    builtin: BuiltinAuthorizer, tree: dict[str, Ref], watched: RightsChanges, clock: Clock
+    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: RightsChanges, clock: Clock
 ) -> None:
     give("select", tree["table"], BOB)
     assert may_read(tree["table"])
@@ -241,7 +241,7 @@ def test_a_revocation_that_nobody_told_of_is_seen_once_nobody_could_look(
 
 
 def test_a_revocation_by_another_server_is_seen_with_the_next_look(
-    builtin: BuiltinAuthorizer, tree: dict[str, Ref], watched: RightsChanges
+    builtin: BuiltinAuthorizer, tree: dict[str, ObjectRef], watched: RightsChanges
 ) -> None:
     give("select", tree["table"], BOB)
     assert may_read(tree["table"])

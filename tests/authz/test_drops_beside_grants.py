@@ -19,7 +19,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz import securables
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
@@ -40,7 +40,7 @@ CHANGES = {
 
 
 @pytest.fixture(autouse=True)
-def granted(lake: dict[str, Ref]) -> None:
+def granted(lake: dict[str, ObjectRef]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
     User.objects.create(id="oidc~carl", name="Carl")
@@ -48,7 +48,7 @@ def granted(lake: dict[str, Ref]) -> None:
         give("select", lake[table], person("bob"))
 
 
-def change(ref: Ref, what: str) -> None:
+def change(ref: ObjectRef, what: str) -> None:
     apply_grants(actor=INTERNAL, ref=ref, difference=CHANGES[what], missing=NotFound("gone"))
 
 
@@ -64,7 +64,7 @@ def outcome(act: Callable[..., Any], *args: Any) -> Any:
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize("target", ["/namespaces/closed/tables/a", "/namespaces/closed?recursive=true"])
 def test_a_drop_waits_for_who_changes_the_grants(
-    what: str, target: str, client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    what: str, target: str, client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, has_lock, require_grantees = client("root"), threading.Event(), grants._require_grantees
 
@@ -84,7 +84,7 @@ def test_a_drop_waits_for_who_changes_the_grants(
 
 
 def test_who_grants_on_what_is_being_dropped_finds_nothing(
-    client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, is_going, delete = client("root"), threading.Event(), securables.delete_rows_returning
 
@@ -103,7 +103,9 @@ def test_who_grants_on_what_is_being_dropped_finds_nothing(
     assert_gone(lake["closed.a"])
 
 
-def test_a_table_that_goes_while_its_namespace_moves(lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_goes_while_its_namespace_moves(
+    lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
+) -> None:
     warehouse_id, has_moved, execute = Warehouse.objects.get().pk, threading.Event(), securables.execute
 
     def hold(statement: str, params: Any) -> int:
@@ -133,7 +135,7 @@ def test_a_table_that_goes_while_its_namespace_moves(lake: dict[str, Ref], monke
     assert_gone(lake["closed.deep.a"])
 
 
-def assert_gone(ref: Ref) -> None:
+def assert_gone(ref: ObjectRef) -> None:
     own_id = securables.securable_id(*ref)
     assert not Securable.objects.filter(pk=own_id).exists()
     assert not Grant.objects.filter(securable_id=own_id).exists()

@@ -22,7 +22,7 @@ from tenancy.authz import ended_grants
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import add_securable, remove_securables
 from tenancy.models import AuditRecord, Grant, Role, RoleMember, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.users import delete_user
@@ -40,16 +40,16 @@ OPEN, DEEP = "/namespaces/open", "/namespaces/closed%1Fdeep"
 
 
 @pytest.fixture(autouse=True)
-def begin(lake: dict[str, Ref]) -> None:
+def begin(lake: dict[str, ObjectRef]) -> None:
     """With nothing in the trail; Root has made all that there is, and owns it."""
     AuditRecord.objects.all().delete()
 
 
-def owned(*refs: Ref) -> list[str]:
+def owned(*refs: ObjectRef) -> list[str]:
     return sorted(f"ownership on {securable_id(*ref)} to {ROOT}" for ref in refs)
 
 
-def ended(ref: Ref) -> Any:
+def ended(ref: ObjectRef) -> Any:
     """What the one row tells; beside it there may be those of what was made."""
     row = the_row(event="grant.ended")
     assert rows() == rows(event__in=["grant.ended", "grant.created"])
@@ -60,7 +60,7 @@ def ended(ref: Ref) -> Any:
     return told
 
 
-def uuid_of(ref: Ref) -> str:
+def uuid_of(ref: ObjectRef) -> str:
     return str(Tabular.objects.get(pk=ref[1]).uuid)
 
 
@@ -73,7 +73,9 @@ def generic(root: CallerClient) -> CallerClient:
 
 @pytest.mark.parametrize("name", ["a", "v", "g"])
 @pytest.mark.parametrize("query", ["", "?force=true", "?purgeRequested=true"])
-def test_with_a_table_view_or_generic_table(lake: dict[str, Ref], root: CallerClient, name: str, query: str) -> None:
+def test_with_a_table_view_or_generic_table(
+    lake: dict[str, ObjectRef], root: CallerClient, name: str, query: str
+) -> None:
     ref = lake[f"open.{name}"]
     group, uuid = role("readers"), uuid_of(ref)
     give("select", ref, person("ann"), to=group)
@@ -93,14 +95,14 @@ def test_with_a_table_view_or_generic_table(lake: dict[str, Ref], root: CallerCl
     assert len(rows(event="grant.ended")) == 1
 
 
-def test_with_a_table_that_is_unregistered(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_with_a_table_that_is_unregistered(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
     assert root.post(f"{OPEN}/tables/a/unregister").status == 200
     told = ended(ref)
     assert (told["levels"], told["uuid"], told["granted"]) == (["open", "a"], uuid, owned(ref))
 
 
-def test_with_a_table_that_gives_way_to_another(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_with_a_table_that_gives_way_to_another(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
     location = Tabular.objects.get(pk=lake["open.b"][1]).metadata_location
     assert root.post(f"{OPEN}/tables/b/unregister").status == 200
@@ -112,7 +114,7 @@ def test_with_a_table_that_gives_way_to_another(lake: dict[str, Ref], root: Call
 
 
 def test_with_a_soft_deleted_table_only_when_it_expires(
-    lake: dict[str, Ref], root: CallerClient, soft_delete: int, do_tasks: Callable[[], int]
+    lake: dict[str, ObjectRef], root: CallerClient, soft_delete: int, do_tasks: Callable[[], int]
 ) -> None:
     ref, uuid = lake["open.a"], uuid_of(lake["open.a"])
     assert root.delete(f"{OPEN}/tables/a").status == 204
@@ -128,9 +130,9 @@ def test_with_a_soft_deleted_table_only_when_it_expires(
     }  # fmt: skip
 
 
-def test_with_an_empty_namespace(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_with_an_empty_namespace(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     assert root.post("/namespaces", {"namespace": ["empty"]}).status == 200
-    ref: Ref = (T.NAMESPACE, Namespace.objects.get(path="empty").pk)
+    ref: ObjectRef = ObjectRef(T.NAMESPACE, Namespace.objects.get(path="empty").pk)
     AuditRecord.objects.all().delete()
     assert root.delete("/namespaces/empty").status == 204
     assert ended(ref) == {
@@ -139,7 +141,7 @@ def test_with_an_empty_namespace(lake: dict[str, Ref], root: CallerClient) -> No
 
 
 def test_with_a_namespace_and_all_that_is_in_it(
-    lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch
+    lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Soft-deleted ones too, in one row, in whatever batches."""
     monkeypatch.setattr("catalog.services.tables.drop.AT_ONCE", 3)
@@ -156,7 +158,9 @@ def test_with_a_namespace_and_all_that_is_in_it(
     assert Grant.objects.filter(securable__type__in=["namespace", "table", "view", "generic-table"]).count() == 5
 
 
-def test_of_many_the_first_are_named(lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_the_first_are_named(
+    lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ended_grants, "MOST_TOLD", 3)
     inside = [ref for name, ref in lake.items() if name.startswith("closed")]
     assert root.delete("/namespaces/closed?recursive=true").status == 204
@@ -164,7 +168,7 @@ def test_of_many_the_first_are_named(lake: dict[str, Ref], root: CallerClient, m
     assert (told["grants"], told["granted"]) == (10, owned(*inside)[:3])
 
 
-def test_a_large_namespace_makes_one_small_row(lake: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_a_large_namespace_makes_one_small_row(lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     """And one statement more than one without grants: of 2,000 grants on 1,000 tables."""
     namespace = Namespace.objects.get(path="open")
     User.objects.bulk_create(User(id=f"oidc~{name}", name=name) for name in ("ann", "bob"))
@@ -216,7 +220,7 @@ def test_a_large_namespace_makes_one_small_row(lake: dict[str, Ref], warehouse: 
     assert len(row.details) < 20_000
 
 
-def test_what_is_refused_ends_nothing(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_what_is_refused_ends_nothing(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     Tabular.objects.filter(pk=lake["closed.deep.a"][1]).update(protected=True)
     before = Grant.objects.count()
     assert root.delete("/namespaces/closed?recursive=true").status == 409
@@ -227,7 +231,7 @@ def test_what_is_refused_ends_nothing(lake: dict[str, Ref], root: CallerClient) 
 
 
 def test_where_the_row_cannot_be_written_nothing_is_dropped(
-    lake: dict[str, Ref], root: CallerClient, monkeypatch: pytest.MonkeyPatch
+    lake: dict[str, ObjectRef], root: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no room")
@@ -242,10 +246,10 @@ def test_where_the_row_cannot_be_written_nothing_is_dropped(
 # --- deleted ---------------------------------------------------------------------------------------------------------
 
 
-def test_with_a_warehouse(lake: dict[str, Ref], root: CallerClient, warehouse: Warehouse) -> None:
+def test_with_a_warehouse(lake: dict[str, ObjectRef], root: CallerClient, warehouse: Warehouse) -> None:
     for name in ("open", "closed"):
         assert root.delete(f"/namespaces/{name}?recursive=true").status == 204
-    give("select", (T.WAREHOUSE, warehouse.pk), person("ann"))
+    give("select", ObjectRef(T.WAREHOUSE, warehouse.pk), person("ann"))
     AuditRecord.objects.all().delete()
     assert CallerClient("/management/v1", "root").delete(f"/warehouse/{warehouse.pk}").status == 204
     row = the_row(event="warehouse.deleted")
@@ -276,7 +280,7 @@ def test_with_a_project(refs: Refs) -> None:
     staff = Role.objects.get(pk=made[0])
     RoleMember.objects.create(role=staff, user_id="oidc~ann")
     RoleMember.objects.create(role=staff, member_role_id=made[1])
-    give("select", (T.PROJECT, "lab"), person("ann"), to=staff)
+    give("select", ObjectRef(T.PROJECT, "lab"), person("ann"), to=staff)
     AuditRecord.objects.all().delete()
     before = Grant.objects.count()
     assert manage.delete("/project/lab").status in {200, 204}
@@ -302,7 +306,7 @@ def ends(seconds: float, **of: Any) -> None:
     assert Grant.objects.filter(**of).update(expires_at=now() + timedelta(seconds=seconds)) == 1
 
 
-def test_what_had_ended_before_the_drop_is_not_told_of(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_what_had_ended_before_the_drop_is_not_told_of(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     ref, on = lake["open.a"], securable_id(*lake["open.a"])
     for name, seconds in (("ann", -1), ("bob", 3_600)):
         give("select", ref, person(name))
@@ -315,7 +319,7 @@ def test_what_had_ended_before_the_drop_is_not_told_of(lake: dict[str, Ref], roo
     assert not Grant.objects.filter(securable_id=on).exists()
 
 
-def test_where_all_had_ended_before_there_is_no_row(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_where_all_had_ended_before_there_is_no_row(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     for name, path in (("open.a", f"{OPEN}/tables/a"), ("open.v", f"{OPEN}/views/v")):
         ends(-1, securable_id=securable_id(*lake[name]))
         assert root.delete(path).status == 204
@@ -327,7 +331,7 @@ def test_where_all_had_ended_before_there_is_no_row(lake: dict[str, Ref], root: 
     assert not Grant.objects.filter(securable_id__in=[securable_id(*lake[name]) for name in inside]).exists()
 
 
-def test_what_a_user_and_a_role_had_no_more_is_not_told_of(lake: dict[str, Ref]) -> None:
+def test_what_a_user_and_a_role_had_no_more_is_not_told_of(lake: dict[str, ObjectRef]) -> None:
     staff, guests = role("staff"), role("guests")
     on = securable_id(*lake["open.a"])
     for group in (staff, guests):
@@ -372,7 +376,7 @@ def test_what_ended_is_bounded_and_in_order() -> None:
     assert len(told["granted"]) == 100
 
 
-def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     """Each of these characters takes twelve in JSON."""
     ids = [f"oidc~{number:03d}{chr(0x1F600) * 240}" for number in range(150)]
     User.objects.bulk_create(User(id=each, name="n") for each in ids)
@@ -391,7 +395,7 @@ def test_long_ids_leave_the_numbers_in_the_row(lake: dict[str, Ref], root: Calle
     assert 30 <= len(told["members"]) < 40
 
 
-def test_rows_that_go_with_others_are_returned(lake: dict[str, Ref]) -> None:
+def test_rows_that_go_with_others_are_returned(lake: dict[str, ObjectRef]) -> None:
     gone, kept = (securable_id(*lake[name]) for name in ("open.a", "open.b"))
     found = delete_rows_returning(Securable, [gone, "table:none"], child=Grant, columns="securable_id, privilege")
     assert [tuple(row) for row in found] == [(gone, "ownership")]
@@ -401,10 +405,10 @@ def test_rows_that_go_with_others_are_returned(lake: dict[str, Ref]) -> None:
     connection.check_constraints()
 
 
-def test_nothing_that_goes_ends_nothing(lake: dict[str, Ref]) -> None:
+def test_nothing_that_goes_ends_nothing(lake: dict[str, ObjectRef]) -> None:
     before = Grant.objects.count()
     assert not remove_securables([])
     own_id = new_id()
     add_securable(T.TABLE, own_id, parent=lake["open"])
-    assert not remove_securables([(T.TABLE, own_id)])
+    assert not remove_securables([ObjectRef(T.TABLE, own_id)])
     assert Grant.objects.count() == before

@@ -17,6 +17,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable, User
+from tenancy.refs import ObjectRef
 from tenancy.services.blocking import block_user
 from tests.authz.parity.pair_fixtures import grant, member, somebody
 from tests.authz.permission_fixtures import NOBODY, Everything, Things, make_role, other_project
@@ -90,7 +91,7 @@ def test_what_would_let_somebody(things: Things, place: tuple[str, ...]) -> None
 def test_owners_of_roles_and_two_grants_that_are_needed_together(things: Things) -> None:
     somebody("oidc~ada")
     group = make_role("Movers")
-    grant((T.ROLE, group.pk), "ownership", user_id="oidc~ada")
+    grant(ObjectRef(T.ROLE, group.pk), "ownership", user_id="oidc~ada")
     grant(things.refs[T.NAMESPACE], "manage_grants", role_id=group.pk)
     grant(things.refs[T.NAMESPACE], "modify", user_id="oidc~ada")
     shown, _ = run("oidc~ada", "move", "namespace", things.warehouse.name, "closed", "deep")

@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.actor import INTERNAL
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.hidden_object_fixtures import told
 from tests.authz.object_path_fixtures import HOSTILE, MISSING
@@ -193,7 +193,7 @@ def test_ids_that_are_none(things: Things, kind: Securable.Type) -> None:
         assert answer.refused(400, "BadRequestException", member_name), bad
     assert client.post("/explain", asked(kind, "update", {})).refused(400, "BadRequestException", member_name)
     assert client.post("/explain", asked(kind, "drop", by_id(things, kind))).refused(400, "BadRequestException")
-    other: Ref = things.refs[T.TAG if kind is T.ROLE else T.ROLE]
+    other: ObjectRef = things.refs[T.TAG if kind is T.ROLE else T.ROLE]
     answer = client.post("/explain", asked(kind, "update", {member_name: str(other[1])}))
     assert answer.refused(404, MISSING[kind])
 

@@ -23,7 +23,7 @@ from tenancy.authz.reviews import Source
 from tenancy.authz.role_ways import Entry, Membership
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.object_reviews import ObjectReview
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tests.authz.conftest import person
@@ -38,7 +38,7 @@ T = Securable.Type
 ALICE = person("alice")
 
 
-def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, Ref]) -> None:
+def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, ObjectRef]) -> None:
     give("ownership", tree["outer"], ALICE)
     found = explain(ALICE, Can.READ_DATA, tree["table"])
     assert found.is_allowed
@@ -54,7 +54,7 @@ def test_the_chain_leads_from_the_grant_to_the_action(tree: dict[str, Ref]) -> N
     assert [step.grant is not None for step in found.chain] == [True, False, False, False, False]
 
 
-def test_the_shortest_chain_is_told_with_the_roles_on_the_way(tree: dict[str, Ref]) -> None:
+def test_the_shortest_chain_is_told_with_the_roles_on_the_way(tree: dict[str, ObjectRef]) -> None:
     inner, outer = role("inner"), role("outer")
     RoleMember.objects.create(role=outer, member_role=inner)
     give("modify", tree["project"], ALICE, through=inner, to=outer)
@@ -66,7 +66,7 @@ def test_the_shortest_chain_is_told_with_the_roles_on_the_way(tree: dict[str, Re
     assert grant.through == (Membership(inner.pk, Entry.MEMBER), Membership(outer.pk, Entry.MEMBER))
 
 
-def test_what_is_seen_because_of_something_below(tree: dict[str, Ref]) -> None:
+def test_what_is_seen_because_of_something_below(tree: dict[str, ObjectRef]) -> None:
     give("select", tree["table"], ALICE)
     found = explain(ALICE, Can.GET_CONFIG, tree["wh"])
     assert [(step.relation, step.securable_id) for step in found.chain] == [
@@ -80,7 +80,7 @@ def test_what_is_seen_because_of_something_below(tree: dict[str, Ref]) -> None:
     ("table", Can.READ_DATA), ("table", Can.DROP), ("inner", Can.MOVE), ("wh", Can.GRANT_SELECT),
     ("project", Can.CREATE_WAREHOUSE), ("server", Can.CREATE_PROJECT), ("role", Can.UPDATE), ("tag", Can.APPLY),
 ])  # fmt: skip
-def test_each_cure_cures(tree: dict[str, Ref], name: str, action: Can) -> None:
+def test_each_cure_cures(tree: dict[str, ObjectRef], name: str, action: Can) -> None:
     give("describe", tree["wh"], ALICE)
     found = explain(ALICE, action, tree[name])
     assert not found.is_allowed
@@ -95,7 +95,7 @@ def test_each_cure_cures(tree: dict[str, Ref], name: str, action: Can) -> None:
     assert not is_allowed(ALICE, action, *tree[name])
 
 
-def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, Ref]) -> None:
+def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, ObjectRef]) -> None:
     first, second = role("first", source="staff"), role("second", source="all")
     RoleMember.objects.create(role=first, member_role=second)
     RoleMember.objects.create(role=second, member_role=first)
@@ -108,7 +108,7 @@ def test_a_role_of_the_token_and_one_in_a_circle(tree: dict[str, Ref]) -> None:
     assert Role.objects.count() == 2
 
 
-def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, Ref]) -> None:
+def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, ObjectRef]) -> None:
     ending, lasting = role("ending"), role("lasting")
     for each, ends in ((ending, now() + timedelta(days=1)), (lasting, None)):
         member(each.pk, user_id=somebody("oidc~alice"))
@@ -120,7 +120,7 @@ def test_of_two_ways_the_one_without_an_end_is_told(tree: dict[str, Ref]) -> Non
 
 
 @pytest.mark.parametrize("place", ["table", "wh"], ids=["on it", "below it"])
-def test_of_ways_of_one_length_the_one_that_lasts_longest_is_told(tree: dict[str, Ref], place: str) -> None:
+def test_of_ways_of_one_length_the_one_that_lasts_longest_is_told(tree: dict[str, ObjectRef], place: str) -> None:
     """The whole of it: memberships end, too."""
     soon, later, latest = (now() + timedelta(days=days) for days in (1, 2, 3))
     somebody("oidc~alice")
@@ -135,13 +135,13 @@ def test_of_ways_of_one_length_the_one_that_lasts_longest_is_told(tree: dict[str
     assert first.grant.expires_at == latest
 
 
-def test_the_shortest_way_that_has_not_ended(tree: dict[str, Ref]) -> None:
+def test_the_shortest_way_that_has_not_ended(tree: dict[str, ObjectRef]) -> None:
     """Reviews of the same tell the one that lasts longest."""
     inner, middle, outer = role("inner"), role("middle"), role("outer")
     soon, past = now() + timedelta(days=1), now() - timedelta(seconds=1)
     member(inner.pk, user_id=somebody("oidc~alice"))
     member(middle.pk, role=inner.pk)
-    grant((T.ROLE, outer.pk), "ownership", role_id=middle.pk)
+    grant(ObjectRef(T.ROLE, outer.pk), "ownership", role_id=middle.pk)
     member(outer.pk, role=inner.pk, expires_at=soon)
     grant(tree["table"], "select", role_id=outer.pk)
 
@@ -172,7 +172,7 @@ def test_the_shortest_way_that_has_not_ended(tree: dict[str, Ref]) -> None:
     assert PrincipalReview(Asker.of(ALICE)).objects(tree["wh"], after="", limit=9)[0] == []
 
 
-def test_what_has_ended_explains_nothing(tree: dict[str, Ref]) -> None:
+def test_what_has_ended_explains_nothing(tree: dict[str, ObjectRef]) -> None:
     past = now() - timedelta(seconds=1)
     group = role("group")
     member(group.pk, user_id=somebody("oidc~alice"), expires_at=past)
@@ -185,24 +185,24 @@ def test_what_has_ended_explains_nothing(tree: dict[str, Ref]) -> None:
     assert told[-1] == ("operator", securable_id(*tree["server"]))
 
 
-def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, Ref]) -> None:
+def test_members_and_owners_of_a_role_may_assume_it(tree: dict[str, ObjectRef]) -> None:
     inner, outer = role("inner"), role("outer")
     member(outer.pk, role=inner.pk)
-    grant((T.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
-    by_owning = explain(ALICE, Can.ASSUME, (T.ROLE, inner.pk))
+    grant(ObjectRef(T.ROLE, inner.pk), "ownership", user_id=somebody("oidc~alice"))
+    by_owning = explain(ALICE, Can.ASSUME, ObjectRef(T.ROLE, inner.pk))
     assert [step.relation for step in by_owning.chain] == ["ownership", "assignee", "can_assume"]
-    found = explain(ALICE, Can.ASSUME, (T.ROLE, outer.pk))
+    found = explain(ALICE, Can.ASSUME, ObjectRef(T.ROLE, outer.pk))
     assert [step.relation for step in found.chain] == ["assignee", "can_assume"]
     assert found.chain[0].grant is not None
     assert found.chain[0].grant.through == (Membership(inner.pk, Entry.OWNER),)
     for ref, action, expected in (
-        ((T.ROLE, inner.pk), Can.UPDATE, ["ownership", "can_update"]),
-        ((T.ROLE, inner.pk), Can.READ, []),
+        (ObjectRef(T.ROLE, inner.pk), Can.UPDATE, ["ownership", "can_update"]),
+        (ObjectRef(T.ROLE, inner.pk), Can.READ, []),
     ):
         assert [step.relation for step in explain(ALICE, action, ref).chain] == expected
 
 
-def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: dict[str, Ref]) -> None:
+def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: dict[str, ObjectRef]) -> None:
     group = role("group", source="staff")
     ends = now() + timedelta(days=1)
     member(group.pk, user_id=somebody("oidc~alice"), expires_at=ends)
@@ -211,13 +211,13 @@ def test_who_is_in_a_role_is_in_it_by_a_row_by_the_token_or_as_the_role(tree: di
         (person("bob", "staff"), (Membership(group.pk, Entry.TOKEN),), None),
         (Actor(assumed_role=group.pk), (Membership(group.pk, Entry.ASSUMED),), None),
     ):
-        first, last = explain(asker, Can.ASSUME, (T.ROLE, group.pk)).chain
+        first, last = explain(asker, Can.ASSUME, ObjectRef(T.ROLE, group.pk)).chain
         assert (first.relation, last.relation) == ("assignee", "can_assume")
         assert first.grant == GrantRow("assignee", securable_id(T.ROLE, group.pk), through, expires_at)
 
 
-def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, Ref]) -> None:
-    group = (T.ROLE, role("group").pk)
+def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, ObjectRef]) -> None:
+    group = ObjectRef(T.ROLE, role("group").pk)
     somebody("oidc~alice")
     found = explain(ALICE, Can.ASSUME, group)
     assert found == Explanation(cures=[Cure(each, securable_id(*group)) for each in ("assignee", "ownership")])
@@ -228,7 +228,7 @@ def test_each_cure_of_who_may_not_assume_a_role(tree: dict[str, Ref]) -> None:
     assert explain(ALICE, Can.ASSUME, group).is_allowed
 
 
-def test_in_an_assumed_role_it_alone_counts(tree: dict[str, Ref]) -> None:
+def test_in_an_assumed_role_it_alone_counts(tree: dict[str, ObjectRef]) -> None:
     group = role("group")
     member(group.pk, user_id=somebody("oidc~alice"))
     grant(tree["table"], "select", role_id=group.pk)
@@ -240,7 +240,7 @@ def test_in_an_assumed_role_it_alone_counts(tree: dict[str, Ref]) -> None:
     assert found.chain[0].grant.through == (Membership(group.pk, Entry.ASSUMED),)
 
 
-def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, Ref]) -> None:
+def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, ObjectRef]) -> None:
     give("ownership", tree["table"], ALICE)
     assert [step.relation for step in explain(ALICE, Can.GRANT_SELECT, tree["table"]).chain] == [
         "ownership",
@@ -257,22 +257,22 @@ def test_managed_access_takes_the_owner_below_out_of_the_chain(tree: dict[str, R
     ]
 
 
-def test_ids_of_projects_that_differ_by_case_are_two(tree: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_ids_of_projects_that_differ_by_case_are_two(tree: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     server = tree["server"]
     wanted, other = [], []
     for project_id, found in (("data", wanted), ("DATA", other)):
         Project.objects.create(id=project_id, name=project_id, name_key=f"key of {project_id}")
         add_securable(T.PROJECT, project_id, parent=server)
         warehouse_id = new_id()
-        add_securable(T.WAREHOUSE, warehouse_id, parent=(T.PROJECT, project_id))
-        found.append((T.WAREHOUSE, warehouse_id))
+        add_securable(T.WAREHOUSE, warehouse_id, parent=ObjectRef(T.PROJECT, project_id))
+        found.append(ObjectRef(T.WAREHOUSE, warehouse_id))
     give("select", other[0], ALICE)
-    assert not explain(ALICE, Can.GET_METADATA, (T.PROJECT, "data")).is_allowed
-    found = explain(ALICE, Can.GET_METADATA, (T.PROJECT, "DATA"))
+    assert not explain(ALICE, Can.GET_METADATA, ObjectRef(T.PROJECT, "data")).is_allowed
+    found = explain(ALICE, Can.GET_METADATA, ObjectRef(T.PROJECT, "DATA"))
     assert [step.securable_id for step in found.chain] == [securable_id(*other[0]), "project:DATA"]
 
 
-def test_what_stands_whatever_is_granted(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_whatever_is_granted(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     use_settings(monkeypatch, instance_admins=["oidc~alice"])
     assert explain(INTERNAL, Can.DROP, tree["table"]) == Explanation(standing="internal")
     assert explain(ANONYMOUS, Can.DROP, tree["table"]) == Explanation()
@@ -287,7 +287,7 @@ def test_what_stands_whatever_is_granted(tree: dict[str, Ref], monkeypatch: pyte
 
 
 def test_where_nobody_is_refused_the_grants_are_told_beside_it(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, authz_backend="allowall")
     port.authorizer.cache_clear()

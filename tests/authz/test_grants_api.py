@@ -14,7 +14,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.privileges import privileges_on
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.roles import create_role
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import ANN, KINDS, LATER, LEAST, MOST, Refs, entry, least
@@ -29,7 +29,7 @@ from tests.wsgi_client import Answer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 
 
-def held(ref: Ref) -> set[tuple[str, str]]:
+def held(ref: ObjectRef) -> set[tuple[str, str]]:
     rows = Grant.objects.filter(securable_id=securable_id(*ref))
     return {(row.privilege, row.user_id or str(row.role_id)) for row in rows}
 
@@ -170,7 +170,7 @@ def test_ones_own_grants_take_nothing_but_to_see_the_object(
 
 def test_being_in_a_role_is_not_being_it(refs: Refs, manage: Callable[[str], CallerClient]) -> None:
     team = role("readers")
-    give("assignee", (T.ROLE, team.pk), person("ann"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), person("ann"))
     give("select", refs[T.TABLE], person("ann"), to=team)
     target = f"{path_of(refs[T.TABLE])}/grants"
     assert told(manage("ann").get(f"{target}?principalUser=oidc~ann")) == []

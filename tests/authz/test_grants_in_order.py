@@ -14,7 +14,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Role, RoleMember, Securable, User
 from tenancy.models.service_account import USER_ID_PREFIX
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import delete_role
 from tenancy.services.service_accounts import create_service_account, delete_service_account
@@ -36,12 +36,12 @@ PRIVILEGES = ["describe", "modify", "select"]
 
 
 @pytest.fixture(autouse=True)
-def only_postgres(lake: dict[str, Ref]) -> None:
+def only_postgres(lake: dict[str, ObjectRef]) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
 
 
-def grant_all(lake: dict[str, Ref], names: list[str], *, step: int = -1, **grantee: Any) -> list[UUID]:
+def grant_all(lake: dict[str, ObjectRef], names: list[str], *, step: int = -1, **grantee: Any) -> list[UUID]:
     """Grants to one, whose ids go down, or up, as everything else that they could be come to by goes up; the ids, in
     order."""
     objects = sorted(
@@ -67,21 +67,21 @@ def require_in_order(ids: list[UUID], act: Callable[[], Any]) -> None:
         assert not isinstance(done.result(60), Exception)
 
 
-def test_a_user_who_is_deleted(lake: dict[str, Ref]) -> None:
+def test_a_user_who_is_deleted(lake: dict[str, ObjectRef]) -> None:
     User.objects.create(id="oidc~bob", name="Bob")
     ids = grant_all(lake, ON, user_id="oidc~bob")
     require_in_order(ids, lambda: delete_user(actor=INTERNAL, user_id="oidc~bob"))
     assert not Grant.objects.filter(pk__in=ids).exists()
 
 
-def test_a_service_account_that_is_deleted(lake: dict[str, Ref]) -> None:
+def test_a_service_account_that_is_deleted(lake: dict[str, ObjectRef]) -> None:
     account = create_service_account(actor=INTERNAL, name="robot")
     ids = grant_all(lake, ON, user_id=f"{USER_ID_PREFIX}{account.pk}")
     require_in_order(ids, lambda: delete_service_account(actor=INTERNAL, account_id=account.pk))
     assert not Grant.objects.filter(pk__in=ids).exists()
 
 
-def test_a_role_that_is_deleted(lake: dict[str, Ref]) -> None:
+def test_a_role_that_is_deleted(lake: dict[str, ObjectRef]) -> None:
     team = role("team")
     ids = grant_all(lake, ON, role_id=team.pk)
     require_in_order(ids, lambda: delete_role(actor=INTERNAL, project=get_project(None), role_id=team.pk))
@@ -90,7 +90,7 @@ def test_a_role_that_is_deleted(lake: dict[str, Ref]) -> None:
     assert not RoleMember.objects.exists()
 
 
-MOVES: dict[str, tuple[list[str], Callable[[CallerClient, CallerClient, str, dict[str, Ref]], Any]]] = {
+MOVES: dict[str, tuple[list[str], Callable[[CallerClient, CallerClient, str, dict[str, ObjectRef]], Any]]] = {
     "a namespace moves": (ON, lambda catalog, manage, base, lake: manage.post(
         f"{base}/namespace/{lake['closed.deep'][1]}/move", {"destination": ["open", "deep"]}
     )),
@@ -111,7 +111,7 @@ MOVES: dict[str, tuple[list[str], Callable[[CallerClient, CallerClient, str, dic
 def test_objects(
     what: str,
     step: int,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     client: Callable[[str], CallerClient],
     manage: Callable[[str], CallerClient],

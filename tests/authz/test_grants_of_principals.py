@@ -14,7 +14,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz import port
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant
-from tenancy.refs import securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.services.projects import create_project
 from tests.authz.conftest import person
 from tests.authz.grant_change_fixtures import Refs
@@ -81,7 +81,7 @@ def test_ones_own_take_nothing_but_to_see_the_project(granted: Refs, manage: Cal
 
 def test_what_a_role_has_is_told_of_the_role(granted: Refs, manage: Callable[[str], CallerClient]) -> None:
     team = role("readers")
-    give("assignee", (T.ROLE, team.pk), person("bob"))
+    give("assignee", ObjectRef(T.ROLE, team.pk), person("bob"))
     give("modify", granted[T.NAMESPACE], person("bob"), to=team)
     of_team = f"/grants?principalRole={team.pk}"
     assert kinds(told(manage("root").get(of_team))) == ["namespace"]
@@ -100,9 +100,9 @@ def test_a_project_is_its_own(
     other = {"x-project-id": "other"}
     for project_id in ("Other", "other2"):
         create_project(actor=INTERNAL, name=project_id + "x", project_id=project_id)
-        give("select", (T.PROJECT, project_id), person("ann"))
-    give("modify", (T.WAREHOUSE, elsewhere.pk), person("ann"))
-    give("describe", (T.WAREHOUSE, elsewhere.pk), person("ann"))
+        give("select", ObjectRef(T.PROJECT, project_id), person("ann"))
+    give("modify", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("ann"))
+    give("describe", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("ann"))
     assert [each["privilege"] for each in told(manage("ann").get(OF_ANN, **other))] == ["modify", "describe"]
     assert kinds(told(manage("ann").get(OF_ANN, **{"x-project-id": "Other"}))) == ["project"]
     assert manage("root").get(OF_ANN, **other).refused(403, "GrantActionForbidden")
@@ -139,7 +139,7 @@ def test_what_has_ended_is_left_out_and_what_will_is_told(granted: Refs, manage:
 @pytest.mark.parametrize("size", [1, 3, 40, 100])
 def test_many_grants_over_pages(refs: Refs, manage: Callable[[str], CallerClient], size: int) -> None:
     give("describe", refs[T.PROJECT], person("ann"))
-    there = [(T.NAMESPACE, new_id()) for _ in range(30)]
+    there = [ObjectRef(T.NAMESPACE, new_id()) for _ in range(30)]
     for ref in there:
         add_securable(*ref, parent=refs[T.WAREHOUSE])
         give("modify", ref, person("ann"))

@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.refusals import WarehouseActionForbidden
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, RoleMember, Securable, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.grants import GrantFilter, HeldGrant, list_grants_for, list_grants_on
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
@@ -34,7 +34,7 @@ def people(*names: str) -> list[Grantee]:
     return [Grantee(user_id=f"oidc~{name}") for name in names]
 
 
-def give(ref: Ref, *specs: GrantSpec) -> None:
+def give(ref: ObjectRef, *specs: GrantSpec) -> None:
     for each in specs:  # one after the other, so that their order is known
         apply_grants(actor=INTERNAL, ref=ref, difference=Difference(writes=[each]), missing=MISSING)
 
@@ -44,23 +44,23 @@ def told(found: list[HeldGrant]) -> list[tuple[str, Grantee]]:
 
 
 @pytest.fixture
-def ref(warehouse: Warehouse) -> Ref:
-    return (Securable.Type.WAREHOUSE, warehouse.pk)
+def ref(warehouse: Warehouse) -> ObjectRef:
+    return ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)
 
 
 @pytest.fixture
-def role(warehouse: Warehouse) -> Ref:
+def role(warehouse: Warehouse) -> ObjectRef:
     made = create_role(
         actor=INTERNAL, project=get_project(None), name="analysts", description=None, provider_id=None, source_id=None
     )
-    return (Securable.Type.ROLE, made.pk)
+    return ObjectRef(Securable.Type.ROLE, made.pk)
 
 
-def test_what_was_granted_is_listed_in_its_order_and_nothing_else(ref: Ref, role: Ref) -> None:
+def test_what_was_granted_is_listed_in_its_order_and_nothing_else(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = people("anna", "bert")
     team = Grantee(role_id=role[1])  # type: ignore[arg-type]
     give(ref, GrantSpec("select", bert), GrantSpec("ownership", anna, LATER), GrantSpec("describe", team))
-    give((Securable.Type.PROJECT, get_project(None).pk), GrantSpec("project_admin", anna))
+    give(ObjectRef(Securable.Type.PROJECT, get_project(None).pk), GrantSpec("project_admin", anna))
     found, token = list_grants_on(ref=ref, wanted=ALL, page=EVERYTHING)
     assert token is None
     assert told(found) == [("select", bert), ("ownership", anna), ("describe", team)]
@@ -69,7 +69,7 @@ def test_what_was_granted_is_listed_in_its_order_and_nothing_else(ref: Ref, role
     assert [each.created_at for each in found] == list(rows.values_list("created_at", flat=True))
 
 
-def test_what_has_ended_is_left_out(ref: Ref, role: Ref) -> None:
+def test_what_has_ended_is_left_out(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = people("anna", "bert")
     give(ref, GrantSpec("select", anna, LATER), GrantSpec("select", bert, LATER))
     give(role, GrantSpec("assignee", anna, LATER), GrantSpec("assignee", bert, LATER))
@@ -80,7 +80,7 @@ def test_what_has_ended_is_left_out(ref: Ref, role: Ref) -> None:
     assert told(list_grants_on(ref=role, wanted=ALL, page=EVERYTHING)[0]) == [("assignee", bert)]
 
 
-def test_members_of_a_role_are_its_assignees_among_its_owners(role: Ref) -> None:
+def test_members_of_a_role_are_its_assignees_among_its_owners(role: ObjectRef) -> None:
     anna, bert, carl = people("anna", "bert", "carl")
     give(role, GrantSpec("assignee", bert), GrantSpec("ownership", anna), GrantSpec("assignee", carl, LATER))
     expected = [("assignee", bert), ("ownership", anna), ("assignee", carl)]
@@ -96,7 +96,7 @@ def test_members_of_a_role_are_its_assignees_among_its_owners(role: Ref) -> None
         assert told(list_grants_on(ref=role, wanted=narrowed, page=EVERYTHING)[0]) == wanted
 
 
-def test_a_listing_is_narrowed_to_privileges_and_to_one_grantee(ref: Ref, role: Ref) -> None:
+def test_a_listing_is_narrowed_to_privileges_and_to_one_grantee(ref: ObjectRef, role: ObjectRef) -> None:
     anna, bert = people("anna", "bert")
     team = Grantee(role_id=role[1])  # type: ignore[arg-type]
     give(ref, GrantSpec("select", anna), GrantSpec("create", anna))
@@ -117,7 +117,7 @@ def test_a_listing_is_narrowed_to_privileges_and_to_one_grantee(ref: Ref, role: 
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_pages_hold_each_grant_once_whatever_is_granted_meanwhile(role: Ref, size: int) -> None:
+def test_pages_hold_each_grant_once_whatever_is_granted_meanwhile(role: ObjectRef, size: int) -> None:
     names = people("anna", "bert", "carl", "dora", "emil")
     for index, each in enumerate(names):
         give(role, GrantSpec("assignee" if index % 2 else "ownership", each))
@@ -137,7 +137,7 @@ def test_pages_hold_each_grant_once_whatever_is_granted_meanwhile(role: Ref, siz
         list_grants_on(ref=role, wanted=ALL, page=Page("grants", "WzEsIm90aGVyIiwieCJd", size))
 
 
-def test_who_may_read_them_is_asked(ref: Ref) -> None:
+def test_who_may_read_them_is_asked(ref: ObjectRef) -> None:
     manager, reader = people("manager", "reader")
     give(ref, GrantSpec("manage_grants", manager), GrantSpec("describe", reader))
 

@@ -21,7 +21,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.hidden_object_fixtures import Told, told
 from tests.authz.tree_fixtures import T, give, role
@@ -114,7 +114,7 @@ def names_in(warehouse: Warehouse) -> dict[str, str]:
 
 @pytest.fixture
 def hidden(
-    lake: dict[str, Ref], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
+    lake: dict[str, ObjectRef], warehouse: Warehouse, manage: Callable[[str], CallerClient], storage_root: Path
 ) -> dict[Securable.Type, str]:
     """One object of each type, by the ids that clients see; Alice sees what is in `open` and what holds that alone."""
     give("ownership", lake["open"], person("alice"))
@@ -227,7 +227,7 @@ def test_listings_within_a_hidden_namespace_of_a_warehouse(
 
 def test_several_at_once(
     hidden: dict[Securable.Type, str],
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     manage: Callable[[str], CallerClient],
     everything: Callable[[], Fingerprint],

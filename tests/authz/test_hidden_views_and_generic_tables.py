@@ -9,7 +9,7 @@ import pytest
 
 from catalog.models import Tabular
 from storage.models import Warehouse
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import VIEW, person
 from tests.authz.hidden_object_fixtures import told
 from tests.authz.test_hiding import COMMIT
@@ -75,7 +75,7 @@ CALLS = [
 
 
 @pytest.fixture
-def alice(client: Client, lake: dict[str, Ref]) -> CallerClient:
+def alice(client: Client, lake: dict[str, ObjectRef]) -> CallerClient:
     """Who owns `open` and knows of nothing else."""
     made = client("alice")
     give("ownership", lake["open"], person("alice"))
@@ -132,7 +132,7 @@ BY_ID: Mapping[str, Callable[[CallerClient, str, str, str], Answer]] = {
 def test_what_is_hidden_by_its_id_looks_missing(
     alice: CallerClient,
     manage: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     everything: Callable[[], Fingerprint],
     call: str,
@@ -150,7 +150,7 @@ def test_what_is_hidden_by_its_id_looks_missing(
 
 
 def test_what_is_seen_is_forbidden_and_not_missing(
-    alice: CallerClient, lake: dict[str, Ref], warehouse: Warehouse, everything: Callable[[], Fingerprint]
+    alice: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, everything: Callable[[], Fingerprint]
 ) -> None:
     give("describe", lake["closed"], person("alice"))
     generic = CallerClient(f"/lakekeeper/v1/{warehouse.pk}", "alice")

@@ -12,7 +12,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import authorizer
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import VIEW, person
 from tests.authz.hidden_object_fixtures import Told, told
 from tests.authz.test_hiding import COMMIT, REPORT
@@ -123,7 +123,7 @@ def _told(base: str, warehouse_id: UUID, call: Call) -> Told:
 )
 def test_a_hidden_warehouse_is_an_unknown_one(
     client: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     base: str,
     call: Call,
@@ -140,19 +140,21 @@ def test_a_hidden_warehouse_is_an_unknown_one(
     assert everything() == before
 
 
-def test_an_id_in_another_spelling_tells_no_more(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_an_id_in_another_spelling_tells_no_more(
+    client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse
+) -> None:
     client("alice")
     at = CallerClient(f"/management/v1/warehouse/{str(warehouse.pk).replace('-', '%2D')}", "alice")
     assert MANAGEMENT["table protection"](at).refused(404, "NoSuchWarehouseException")
 
 
 def test_who_sees_the_warehouse_is_told_what_is_missing(
-    client: Client, lake: dict[str, Ref], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And pays nothing for it, as long as it is remembered that they do."""
     alice = client("alice")
     monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
-    give("describe", (Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
     for target, wire_type in {
         "/namespaces/x": "NoSuchNamespaceException",
         "/namespaces/x/tables": "NoSuchNamespaceException",
@@ -165,14 +167,14 @@ def test_who_sees_the_warehouse_is_told_what_is_missing(
         assert counted["statements"] == 1
 
 
-def test_an_empty_transaction_is_for_who_sees_the_warehouse(client: Client, lake: dict[str, Ref]) -> None:
+def test_an_empty_transaction_is_for_who_sees_the_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("describe", lake["open.a"], person("alice"))
     assert alice.post("/transactions/commit", {"table-changes": []}).status == 204
 
 
 def test_hidden_and_missing_look_alike_while_nobody_can_tell(
-    client: Client, lake: dict[str, Ref], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = client("alice")
     give("ownership", lake["open"], person("alice"))

@@ -12,7 +12,7 @@ from catalog.models import Tabular
 from catalog.services.namespaces import drop_tree, move, namespaces
 from catalog.services.tables import undrop
 from storage.models import Warehouse
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import VIEW, person
 from tests.authz.hidden_object_fixtures import told
 from tests.authz.tree_fixtures import give
@@ -91,7 +91,7 @@ NAMESPACE_CALLS: dict[str, Callable[[CallerClient, str], Answer]] = {
 )
 def test_what_is_hidden_looks_missing(
     client: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     everything: Callable[[], Fingerprint],
     act: Call,
     hidden: str,
@@ -109,7 +109,7 @@ def test_what_is_hidden_looks_missing(
     assert everything() == before
 
 
-def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[str, Ref]) -> None:
+def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("describe", lake["closed"], person("alice"))
     for name, call in TABLE_CALLS.items():
@@ -119,7 +119,7 @@ def test_what_is_seen_is_forbidden_and_not_missing(client: Client, lake: dict[st
         assert NAMESPACE_CALLS[name](alice, "closed").refused(403, "NamespaceActionForbidden"), name
 
 
-def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, Ref], warehouse: Warehouse) -> None:
+def test_a_hidden_warehouse_looks_missing(client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse) -> None:
     alice = client("alice")
     config = CallerClient("/catalog/v1/config", "alice")
     hidden, missing = (told(lambda name=name: config.get(f"?warehouse={name}"), name) for name in ("wh", "hw"))
@@ -142,7 +142,7 @@ HIDDEN_BY_ID: dict[str, Callable[[CallerClient, str, object], Answer]] = {
 def test_a_namespace_that_is_hidden_by_its_id_looks_missing(
     client: Client,
     manage: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     call: str,
     everything: Callable[[], Fingerprint],
@@ -159,7 +159,7 @@ def test_a_namespace_that_is_hidden_by_its_id_looks_missing(
     assert everything() == before
 
 
-LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, Ref]], Answer]] = {
+LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, ObjectRef]], Answer]] = {
     "move": lambda at, manage, base, lake: manage.post(
         f"{base}/namespace/{lake['closed'][1]}/move", {"destination": ["zz"]}
     ),
@@ -177,7 +177,7 @@ LOCKING: dict[str, Callable[[CallerClient, CallerClient, str, dict[str, Ref]], A
 def test_who_may_not_locks_nothing(
     client: Client,
     manage: Client,
-    lake: dict[str, Ref],
+    lake: dict[str, ObjectRef],
     warehouse: Warehouse,
     call: str,
     rights: str | None,
@@ -197,7 +197,7 @@ def test_who_may_not_locks_nothing(
     assert answer.status == (404 if rights is None else 403), answer.body
 
 
-def test_only_who_may_read_is_lent_anything(client: Client, lake: dict[str, Ref]) -> None:
+def test_only_who_may_read_is_lent_anything(client: Client, lake: dict[str, ObjectRef]) -> None:
     """Who may see a table and no more gets its metadata."""
     alice = client("alice")
     give("describe", lake["closed.a"], person("alice"))

@@ -12,6 +12,7 @@ from storage.models import Warehouse
 from tenancy.authz import port
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import Server
+from tenancy.refs import ObjectRef
 from tests.authz.batch_check_fixtures import CHECK, WITH_ERRORS, Ask, Check, by_id, of, on_table, told
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import T, give
@@ -64,7 +65,7 @@ BAD_ITEMS: list[Any] = [
 def test_a_check_that_is_malformed_has_an_error_of_its_own(
     ask: Ask, warehouse: Warehouse, everything: Callable[[], Fingerprint], item: Any
 ) -> None:
-    give("describe", (T.WAREHOUSE, warehouse.pk), person("ann"))
+    give("describe", ObjectRef(T.WAREHOUSE, warehouse.pk), person("ann"))
     before = everything()
     good = {"operation": {"warehouse": {"action": {"action": "use"}, "warehouse-id": str(warehouse.pk)}}}
     answer = ask("ann", good, item, good)
@@ -118,7 +119,7 @@ CONTEXT: list[tuple[str, str, str, tuple[list[Any], list[Any]]]] = [
 def test_the_context_of_an_action_is_checked_and_changes_nothing(
     ask: Ask, bootstrapped: None, kind: str, action: str, member: str, values: Any
 ) -> None:
-    give("operator", (T.SERVER, Server.objects.get().server_id), person("root"))
+    give("operator", ObjectRef(T.SERVER, Server.objects.get().server_id), person("root"))
     place = {"warehouse-id": NOBODY, "namespace": ["ns"], "table": "t"}
     good, bad = values
 
@@ -196,7 +197,7 @@ def test_what_only_resembles_a_place_is_an_id_like_others(ask: Ask, bootstrapped
 def test_the_project_is_that_of_the_request(
     callers: NamedCallers, monkeypatch: pytest.MonkeyPatch, elsewhere: Warehouse
 ) -> None:
-    give("describe", (T.PROJECT, "other"), person("ann"))
+    give("describe", ObjectRef(T.PROJECT, "other"), person("ann"))
     callers.person("ann")
     ann = CallerClient(CHECK, "ann")
     body = {"checks": [{"operation": {"project": {"action": {"action": "get_metadata"}}}}]}

@@ -20,7 +20,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import give, role
@@ -48,13 +48,13 @@ def pages(client: CallerClient, target: str, size: int, member: str = "identifie
     return lengths
 
 
-def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, Ref]) -> None:
+def test_who_was_given_nothing_finds_no_warehouse(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     assert alice.get("/namespaces").refused(404, "NoSuchWarehouseException")
     assert alice.get("/namespaces/open/tables").refused(404, "NoSuchWarehouseException")
 
 
-def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, Ref]) -> None:
+def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("select", lake["closed.deep.a"], person("alice"))
     assert names(alice, "/namespaces", "namespaces") == ["closed"]
@@ -69,7 +69,7 @@ def test_one_table_shows_itself_and_the_way_to_it(client: Client, lake: dict[str
     assert names(generic, "/namespaces/closed%1Fdeep/generic-tables") == ["g"]
 
 
-def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, Ref]) -> None:
+def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("describe", lake["closed"], person("alice"))
     assert names(alice, "/namespaces", "namespaces") == ["closed"]
@@ -77,7 +77,9 @@ def test_a_namespace_shows_all_that_is_in_it(client: Client, lake: dict[str, Ref
     assert names(alice, "/namespaces/closed%1Fdeep/views") == ["v"]
 
 
-def test_what_is_granted_several_times_is_listed_once(client: Client, root: CallerClient, lake: dict[str, Ref]) -> None:
+def test_what_is_granted_several_times_is_listed_once(
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef]
+) -> None:
     alice, roles = client("alice"), [role("readers"), role("writers")]
     for number in range(6):
         made = good(root.post("/namespaces/open/tables", {"name": f"t{number}", "schema": SCHEMA}))
@@ -93,7 +95,7 @@ def test_what_is_granted_several_times_is_listed_once(client: Client, root: Call
     assert pages(alice, "/namespaces/open/tables", 3) == [3, 1]
 
 
-def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, Ref]) -> None:
+def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     for number in range(23):
         made = good(root.post("/namespaces/open/tables", {"name": f"t{number:02}", "schema": SCHEMA}))
@@ -107,7 +109,7 @@ def test_pages_are_full(client: Client, root: CallerClient, lake: dict[str, Ref]
 
 
 def test_a_dropped_table_leaves_no_gap_in_a_page(
-    client: Client, root: CallerClient, lake: dict[str, Ref], soft_delete: int
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], soft_delete: int
 ) -> None:
     alice = client("alice")
     for number in range(6):
@@ -129,7 +131,7 @@ def counts_at(caller: CallerClient, warehouse: Warehouse, query: str = "") -> li
 
 
 def test_statistics_count_what_the_caller_sees(
-    client: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int
 ) -> None:
     alice = client("alice")
     record_warehouse_statistics(actor=INTERNAL)
@@ -150,12 +152,12 @@ def test_statistics_count_what_the_caller_sees(
     assert counts_at(alice, warehouse) == [(2, 2, 1)]
     forged = write_page_token("warehouse-statistics", now().isoformat())
     assert counts_at(alice, warehouse, f"?page_token={forged}") == []
-    give("describe", (Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), person("alice"))
     assert counts_at(alice, warehouse) == counts_at(root, warehouse)
 
 
 def test_what_statistics_cost_does_not_depend_on_what_there_is(
-    client: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     alice, costs = client("alice"), []
     give("describe", lake["open.a"], person("alice"))
@@ -175,7 +177,7 @@ def test_what_statistics_cost_does_not_depend_on_what_there_is(
 
 @pytest.mark.parametrize("size", [3, 12])
 def test_what_a_list_costs_does_not_depend_on_its_length(
-    client: Client, root: CallerClient, lake: dict[str, Ref], size: int, monkeypatch: pytest.MonkeyPatch
+    client: Client, root: CallerClient, lake: dict[str, ObjectRef], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, some = client("alice"), client("some")
     give("describe", lake["open"], person("alice"))
@@ -195,7 +197,7 @@ def test_what_a_list_costs_does_not_depend_on_its_length(
 
 
 def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
-    client: Client, builtin: object, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    client: Client, builtin: object, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = client("alice")
     row = Tabular.objects.get(pk=lake["open.a"][1])
@@ -207,7 +209,7 @@ def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
             deleted_at=now() if number < 57 else None,
         )  # fmt: skip
         add_securable(Securable.Type.TABLE, own_id, parent=lake["open"])
-        give("describe", (Securable.Type.TABLE, own_id), person("alice"))
+        give("describe", ObjectRef(Securable.Type.TABLE, own_id), person("alice"))
     monkeypatch.setattr(rights_changes, "is_watched", lambda: True)
     good(alice.get("/namespaces/open/tables"))
     with counting() as counted:
@@ -218,7 +220,7 @@ def test_a_page_behind_many_dropped_tables_costs_no_more_than_two_rounds(
 
 
 def test_one_warehouse_of_many_costs_two_questions(
-    manage: Client, lake: dict[str, Ref], warehouse: Warehouse, storage_root: Path
+    manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse, storage_root: Path
 ) -> None:
     alice = manage("alice")
     for number in range(20):
@@ -226,7 +228,7 @@ def test_one_warehouse_of_many_costs_two_questions(
             actor=INTERNAL, project=get_project(None), name=f"w{number}",
             storage_profile={"type": "local", "path": str(storage_root / f"w{number}")},
         )  # fmt: skip
-    give("describe", (Securable.Type.WAREHOUSE, made.pk), person("alice"))
+    give("describe", ObjectRef(Securable.Type.WAREHOUSE, made.pk), person("alice"))
     alice.get("/whoami")
     with counting() as counted:
         answer = good(alice.get("/warehouse?pageSize=1&pageToken=")).json()
@@ -236,8 +238,8 @@ def test_one_warehouse_of_many_costs_two_questions(
 
 @pytest.mark.parametrize("listing", ["deleted", "search"])
 def test_a_request_looks_at_so_many_candidates_and_no_more(
-    client: Client, manage: Client, root: CallerClient, lake: dict[str, Ref], warehouse: Warehouse, soft_delete: int,
-    monkeypatch: pytest.MonkeyPatch, listing: str,
+    client: Client, manage: Client, root: CallerClient, lake: dict[str, ObjectRef], warehouse: Warehouse,
+    soft_delete: int, monkeypatch: pytest.MonkeyPatch, listing: str,
 ) -> None:  # fmt: skip
     """The page is short then, and its token leads on."""
     client("alice")
@@ -268,5 +270,5 @@ def test_a_request_looks_at_so_many_candidates_and_no_more(
     assert lengths[:2] == [0, 0]
 
 
-def _table(uuid: str) -> Ref:
-    return Securable.Type.TABLE, Tabular.objects.get(uuid=uuid).pk
+def _table(uuid: str) -> ObjectRef:
+    return ObjectRef(Securable.Type.TABLE, Tabular.objects.get(uuid=uuid).pk)

@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenancy.models import RightsVersion, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.permission_fixtures import FORBIDDEN, MISSING, NOBODY, SHOWS, Everything, Things, to_user
 from tests.log_lines import log_lines
 from tests.named_callers import CallerClient
@@ -30,7 +30,7 @@ def put(client: CallerClient, path: str, is_managed: bool) -> None:
     assert (answer.status, answer.body) == (200, b""), answer.body
 
 
-def test_it_is_set_and_inherited_and_taken_back(things: Things, lake: dict[str, Ref]) -> None:
+def test_it_is_set_and_inherited_and_taken_back(things: Things, lake: dict[str, ObjectRef]) -> None:
     manager = things.manager(T.WAREHOUSE)
     warehouse, deep = things.path(T.WAREHOUSE), things.path(T.NAMESPACE)
     closed, beside = (f"/namespace/{lake[name][1]}" for name in ("closed", "open"))

@@ -12,7 +12,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.port import require
 from tenancy.authz.refusals import TableActionForbidden
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.object_path_fixtures import path_of
 from tests.authz.test_hiding import COMMIT
@@ -28,11 +28,11 @@ ALICE, BOB = person("alice"), person("bob")
 NAMES = {T.TABLE: "a", T.VIEW: "v", T.GENERIC_TABLE: "g"}
 
 
-def row_of(ref: Ref) -> Tabular:
+def row_of(ref: ObjectRef) -> Tabular:
     return Tabular.objects.get(pk=str(ref[1]))
 
 
-def says(answer: Answer, text: str, ref: Ref, status: int = 403) -> None:
+def says(answer: Answer, text: str, ref: ObjectRef, status: int = 403) -> None:
     assert answer.status == status, answer.body
     assert text in answer.error["message"]
     own_id, uuid = str(ref[1]), str(row_of(ref).uuid)
@@ -45,7 +45,7 @@ def catalog_of(client: Client, name: str, kind: Securable.Type) -> CallerClient:
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_by_its_name_where_that_was_given(client: Client, lake: dict[str, Ref], kind: Securable.Type) -> None:
+def test_by_its_name_where_that_was_given(client: Client, lake: dict[str, ObjectRef], kind: Securable.Type) -> None:
     ref = lake[f"closed.deep.{NAMES[kind]}"]
     give("describe", ref, BOB)
     bob, route = catalog_of(client, "bob", kind), f"{kind.value}s"
@@ -63,7 +63,7 @@ def test_by_its_name_where_that_was_given(client: Client, lake: dict[str, Ref], 
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_by_the_uuid_of_clients_where_that_was_given(
-    refs: dict[Securable.Type, Ref], manage: Client, kind: Securable.Type
+    refs: dict[Securable.Type, ObjectRef], manage: Client, kind: Securable.Type
 ) -> None:
     ref = refs[kind]
     give("describe", ref, BOB)
@@ -77,7 +77,7 @@ def test_by_the_uuid_of_clients_where_that_was_given(
 
 
 def test_of_what_was_dropped_by_its_uuid(
-    refs: dict[Securable.Type, Ref], root: CallerClient, manage: Client, warehouse: Warehouse
+    refs: dict[Securable.Type, ObjectRef], root: CallerClient, manage: Client, warehouse: Warehouse
 ) -> None:
     ref = refs[T.TABLE]
     Warehouse.objects.update(delete_profile={"type": "soft", "expiration-seconds": 600})
@@ -89,7 +89,7 @@ def test_of_what_was_dropped_by_its_uuid(
     says(answer, f"may not undrop on table {row_of(ref).uuid}", ref)
 
 
-def test_assignments_name_it_by_its_uuid(refs: dict[Securable.Type, Ref], manage: Client) -> None:
+def test_assignments_name_it_by_its_uuid(refs: dict[Securable.Type, ObjectRef], manage: Client) -> None:
     ref = refs[T.TABLE]
     root, path = manage("root"), f"/permissions{path_of(ref)}/assignments"
     entry = {"type": "select", "user": "oidc~bob"}
@@ -98,7 +98,7 @@ def test_assignments_name_it_by_its_uuid(refs: dict[Securable.Type, Ref], manage
         says(root.post(path, change), f"on table {row_of(ref).uuid} is ", ref, status)
 
 
-def test_rights_that_were_lost_meanwhile_are_missed_by_name(client: Client, lake: dict[str, Ref]) -> None:
+def test_rights_that_were_lost_meanwhile_are_missed_by_name(client: Client, lake: dict[str, ObjectRef]) -> None:
     alice = client("alice")
     give("ownership", lake["closed.a"], ALICE)
     with losing_everything():
@@ -106,16 +106,16 @@ def test_rights_that_were_lost_meanwhile_are_missed_by_name(client: Client, lake
     says(answer, "may not commit on table closed.a", lake["closed.a"])
 
 
-def test_what_nobody_named_is_called_this_one(lake: dict[str, Ref], root: CallerClient) -> None:
+def test_what_nobody_named_is_called_this_one(lake: dict[str, ObjectRef], root: CallerClient) -> None:
     with pytest.raises(TableActionForbidden, match=r"oidc~bob may not read_data on this table$"):
         require(BOB, Can.READ_DATA, *lake["closed.a"])
 
 
 def test_namespaces_have_their_names_and_warehouses_their_ids(
-    client: Client, lake: dict[str, Ref], warehouse: Warehouse
+    client: Client, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     bob = client("bob")
-    give("describe", (T.WAREHOUSE, warehouse.pk), BOB)
+    give("describe", ObjectRef(T.WAREHOUSE, warehouse.pk), BOB)
     answer = bob.post("/namespaces/closed%1Fdeep/properties", {"updates": {"k": "v"}})
     assert answer.refused(403, "NamespaceActionForbidden", "may not update_properties on namespace closed.deep")
     answer = bob.post("/namespaces", {"namespace": ["mine"]})

@@ -12,7 +12,7 @@ from tenancy.audit.collector import collector
 from tenancy.authz.port import authorizer
 from tenancy.authz.refusals import AuthorizationBackendError
 from tenancy.models import AuditRecord, Securable, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import give, role
@@ -24,7 +24,7 @@ Client = Callable[[str], CallerClient]
 
 
 @pytest.fixture
-def ada(client: Client, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> CallerClient:
+def ada(client: Client, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> CallerClient:
     made = client("ada")
     admins = settings.ICEKEEPER.model_copy(update={"instance_admins": ["oidc~ada"]})
     monkeypatch.setattr(settings, "ICEKEEPER", admins)
@@ -43,7 +43,7 @@ def overridden() -> set[tuple[str, str, str]]:
     return found
 
 
-def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: dict[str, Ref]) -> None:
+def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: dict[str, ObjectRef]) -> None:
     at = "/namespaces/closed/tables/a"
     location = good(root.get(at)).json()["metadata-location"]
     assert ada.get(f"{at}/credentials").refused(403, "TableActionForbidden")
@@ -58,7 +58,7 @@ def test_data_by_drop_and_register(ada: CallerClient, root: CallerClient, lake: 
 
 
 def test_nothing_is_recorded_of_what_is_granted_too(
-    ada: CallerClient, root: CallerClient, lake: dict[str, Ref]
+    ada: CallerClient, root: CallerClient, lake: dict[str, ObjectRef]
 ) -> None:
     give("modify", lake["closed"], person("ada"))
     good(ada.delete("/namespaces/closed/tables/a"))
@@ -67,12 +67,12 @@ def test_nothing_is_recorded_of_what_is_granted_too(
 
 
 def test_members_of_administrating_roles(
-    ada: CallerClient, manage: Client, lake: dict[str, Ref], warehouse: Warehouse
+    ada: CallerClient, manage: Client, lake: dict[str, ObjectRef], warehouse: Warehouse
 ) -> None:
     project = get_project(None)
     high = role("high")
     User.objects.create(id="oidc~bob", name="Bob")
-    give("project_admin", (Securable.Type.PROJECT, project.pk), person("bob"), to=high)
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, project.pk), person("bob"), to=high)
     body = {"members": [{"type": "user", "id": "oidc~bob"}]}
     assert manage("ada").post(f"/role/{high.pk}/members", body).status == 200
     assert overridden() == {
@@ -82,7 +82,7 @@ def test_members_of_administrating_roles(
 
 
 def test_while_the_backend_cannot_be_asked(
-    ada: CallerClient, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    ada: CallerClient, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> list[bool]:
         raise AuthorizationBackendError("nobody answers")

@@ -17,6 +17,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authn.assumed_roles import UnknownAssumedRole
 from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.models import Grant, Role, RoleMember, Securable, User
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.selectors.roles import RoleNotFoundInProject
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
@@ -50,7 +51,9 @@ def add(outer: Role, inner: Role) -> None:
 
 def _assign(privilege: str, outer: Role, inner: Role) -> None:
     difference = Difference(writes=[GrantSpec(privilege, Grantee(role_id=inner.pk))])
-    apply_grants(actor=INTERNAL, ref=(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no"))
+    apply_grants(
+        actor=INTERNAL, ref=ObjectRef(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no")
+    )
 
 
 WAYS: list[Put] = [own, assign, add]
@@ -86,7 +89,7 @@ def test_ownership_is_a_step_of_a_chain(put: Put, everything: Everything, monkey
     assert everything() == before
     put(top, chain[1])
     put(chain[2], bottom)
-    give("ownership", (Securable.Type.ROLE, chain[3].pk), ALICE)  # users are no step
+    give("ownership", ObjectRef(Securable.Type.ROLE, chain[3].pk), ALICE)  # users are no step
 
 
 def test_who_made_roles_in_assumed_roles_made_a_chain(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +97,16 @@ def test_who_made_roles_in_assumed_roles_made_a_chain(everything: Everything, mo
     short = settings.ICEKEEPER.model_copy(update={"role": RoleSettings(max_nesting_depth=2)})
     monkeypatch.setattr(settings, "ICEKEEPER", short)
     project, made = get_project(None), [role("link 0")]
-    give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE)
+    give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE)
 
     def make(name: str, within: UUID) -> Role:
         acting = replace(ALICE, assumed_role=within)
-        give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE, to=Role.objects.get(pk=within))
+        give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE, to=Role.objects.get(pk=within))
         return create_role(actor=acting, project=project, name=name)
 
     for number in (1, 2):
         made.append(make(f"link {number}", made[-1].pk))
-    give("role_creator", (Securable.Type.PROJECT, project.pk), ALICE, to=made[2])
+    give("role_creator", ObjectRef(Securable.Type.PROJECT, project.pk), ALICE, to=made[2])
     before = everything()
     with pytest.raises(RoleMembershipDepthExceeded):
         make("link 3", made[2].pk)
@@ -150,7 +153,7 @@ def test_a_circle_that_is_there_is_in_nobodys_way(put: Put) -> None:
     with pytest.raises(RoleMembershipCycle):
         put(c, e)
     acting = replace(ALICE, assumed_role=a.pk)
-    give("role_creator", (Securable.Type.PROJECT, get_project(None).pk), ALICE, to=a)
+    give("role_creator", ObjectRef(Securable.Type.PROJECT, get_project(None).pk), ALICE, to=a)
     create_role(actor=acting, project=get_project(None), name="made in the circle")
 
 
@@ -193,7 +196,9 @@ def nestings(outer: Role, inner: Role) -> dict[str, Callable[[], None]]:
 
     def assigned(privilege: str) -> None:
         difference = Difference(writes=[GrantSpec(privilege, Grantee(role_id=inner.pk))])
-        apply_grants(actor=ALICE, ref=(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no"))
+        apply_grants(
+            actor=ALICE, ref=ObjectRef(Securable.Type.ROLE, outer.pk), difference=difference, missing=NotFound("no")
+        )
 
     members = Members(role_ids=[inner.pk])
     return {
@@ -208,7 +213,7 @@ def nestings(outer: Role, inner: Role) -> dict[str, Callable[[], None]]:
 @pytest.mark.parametrize("way", ["own", "assign", "add"])
 def test_role_creators_nest_no_roles_that_are_hidden_from_them(way: str, everything: Everything) -> None:
     """Else they could use up the nesting depth around these."""
-    project = (Securable.Type.PROJECT, get_project(None).pk)
+    project = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     give("role_creator", project, ALICE)
     outer, inner = (create_role(actor=ALICE, project=get_project(None), name=name) for name in ("outer", "inner"))
     secret, gone = role("secret"), Role(id=UUID(int=7))

@@ -21,7 +21,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.models import Grant, RoleMember, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services import grants as service
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
 from tests.authz.conftest import person
@@ -37,27 +37,27 @@ GONE = NotFound("there is no such thing")
 
 
 @pytest.fixture
-def here(tree: dict[str, Ref], builtin: BuiltinAuthorizer) -> dict[str, Ref]:
+def here(tree: dict[str, ObjectRef], builtin: BuiltinAuthorizer) -> dict[str, ObjectRef]:
     """Bob and Carol are known; nothing is granted."""
     User.objects.bulk_create(User(id=each.user_id, name="n") for each in (BOB, CAROL))
     return tree
 
 
-def put(privilege: str, on: Ref, who: Actor | UUID, until: datetime | None = None) -> None:
+def put(privilege: str, on: ObjectRef, who: Actor | UUID, until: datetime | None = None) -> None:
     _write(INTERNAL, privilege, on, who, until)
 
 
-def passing(on: Ref, until: datetime | None = None, *, to: Actor = CAROL, actor: Actor = BOB) -> None:
+def passing(on: ObjectRef, until: datetime | None = None, *, to: Actor = CAROL, actor: Actor = BOB) -> None:
     _write(actor, "select", on, to, until)
 
 
-def _write(actor: Actor, privilege: str, on: Ref, who: Actor | UUID, until: datetime | None) -> None:
+def _write(actor: Actor, privilege: str, on: ObjectRef, who: Actor | UUID, until: datetime | None) -> None:
     grantee = Grantee(role_id=who) if isinstance(who, UUID) else Grantee(user_id=who.user_id)
     difference = Difference(writes=[GrantSpec(privilege, grantee, until)])
     apply_grants(actor=actor, ref=on, difference=difference, missing=GONE)
 
 
-def ends(on: Ref, who: Actor = CAROL) -> list[datetime | None]:
+def ends(on: ObjectRef, who: Actor = CAROL) -> list[datetime | None]:
     rows = Grant.objects.filter(securable__object_id=str(on[1]), user=who.user_id, privilege="select")
     return list(rows.values_list("expires_at", flat=True))
 
@@ -67,7 +67,7 @@ def in_hours(hours: float) -> datetime:
 
 
 @pytest.mark.parametrize("ending", ["select", "pass_grants", "both", "select above"])
-def test_no_later_end_than_ones_own(here: dict[str, Ref], ending: str) -> None:
+def test_no_later_end_than_ones_own(here: dict[str, ObjectRef], ending: str) -> None:
     table, until = here["table"], in_hours(1)
     above = "wh" if ending == "select above" else "table"
     put("select", here[above], BOB, None if ending == "pass_grants" else until)
@@ -82,11 +82,11 @@ def test_no_later_end_than_ones_own(here: dict[str, Ref], ending: str) -> None:
         assert ends(table) == [earlier]
 
 
-def test_the_way_that_lasts_longest_counts(here: dict[str, Ref]) -> None:
+def test_the_way_that_lasts_longest_counts(here: dict[str, ObjectRef]) -> None:
     table, team, until = here["table"], role("team"), in_hours(2)
     put("select", table, BOB, in_hours(1))
     put("modify", here["outer"], team.pk)
-    put("assignee", (T.ROLE, team.pk), BOB, until)
+    put("assignee", ObjectRef(T.ROLE, team.pk), BOB, until)
     put("pass_grants", table, BOB)
     passing(table, until)
     with pytest.raises(GrantActionForbidden):
@@ -98,16 +98,16 @@ def test_the_way_that_lasts_longest_counts(here: dict[str, Ref]) -> None:
 
 @pytest.mark.parametrize("entry", ["assignee", "ownership", "of a role in it"])
 @pytest.mark.parametrize("assumed", [False, True])
-def test_who_is_in_a_role_for_a_time(here: dict[str, Ref], entry: str, assumed: bool) -> None:
+def test_who_is_in_a_role_for_a_time(here: dict[str, ObjectRef], entry: str, assumed: bool) -> None:
     table, team, until = here["table"], role("team"), in_hours(1)
     for privilege in ("select", "pass_grants"):
         put(privilege, table, team.pk)
     if entry == "of a role in it":
         inner = role("inner")
-        put("assignee", (T.ROLE, team.pk), inner.pk)
-        put("assignee", (T.ROLE, inner.pk), BOB, until)
+        put("assignee", ObjectRef(T.ROLE, team.pk), inner.pk)
+        put("assignee", ObjectRef(T.ROLE, inner.pk), BOB, until)
     else:
-        put(entry, (T.ROLE, team.pk), BOB, until)
+        put(entry, ObjectRef(T.ROLE, team.pk), BOB, until)
     actor = replace(BOB, assumed_role=team.pk) if assumed else BOB
     for later in (None, until + timedelta(seconds=1)):
         with pytest.raises(GrantActionForbidden):
@@ -116,7 +116,7 @@ def test_who_is_in_a_role_for_a_time(here: dict[str, Ref], entry: str, assumed: 
     assert ends(table) == [until]
 
 
-def test_a_role_of_a_token_has_no_end(here: dict[str, Ref]) -> None:
+def test_a_role_of_a_token_has_no_end(here: dict[str, ObjectRef]) -> None:
     table, team = here["table"], role("team", source="those")
     for privilege in ("select", "pass_grants"):
         put(privilege, table, team.pk)
@@ -128,13 +128,13 @@ def test_a_role_of_a_token_has_no_end(here: dict[str, Ref]) -> None:
 
 
 @pytest.mark.parametrize("managing", ["manage_grants", "ownership"])
-def test_who_manages_grants_for_a_time_may_make_lasting_ones(here: dict[str, Ref], managing: str) -> None:
+def test_who_manages_grants_for_a_time_may_make_lasting_ones(here: dict[str, ObjectRef], managing: str) -> None:
     put(managing, here["table"], BOB, in_hours(1))
     passing(here["table"])
     assert ends(here["table"]) == [None]
 
 
-def test_grants_of_one_call_are_judged_each(here: dict[str, Ref], everything: Callable[[], Fingerprint]) -> None:
+def test_grants_of_one_call_are_judged_each(here: dict[str, ObjectRef], everything: Callable[[], Fingerprint]) -> None:
     table, until = here["table"], in_hours(1)
     put("modify", table, BOB, until)
     put("select", table, BOB)
@@ -153,7 +153,7 @@ def test_grants_of_one_call_are_judged_each(here: dict[str, Ref], everything: Ca
     apply_grants(actor=BOB, ref=table, difference=taken, missing=GONE)
 
 
-def test_an_end_that_comes_meanwhile_counts(here: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_comes_meanwhile_counts(here: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the question and the lock."""
     table, lock = here["table"], service._lock
     put("pass_grants", table, BOB)
@@ -171,7 +171,7 @@ def test_an_end_that_comes_meanwhile_counts(here: dict[str, Ref], monkeypatch: p
 
 
 def test_by_the_api(
-    lake: dict[str, Ref], manage: Callable[[str], CallerClient], warehouse: Warehouse, builtin: BuiltinAuthorizer
+    lake: dict[str, ObjectRef], manage: Callable[[str], CallerClient], warehouse: Warehouse, builtin: BuiltinAuthorizer
 ) -> None:
     table, until = lake["closed.a"], in_hours(1)
     bob, row = manage("bob"), Tabular.objects.get(pk=lake["closed.a"][1])
@@ -192,7 +192,7 @@ def test_by_the_api(
 
 
 def test_who_manages_grants_no_more_when_it_is_written(
-    lake: dict[str, Ref], manage: Callable[[str], CallerClient], warehouse: Warehouse, builtin: BuiltinAuthorizer
+    lake: dict[str, ObjectRef], manage: Callable[[str], CallerClient], warehouse: Warehouse, builtin: BuiltinAuthorizer
 ) -> None:
     table, bob = lake["closed.a"], manage("bob")
     User.objects.bulk_create(User(id=each.user_id, name="n") for each in (BOB, CAROL))
@@ -216,14 +216,14 @@ def test_who_manages_grants_no_more_when_it_is_written(
 
 @pytest.mark.part("openfga")
 @pytest.mark.parametrize("in_role", [False, True])
-def test_by_openfga(tree: dict[str, Ref], by_openfga: OpenFgaAuthorizer, in_role: bool) -> None:
+def test_by_openfga(tree: dict[str, ObjectRef], by_openfga: OpenFgaAuthorizer, in_role: bool) -> None:
     User.objects.bulk_create(User(id=each.user_id, name="n") for each in (BOB, CAROL))
     table, until = tree["table"], in_hours(1)
     for privilege in ("select", "pass_grants"):
         if in_role:
             team = role(f"with {privilege}")
             put(privilege, table, team.pk)
-            put("assignee", (T.ROLE, team.pk), BOB, until)
+            put("assignee", ObjectRef(T.ROLE, team.pk), BOB, until)
         else:
             put(privilege, table, BOB, until)
     deliver_as_recorded(openfga_store())

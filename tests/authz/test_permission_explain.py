@@ -17,7 +17,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.port import Authorizer
 from tenancy.authz.vocabulary import ACTIONS_ON, ALL_WORDS, OLD_WORDS
 from tenancy.models import Grant, Role, RoleMember, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import grant, member, somebody
 from tests.authz.permission_check_fixtures import (
     EXPLAINED,
@@ -280,7 +280,7 @@ def test_a_project_must_be_seen_and_is_named_by_header_or_id(things: Things) -> 
     project = other_project()
     creator = things.with_right("creator", ("create", T.PROJECT))
     told = explained(creator, T.PROJECT, "create_warehouse", {})
-    own: Ref = things.refs[T.PROJECT]
+    own: ObjectRef = things.refs[T.PROJECT]
     assert told["chain"][0]["object"] == {"type": "project", "id": own[1], "name": "Default Project"}
     for headers, place in (({"x-project-id": project.pk}, {}), ({}, {"project-id": project.pk})):
         answer = creator.post("/explain", asked(T.PROJECT, "create_warehouse", place), **headers)
@@ -299,7 +299,7 @@ def test_what_was_dropped_is_found_by_its_id(things: Things) -> None:
 def test_a_grant_in_another_project_explains_nothing_here(things: Things) -> None:
     viewer = things.with_right("viewer", ("describe", T.TABLE))
     project = other_project()
-    grant((T.PROJECT, project.pk), "project_admin", user_id=somebody("oidc~viewer"))
+    grant(ObjectRef(T.PROJECT, project.pk), "project_admin", user_id=somebody("oidc~viewer"))
     told = explained(viewer, T.TABLE, "read_data", by_id(things, T.TABLE))
     assert not told["allowed"]
     assert project.pk not in str(told)

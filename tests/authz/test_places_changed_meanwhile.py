@@ -20,7 +20,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.changes import rights_changed
 from tenancy.models import Grant
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services.managed_access import set_managed_access
 from tests.authz.conftest import good, person
 from tests.authz.test_rights_lost_meanwhile import EARLIER, wait_until_somebody_waits
@@ -53,7 +53,7 @@ def meanwhile(change: Callable[[], object]) -> Iterator[None]:
     assert not left
 
 
-def manage_access(place: Ref, *, is_managed: bool = True) -> None:
+def manage_access(place: ObjectRef, *, is_managed: bool = True) -> None:
     set_managed_access(actor=INTERNAL, ref=place, is_managed=is_managed, missing=NotFound("no"))
 
 
@@ -69,7 +69,7 @@ def manage_access(place: Ref, *, is_managed: bool = True) -> None:
     ],
 )
 def test_a_rename_gains_nothing_by_what_others_change_meanwhile(
-    client: Client, lake: dict[str, Ref], everything: Everything, privilege: str, change: Callable[[Any], object]
+    client: Client, lake: dict[str, ObjectRef], everything: Everything, privilege: str, change: Callable[[Any], object]
 ) -> None:
     give(privilege, lake["closed.a"], ALICE)
     give("create", lake["open"], ALICE)
@@ -97,7 +97,7 @@ def test_a_rename_gains_nothing_by_what_others_change_meanwhile(
     ],
 )
 def test_a_rename_is_not_refused_for_what_gives_the_mover_nothing(
-    client: Client, lake: dict[str, Ref], change: Callable[[Any], object]
+    client: Client, lake: dict[str, ObjectRef], change: Callable[[Any], object]
 ) -> None:
     give("ownership", lake["closed.a"], ALICE)
     give("create", lake["open"], ALICE)
@@ -109,7 +109,7 @@ def test_a_rename_is_not_refused_for_what_gives_the_mover_nothing(
 
 @pytest.mark.django_db
 def test_a_table_that_is_dropped_meanwhile_is_missing_whatever_would_be_gained(
-    client: Client, lake: dict[str, Ref]
+    client: Client, lake: dict[str, ObjectRef]
 ) -> None:
     give("modify", lake["closed.a"], ALICE)
     give("create", lake["open"], ALICE)
@@ -162,7 +162,7 @@ WAITING: dict[str, tuple[str, Callable[[CallerClient], Answer]]] = {
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 @pytest.mark.parametrize("what", WAITING)
 def test_who_loses_a_right_while_waiting_for_a_row_changes_nothing(
-    what: str, client: Client, lake: dict[str, Ref], everything: Everything
+    what: str, client: Client, lake: dict[str, ObjectRef], everything: Everything
 ) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")

@@ -24,7 +24,7 @@ from tenancy.authz.builtin.review_records import read_path
 from tenancy.authz.role_ways import Entry, Membership, Way
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.principal_reviews import PrincipalReview
 from tenancy.selectors.projects import get_project
 from tests.authz.tree_fixtures import make_tree, role
@@ -37,7 +37,7 @@ WHO = Asker("oidc~busy", None, "", ())
 FIRST = UUID(int=0)
 
 
-def grant_many(child_type: str, ref: Ref, **grant: Any) -> None:
+def grant_many(child_type: str, ref: ObjectRef, **grant: Any) -> None:
     """A grant on each of many new children."""
     parent = Securable.objects.get(pk=securable_id(*ref))
     ids = [f"{child_type}:{new_id()}" for _ in range(MANY)]
@@ -50,7 +50,7 @@ def grant_many(child_type: str, ref: Ref, **grant: Any) -> None:
 
 
 @pytest.fixture
-def tree(warehouse: Warehouse) -> dict[str, Ref]:
+def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     """In the namespace `inner` somebody owns many tables, and a role they are in may read as many others."""
     made = make_tree(warehouse)
     User.objects.create(id=WHO.user_id, name="Busy")
@@ -59,7 +59,7 @@ def tree(warehouse: Warehouse) -> dict[str, Ref]:
     return made
 
 
-Ask = Callable[[list[UUID], dict[str, Ref]], object]
+Ask = Callable[[list[UUID], dict[str, ObjectRef]], object]
 
 ASKED: dict[str, tuple[Ask, int]] = {
     "all that shows where nothing does": (
@@ -111,20 +111,20 @@ ASKED: dict[str, tuple[Ask, int]] = {
 }
 
 
-def first_namespaces(tree: dict[str, Ref]) -> object:
+def first_namespaces(tree: dict[str, ObjectRef]) -> object:
     """Each is taken from the index: if PostgreSQL sorted them all for each, that would be a second for a thousand."""
     grant_many("namespace", tree["wh"], privilege="select", user_id=WHO.user_id)
     return records.read_shown_children(WHO, [], tree["wh"], "namespace", after=FIRST, limit=LIMIT)
 
 
-def shown_below(roles: list[UUID], ref: Ref) -> object:
+def shown_below(roles: list[UUID], ref: ObjectRef) -> object:
     path = read_path(securable_id(*ref))
     ways = {each: Way((Membership(each, Entry.MEMBER),)) for each in roles}
     return Rows(WHO, path, ways, {}).shown_below(len(path) - 1)
 
 
 @pytest.mark.parametrize("what", ASKED)
-def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_read(what: str, tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     ask, most = ASKED[what]
     sent: list[tuple[str, Any]] = []
 
@@ -148,7 +148,7 @@ def test_rows_that_are_read(what: str, tree: dict[str, Ref], monkeypatch: pytest
     assert by_path == {"grant_of_user", "grant_of_role"}, steps
 
 
-def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[str, Ref]) -> None:
+def test_lists_of_what_somebody_holds_go_by_the_paths_of_the_grants(tree: dict[str, ObjectRef]) -> None:
     """No row of an object is looked up for a grant, as most of the grants are not on the page."""
     project, grantee = get_project(None), Grantee(user_id=WHO.user_id)
     page = Page("grants", token=None, limit=5)

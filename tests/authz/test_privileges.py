@@ -8,7 +8,7 @@ from tenancy.actor import Actor
 from tenancy.authz.actions import Can
 from tenancy.authz.port import is_allowed
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.tree_fixtures import T, give, role
 
@@ -17,17 +17,17 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("builtin")]
 ALICE = person("alice")
 
 
-def may(tree: dict[str, Ref], name: str, *actions: Can, who: Actor = ALICE) -> list[bool]:
+def may(tree: dict[str, ObjectRef], name: str, *actions: Can, who: Actor = ALICE) -> list[bool]:
     return [is_allowed(who, action, *tree[name]) for action in actions]
 
 
-def test_nobody_may_do_anything_unasked(tree: dict[str, Ref]) -> None:
+def test_nobody_may_do_anything_unasked(tree: dict[str, ObjectRef]) -> None:
     assert not any(may(tree, "table", Can.GET_METADATA, Can.DROP, Can.READ_DATA))
     assert not any(may(tree, "wh", Can.USE, Can.GET_CONFIG, Can.CREATE_NAMESPACE))
     assert not any(may(tree, "server", Can.CREATE_PROJECT))
 
 
-def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[str, Ref]) -> None:
+def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[str, ObjectRef]) -> None:
     give("select", tree["table"], ALICE)
     assert may(tree, "table", Can.GET_METADATA, Can.READ_DATA, Can.WRITE_DATA, Can.DROP) == [True, True, False, False]
     for above in ("inner", "outer"):
@@ -38,7 +38,7 @@ def test_select_on_a_table_shows_all_above_it_and_nothing_beside_it(tree: dict[s
     assert may(tree, "other", Can.GET_METADATA) == may(tree, "view", Can.GET_METADATA) == [False]
 
 
-def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, Ref]) -> None:
+def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, ObjectRef]) -> None:
     give("ownership", tree["inner"], ALICE)
     assert may(tree, "inner", Can.GRANT_SELECT, Can.CHANGE_OWNERSHIP) == [True, True]
     Securable.objects.filter(pk=f"namespace:{tree['outer'][1]}").update(managed_access=True)
@@ -48,12 +48,12 @@ def test_an_owner_below_managed_access_does_not_grant(tree: dict[str, Ref]) -> N
     assert may(tree, "inner", Can.GRANT_SELECT) == may(tree, "table", Can.GRANT_SELECT) == [True]
 
 
-def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, Ref]) -> None:
+def test_members_of_a_role_and_its_owners_may_assume_it(tree: dict[str, ObjectRef]) -> None:
     team, wider = role("team"), role("wider", source="wider")
     bert, carl = person("bert"), person("carl", "wider")
-    give("assignee", (T.ROLE, team.pk), ALICE)
-    give("ownership", (T.ROLE, team.pk), bert)
-    give("assignee", (T.ROLE, wider.pk), ALICE, to=team)
+    give("assignee", ObjectRef(T.ROLE, team.pk), ALICE)
+    give("ownership", ObjectRef(T.ROLE, team.pk), bert)
+    give("assignee", ObjectRef(T.ROLE, wider.pk), ALICE, to=team)
     for who, expected in (
         (ALICE, [True, True]),
         (bert, [True, True]),

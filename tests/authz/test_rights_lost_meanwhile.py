@@ -25,7 +25,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import AuditRecord, Grant, Role, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.both_databases
 
 ALICE = person("alice")
 EARLIER = datetime(2026, 1, 1, tzinfo=UTC)
-Act = Callable[[CallerClient, dict[str, Ref]], Answer]
+Act = Callable[[CallerClient, dict[str, ObjectRef]], Answer]
 Everything = Callable[[], Fingerprint]
 
 
@@ -88,7 +88,7 @@ IN_THE_CATALOG: dict[str, Act] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("what", IN_THE_CATALOG)
-def test_in_the_catalog(what: str, client: Any, lake: dict[str, Ref], everything: Everything) -> None:
+def test_in_the_catalog(what: str, client: Any, lake: dict[str, ObjectRef], everything: Everything) -> None:
     for place in ("closed", "open"):
         give("ownership", lake[place], ALICE)
     alice = client("alice")
@@ -124,11 +124,11 @@ def _role() -> str:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("what", IN_MANAGEMENT)
-def test_in_management(what: str, manage: Any, lake: dict[str, Ref], everything: Everything) -> None:
+def test_in_management(what: str, manage: Any, lake: dict[str, ObjectRef], everything: Everything) -> None:
     role("team")
     User.objects.create(id="oidc~bob", name="Bob")
-    give("project_admin", (Securable.Type.PROJECT, get_project(None).pk), ALICE)
-    give("operator", (Securable.Type.SERVER, Server.objects.get().server_id), ALICE)
+    give("project_admin", ObjectRef(Securable.Type.PROJECT, get_project(None).pk), ALICE)
+    give("operator", ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id), ALICE)
     alice = manage("alice")
     refused_without_a_trace(lambda: IN_MANAGEMENT[what](alice, lake), everything)
 
@@ -153,7 +153,7 @@ def refused_without_a_trace(act: Callable[[], Answer], everything: Everything) -
     ],
 )
 def test_what_others_drop_meanwhile_is_missing_and_not_denied(
-    client: Any, lake: dict[str, Ref], method: str, target: str, body: Any
+    client: Any, lake: dict[str, ObjectRef], method: str, target: str, body: Any
 ) -> None:
     for place in ("closed", "open"):
         give("ownership", lake[place], ALICE)
@@ -171,7 +171,7 @@ def test_what_others_drop_meanwhile_is_missing_and_not_denied(
 
 
 @pytest.mark.django_db
-def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake: dict[str, Ref]) -> None:
+def test_nothing_of_a_request_is_left_for_what_comes_after_it(client: Any, lake: dict[str, ObjectRef]) -> None:
     give("describe", lake["closed.a"], ALICE)
     assert client("alice").get("/namespaces/closed/tables/a").status == 200
     Grant.objects.filter(user_id=ALICE.user_id).delete()
@@ -186,7 +186,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
     """Ada has asked, and waits for the lock that her administrator holds, who takes the right from her."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
-    place: Ref = (Securable.Type.PROJECT, get_project(None).pk)
+    place: ObjectRef = ObjectRef(Securable.Type.PROJECT, get_project(None).pk)
     for name in ("ada", "friend"):
         User.objects.create(id=f"oidc~{name}", name=name)
     ada, friend = (Grantee(user_id=f"oidc~{name}") for name in ("ada", "friend"))
@@ -231,7 +231,7 @@ def test_who_waits_for_a_revocation_does_nothing_any_more(
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 @pytest.mark.parametrize("in_a_transaction", [False, True], ids=["commit", "transaction"])
 def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
-    in_a_transaction: bool, client: Any, lake: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    in_a_transaction: bool, client: Any, lake: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alice may write what lies in one namespace; the table goes into another one, where she may nothing."""
     if connection.vendor != "postgresql":
@@ -283,12 +283,16 @@ def test_a_commit_that_waits_for_a_rename_does_not_go_where_the_table_went(
     ids=["new", "renamed"],
 )
 def test_who_waits_for_the_name_of_a_role_in_a_role_of_another_project(
-    target: str, refusal: str, manage: Any, lake: dict[str, Ref]
+    target: str, refusal: str, manage: Any, lake: dict[str, ObjectRef]
 ) -> None:
     """Ada acts as a role that loses its right while she waits; her own project is the only one that she has locked."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite nobody waits between the question and the write")
-    own, project, server = role("own"), get_project(None), (Securable.Type.SERVER, Server.objects.get().server_id)
+    own, project, server = (
+        role("own"),
+        get_project(None),
+        ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id),
+    )
     far = create_project(actor=INTERNAL, name="far", project_id="far")
     acting = create_role(actor=INTERNAL, project=far, name="acting")
     ada, chief = person("ada"), person("chief")

@@ -18,7 +18,7 @@ from tenancy.authz.builtin.backend import BuiltinAuthorizer
 from tenancy.authz.changes import rights_changes
 from tenancy.authz.refusals import ProjectActionForbidden
 from tenancy.models import Grant, Role, RoleMember, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, GrantActionForbidden, Grantee, GrantSpec, apply_grants
@@ -37,20 +37,20 @@ GONE = NotFound("there is no such thing")
 
 
 @pytest.fixture
-def project(builtin: BuiltinAuthorizer, bootstrapped: None) -> Ref:
+def project(builtin: BuiltinAuthorizer, bootstrapped: None) -> ObjectRef:
     for each in (ALICE, BOB, CAROL):
         User.objects.create(id=each.user_id or "", name="n")
-    return (T.PROJECT, get_project(None).pk)
+    return ObjectRef(T.PROJECT, get_project(None).pk)
 
 
 @pytest.fixture
-def server(project: Ref) -> Ref:
-    return (T.SERVER, Server.objects.get().server_id)
+def server(project: ObjectRef) -> ObjectRef:
+    return ObjectRef(T.SERVER, Server.objects.get().server_id)
 
 
 def change(actor: Actor, of: Role, privilege: str, *, writes: list[Grantee]) -> None:
     difference = Difference(writes=[GrantSpec(privilege, each) for each in writes])
-    apply_grants(actor=actor, ref=(T.ROLE, of.pk), difference=difference, missing=GONE)
+    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=GONE)
 
 
 def members(actor: Actor, of: Role, *, user: str | None = None, inner: UUID | None = None) -> None:
@@ -82,7 +82,7 @@ def take_out(actor: Actor, of: Role) -> None:
 
 def revoke(actor: Actor, of: Role, privilege: str) -> None:
     difference = Difference(deletes=[GrantSpec(privilege, Grantee(user_id=BOB.user_id))])
-    apply_grants(actor=actor, ref=(T.ROLE, of.pk), difference=difference, missing=GONE)
+    apply_grants(actor=actor, ref=ObjectRef(T.ROLE, of.pk), difference=difference, missing=GONE)
 
 
 WAYS_OUT: dict[str, Callable[[Actor, Role], None]] = {
@@ -112,8 +112,8 @@ def state() -> tuple[object, ...]:
     ],
 )
 def test_nobody_climbs_through_a_role(
-    project: Ref,
-    server: Ref,
+    project: ObjectRef,
+    server: ObjectRef,
     privilege: str,
     on: Securable.Type,
     caller_has: list[tuple[str, Securable.Type]],
@@ -130,7 +130,7 @@ def test_nobody_climbs_through_a_role(
         change(
             INTERNAL, high, "assignee" if depth == "a member of it" else "ownership", writes=[Grantee(role_id=asked.pk)]
         )
-    give("ownership", (T.ROLE, asked.pk), BOB)
+    give("ownership", ObjectRef(T.ROLE, asked.pk), BOB)
     members(INTERNAL, asked, user=BOB.user_id)
     for way, go in {**ways_in(asked), **{f"out: {way}": partial(go, of=asked) for way, go in WAYS_OUT.items()}}.items():
         before = state()
@@ -141,7 +141,7 @@ def test_nobody_climbs_through_a_role(
 
 
 @pytest.mark.parametrize("way", ["a member by assignment", "a role", "an owner", "a member", "another name for tokens"])
-def test_who_may_grant_it_may_bring_others_in(project: Ref, server: Ref, way: str) -> None:
+def test_who_may_grant_it_may_bring_others_in(project: ObjectRef, server: ObjectRef, way: str) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
     give("project_admin", project, ALICE)
@@ -151,10 +151,10 @@ def test_who_may_grant_it_may_bring_others_in(project: Ref, server: Ref, way: st
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_who_may_grant_it_may_take_others_out(project: Ref, server: Ref, way: str) -> None:
+def test_who_may_grant_it_may_take_others_out(project: ObjectRef, server: ObjectRef, way: str) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
-    give("ownership", (T.ROLE, high.pk), BOB)
+    give("ownership", ObjectRef(T.ROLE, high.pk), BOB)
     give("project_admin", project, ALICE)
     before = state()
     WAYS_OUT[way](ALICE, high)
@@ -163,13 +163,13 @@ def test_who_may_grant_it_may_take_others_out(project: Ref, server: Ref, way: st
 
 @pytest.mark.parametrize("way", WAYS_OUT)
 def test_an_instance_admin_may_take_others_out(
-    project: Ref, server: Ref, way: str, monkeypatch: pytest.MonkeyPatch
+    project: ObjectRef, server: ObjectRef, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Except by revoking ownership, which is a grant of others."""
     high = role("high")
     give("operator", server, BOB, through=high, to=high)
     give("operator", server, CAROL)
-    give("ownership", (T.ROLE, high.pk), BOB)
+    give("ownership", ObjectRef(T.ROLE, high.pk), BOB)
     admins = settings.ICEKEEPER.model_copy(update={"instance_admins": [ALICE.user_id]})
     monkeypatch.setattr(settings, "ICEKEEPER", admins)
     before = state()
@@ -182,7 +182,7 @@ def test_an_instance_admin_may_take_others_out(
         assert state() != before
 
 
-def test_other_roles_are_for_who_manages_roles(project: Ref) -> None:
+def test_other_roles_are_for_who_manages_roles(project: ObjectRef) -> None:
     plain = role("plain")
     give("data_admin", project, BOB, through=plain, to=plain)
     give("security_admin", project, ALICE)
@@ -195,7 +195,7 @@ def test_other_roles_are_for_who_manages_roles(project: Ref) -> None:
     assert not Role.objects.filter(pk=plain.pk).exists()
 
 
-def test_to_rename_takes_no_more(project: Ref) -> None:
+def test_to_rename_takes_no_more(project: ObjectRef) -> None:
     high = role("high")
     give("project_admin", project, BOB, through=high, to=high)
     give("project_admin", project, CAROL)
@@ -208,7 +208,7 @@ def create_bound(actor: Actor) -> Role:
     return create_role(actor=actor, project=get_project(None), name="bound", provider_id="oidc", source_id="staff")
 
 
-def test_role_creators_bind_no_role_to_a_group(project: Ref, manage: Callable[[str], CallerClient]) -> None:
+def test_role_creators_bind_no_role_to_a_group(project: ObjectRef, manage: Callable[[str], CallerClient]) -> None:
     give("role_creator", project, ALICE)
     own = create_role(actor=ALICE, project=get_project(None), name="own")
     give("role_creator", project, BOB, through=own, to=own)
@@ -226,14 +226,14 @@ def test_role_creators_bind_no_role_to_a_group(project: Ref, manage: Callable[[s
 
 
 @pytest.mark.parametrize("privilege", ["project_admin", "security_admin"])
-def test_administrators_of_the_project_bind_roles(project: Ref, privilege: str) -> None:
+def test_administrators_of_the_project_bind_roles(project: ObjectRef, privilege: str) -> None:
     give(privilege, project, ALICE)
     rebind(ALICE, role("plain"))
     assert create_bound(ALICE).ident == "oidc~staff"
 
 
 @pytest.fixture
-def only_bob(project: Ref) -> Role:
+def only_bob(project: ObjectRef) -> Role:
     """Who administrates the project: Bob alone, in a role."""
     admins = role("admins")
     give("project_admin", project, BOB, through=admins, to=admins)
@@ -243,7 +243,7 @@ def only_bob(project: Ref) -> Role:
 
 
 def test_the_last_administrator_is_kept_by_assignments(
-    only_bob: Role, server: Ref, manage: Callable[[str], CallerClient]
+    only_bob: Role, server: ObjectRef, manage: Callable[[str], CallerClient]
 ) -> None:
     give("admin", server, ALICE)  # who may appoint project admins, and is none
     change, before = {"deletes": [{"type": "assignee", "user": "oidc~bob"}]}, state()
@@ -253,18 +253,20 @@ def test_the_last_administrator_is_kept_by_assignments(
 
 
 @pytest.mark.parametrize("in_it", ["a member", "an owner", "in a role of it"])
-def test_a_project_whose_role_alone_operates_the_server_stays(server: Ref, project: Ref, in_it: str) -> None:
+def test_a_project_whose_role_alone_operates_the_server_stays(
+    server: ObjectRef, project: ObjectRef, in_it: str
+) -> None:
     on, high = f"server:{server[1]}", role("high")
     Grant.objects.filter(securable=on).delete()
     if in_it == "a member":
         give("operator", server, BOB, through=high, to=high)
     elif in_it == "an owner":
         give("operator", server, BOB, to=high)
-        give("ownership", (T.ROLE, high.pk), BOB)
+        give("ownership", ObjectRef(T.ROLE, high.pk), BOB)
     else:
         inner = role("inner")
         give("operator", server, BOB, to=high)
-        give("assignee", (T.ROLE, high.pk), BOB, through=inner, to=inner)
+        give("assignee", ObjectRef(T.ROLE, high.pk), BOB, through=inner, to=inner)
     give("modify", project, ALICE)
     before = state()
     with pytest.raises(LastAdministrator):
@@ -279,7 +281,7 @@ def test_a_project_whose_role_alone_operates_the_server_stays(server: Ref, proje
     assert administrated_among([on]) == {on}
 
 
-def test_a_project_goes_with_its_own_last_administrator(only_bob: Role, project: Ref) -> None:
+def test_a_project_goes_with_its_own_last_administrator(only_bob: Role, project: ObjectRef) -> None:
     on = f"project:{project[1]}"
     assert administrated_among([on]) == {on}
     delete_project(actor=BOB, project_id=str(project[1]))
@@ -289,39 +291,41 @@ def test_a_project_goes_with_its_own_last_administrator(only_bob: Role, project:
 def test_an_end_for_the_last_administrators_membership(only_bob: Role) -> None:
     spec = GrantSpec("assignee", Grantee(user_id="oidc~bob"), now() + timedelta(days=1))
     with pytest.raises(LastAdministrator):
-        apply_grants(actor=INTERNAL, ref=(T.ROLE, only_bob.pk), difference=Difference(writes=[spec]), missing=GONE)
+        apply_grants(
+            actor=INTERNAL, ref=ObjectRef(T.ROLE, only_bob.pk), difference=Difference(writes=[spec]), missing=GONE
+        )
     assert RoleMember.objects.get(role=only_bob).expires_at is None
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_owners_of_a_role_that_administrates_are_administrators(project: Ref, nested: bool) -> None:
+def test_owners_of_a_role_that_administrates_are_administrators(project: ObjectRef, nested: bool) -> None:
     admins, owners = role("admins"), role("owners")
     give("project_admin", project, BOB, to=admins)
     if nested:
-        give("ownership", (T.ROLE, admins.pk), BOB, to=owners)
-        give("ownership", (T.ROLE, owners.pk), BOB)
+        give("ownership", ObjectRef(T.ROLE, admins.pk), BOB, to=owners)
+        give("ownership", ObjectRef(T.ROLE, owners.pk), BOB)
     else:
-        give("ownership", (T.ROLE, admins.pk), BOB)
+        give("ownership", ObjectRef(T.ROLE, admins.pk), BOB)
     Grant.objects.filter(privilege="project_admin", user__isnull=False).delete()
     on = f"project:{project[1]}"
     assert administrated_among([on]) == {on}
     owned, before = owners if nested else admins, state()
     taken = Difference(deletes=[GrantSpec("ownership", Grantee(user_id="oidc~bob"))])
     with pytest.raises(LastAdministrator):
-        apply_grants(actor=INTERNAL, ref=(T.ROLE, owned.pk), difference=taken, missing=GONE)
+        apply_grants(actor=INTERNAL, ref=ObjectRef(T.ROLE, owned.pk), difference=taken, missing=GONE)
     with pytest.raises(LastAdministrator):
         delete_role(actor=INTERNAL, project=get_project(None), role_id=owned.pk)
     assert state() == before
 
 
-def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: Ref) -> None:
+def test_who_is_locked_out_administrates_nothing(only_bob: Role, project: ObjectRef) -> None:
     on = f"project:{project[1]}"
     assert administrated_among([on]) == {on}
     User.objects.filter(pk="oidc~bob").update(is_active=False)
     assert administrated_among([on]) == set()
 
 
-def test_a_new_role_of_a_token_counts_at_once(project: Ref, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_role_of_a_token_counts_at_once(project: ObjectRef, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rights_changes, "is_watched", lambda: True)  # as in a server
     dana = person("dana", "admins")
     before = rights_changes.stamp()

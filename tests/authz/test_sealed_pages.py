@@ -13,7 +13,7 @@ from catalog.selectors import deleted_tabulars, tabular_search, visibility
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.paging import listing_key
 from storage.models import Warehouse
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import T, give
 from tests.catalog_fixtures import SCHEMA
@@ -28,14 +28,14 @@ NAME = "layoffs_2027"
 
 @pytest.fixture(params=["deleted", "search"])
 def ask(
-    request: pytest.FixtureRequest, manage: Callable[[str], CallerClient], root: CallerClient, lake: dict[str, Ref],
-    warehouse: Warehouse, soft_delete: int, monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, manage: Callable[[str], CallerClient], root: CallerClient,
+    lake: dict[str, ObjectRef], warehouse: Warehouse, soft_delete: int, monkeypatch: pytest.MonkeyPatch,
 ) -> Ask:  # fmt: skip
     """Bob's requests for a page, each of which looks at two tables; the second is hidden from him, the third his."""
     for namespace, name in (("closed", NAME), ("closed", f"{NAME}_x"), ("open", f"{NAME}_of_bob")):
         good(root.post(f"/namespaces/{namespace}/tables", {"name": name, "schema": SCHEMA}))
     his = Tabular.objects.get(name=f"{NAME}_of_bob")
-    give("ownership", (T.TABLE, his.pk), person("bob"))
+    give("ownership", ObjectRef(T.TABLE, his.pk), person("bob"))
     monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
     for module in (deleted_tabulars, tabular_search):
         monkeypatch.setattr(module, "AT_ONCE", 1)
@@ -88,7 +88,7 @@ def test_nobody_chooses_where_a_page_begins(ask: Ask, warehouse: Warehouse) -> N
 
 def test_a_token_begins_no_list_of_another_warehouse_or_search(ask: Ask, elsewhere: Warehouse, lake: Any) -> None:
     token = ask().json()["next-page-token"]
-    give("ownership", (T.WAREHOUSE, elsewhere.pk), person("bob"))
+    give("ownership", ObjectRef(T.WAREHOUSE, elsewhere.pk), person("bob"))
     assert seen(ask(at=f"/warehouse/{elsewhere.pk}")) == []
     assert ask(token, at=f"/warehouse/{elsewhere.pk}").refused(400, "InvalidPaginationToken")
     assert ask(token, text=str(lake["open"][1])).refused(400, "InvalidPaginationToken")

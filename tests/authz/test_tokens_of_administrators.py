@@ -11,7 +11,7 @@ from django.db import connection
 from tenancy.actor import INTERNAL, Actor
 from tenancy.instance_admins import InstanceAdminRequired
 from tenancy.models import AccessToken, Grant, Server
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services import access_tokens as service
 from tenancy.services import grants
@@ -31,9 +31,9 @@ ADAM, OLGA = Actor(user_id="local~adam"), Actor(user_id="local~olga")
 
 
 @pytest.fixture
-def server() -> Ref:
+def server() -> ObjectRef:
     """`ADAM` is admin of it, `OLGA` operator."""
-    ref: Ref = (T.SERVER, Server.objects.get().server_id)
+    ref: ObjectRef = ObjectRef(T.SERVER, Server.objects.get().server_id)
     give("admin", ref, ADAM)
     give("operator", ref, OLGA)
     return ref
@@ -50,7 +50,7 @@ def mint(actor: Actor, of: Actor) -> TokenClient:
 
 @pytest.mark.parametrize("through", ["itself", "a role", "a role in a role", "a role that it owns"])
 def test_an_admin_is_no_operator_by_a_token(
-    server: Ref, robot: Actor, through: str, everything: Callable[[], Fingerprint]
+    server: ObjectRef, robot: Actor, through: str, everything: Callable[[], Fingerprint]
 ) -> None:
     high, inner = role("high"), role("inner")
     if through == "itself":
@@ -58,12 +58,12 @@ def test_an_admin_is_no_operator_by_a_token(
     else:
         give("operator", server, robot, to=high)
     if through == "a role":
-        give("assignee", (T.ROLE, high.pk), robot)
+        give("assignee", ObjectRef(T.ROLE, high.pk), robot)
     elif through == "a role in a role":
-        give("assignee", (T.ROLE, high.pk), robot, to=inner)
-        give("assignee", (T.ROLE, inner.pk), robot)
+        give("assignee", ObjectRef(T.ROLE, high.pk), robot, to=inner)
+        give("assignee", ObjectRef(T.ROLE, inner.pk), robot)
     elif through == "a role that it owns":
-        give("ownership", (T.ROLE, high.pk), robot)
+        give("ownership", ObjectRef(T.ROLE, high.pk), robot)
     old = create_token(actor=INTERNAL, name="old", user_id=robot.user_id).row
     before = everything()
     expected = f"local~adam may not grant on server {server[1]}: operator, which {robot.user_id} has"
@@ -76,7 +76,7 @@ def test_an_admin_is_no_operator_by_a_token(
     rotate_token(actor=OLGA, token_id=old.pk)
 
 
-def test_by_the_api(server: Ref, robot: Actor) -> None:
+def test_by_the_api(server: ObjectRef, robot: Actor) -> None:
     give("operator", server, robot)
     adam = TokenClient(new_token("local~adam"))
     answer = adam.post("/token", {"name": "mine", "user-id": robot.user_id})
@@ -86,23 +86,23 @@ def test_by_the_api(server: Ref, robot: Actor) -> None:
     assert adam.post("/token", {"name": "mine", "user-id": robot.user_id}).status == 201
 
 
-def test_an_account_that_is_told_to_admins_is_theirs(server: Ref, robot: Actor) -> None:
+def test_an_account_that_is_told_to_admins_is_theirs(server: ObjectRef, robot: Actor) -> None:
     """What an admin may grant to themselves they may have by an account, too."""
-    project: Ref = (T.PROJECT, get_project(None).pk)
+    project: ObjectRef = ObjectRef(T.PROJECT, get_project(None).pk)
     for privilege, ref in (("admin", server), ("project_admin", project), ("select", project)):
         give(privilege, ref, robot)
     mint(ADAM, robot)
     assert AccessToken.objects.get(user_id=robot.user_id).created_by == "local~adam"
 
 
-def test_an_account_renews_its_own_tokens(server: Ref, robot: Actor) -> None:
+def test_an_account_renews_its_own_tokens(server: ObjectRef, robot: Actor) -> None:
     give("operator", server, robot)
     issued = create_token(actor=INTERNAL, name="own", user_id=robot.user_id)
     assert TokenClient(issued.text).post(f"/token/{issued.row.pk}/rotate", {}).status == 201
     assert TokenClient(issued.text).post("/token", {"name": "more"}).status == 201
 
 
-def test_instance_admins(server: Ref, robot: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instance_admins(server: ObjectRef, robot: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may appoint whomever they like, and so have tokens of whatever account."""
     use_settings(monkeypatch, instance_admins=[robot.user_id, "oidc~ada"])
     for actor in (ADAM, OLGA):
@@ -117,14 +117,14 @@ def test_instance_admins(server: Ref, robot: Actor, monkeypatch: pytest.MonkeyPa
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 @pytest.mark.parametrize("in_role", [False, True])
 def test_an_account_that_is_being_appointed(
-    server: Ref, robot: Actor, in_role: bool, monkeypatch: pytest.MonkeyPatch
+    server: ObjectRef, robot: Actor, in_role: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who makes a token meanwhile waits, and is refused."""
     if connection.vendor != "postgresql":
         pytest.skip("the PostgreSQL run has this: on SQLite writers wait for each other as a whole")
     high, to = role("high"), {}
     if in_role:
-        give("assignee", (T.ROLE, high.pk), robot)
+        give("assignee", ObjectRef(T.ROLE, high.pk), robot)
         to = {"to": high}
     is_locked, never, lock_user = threading.Event(), threading.Event(), service._lock_user
     require_grantees = grants._require_grantees

@@ -17,6 +17,7 @@ from tenancy.authz.port import is_allowed
 from tenancy.grantee import Grantee
 from tenancy.identity import Identity
 from tenancy.models import Grant, RoleMember, Securable, User
+from tenancy.refs import ObjectRef
 from tenancy.selectors.server import get_server
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.registered_users import registered_users
@@ -128,7 +129,7 @@ def test_assignments_and_members_likewise(things: Things, manager: CallerClient)
 def test_they_are_listed_as_not_seen_yet(things: Things, manager: CallerClient) -> None:
     apply_grants(
         actor=INTERNAL,
-        ref=(T.SERVER, get_server().server_id),
+        ref=ObjectRef(T.SERVER, get_server().server_id),
         difference=Difference([GrantSpec("admin", Grantee(user_id="oidc~manager"))]),
         missing=NotFound("gone"),
     )

@@ -15,7 +15,7 @@ from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
 from tenancy.authz import port
 from tenancy.models import AuditRecord, Securable, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good, person
 from tests.authz.tree_fixtures import give, role
 from tests.authz.view_owner_fixtures import AUDIENCE, OTHER_OWNER, OWNER, VIEW, Lake, engine, through, trust
@@ -150,7 +150,7 @@ def test_an_owner_has_nothing_of_the_engine(house: Lake, monkeypatch: pytest.Mon
     assert good(trino.get(A)).status == 200
     assert looks_missing(trino.get(A + through("open.d"))), "alice administrates in person only"
     own = role("own")
-    give("ownership", (Securable.Type.ROLE, own.pk), person("trino"))
+    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), person("trino"))
     give("select", view, person("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
     assert looks_missing(trino.get(A + through("open.d"), **assumed))
@@ -237,7 +237,7 @@ def test_credentials_are_refused_to_an_owner_who_sees_the_table_only(house: Lake
 def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
     outer, inner, own = house.view("outer", "alice"), house.view("inner", "bob"), role("own")
     trino = house.engine()
-    give("ownership", (Securable.Type.ROLE, own.pk), person("trino"))
+    give("ownership", ObjectRef(Securable.Type.ROLE, own.pk), person("trino"))
     give("select", outer, person("trino"), to=own)
     assumed = {"x-assume-role": str(own.pk)}
     AuditRecord.objects.all().delete()
@@ -253,7 +253,7 @@ def test_the_audit_trail_tells_who_read_and_as_whom(house: Lake) -> None:
         rows.delete()
         return told
 
-    def refusal(on: Ref, action: str, reason: str, owner: str) -> list[tuple[Any, ...]]:
+    def refusal(on: ObjectRef, action: str, reason: str, owner: str) -> list[tuple[Any, ...]]:
         return [("oidc~trino", own.pk, action, str(on[1]), reason, {"read_as": f"oidc~{owner}"})]
 
     assert denied() == refusal(outer, "select", "OwnerNotActive", "alice")
@@ -394,6 +394,6 @@ def test_owners_are_told_by_the_exact_property(house: Lake) -> None:
         actor=INTERNAL, warehouse_id=house.warehouse.pk, levels=("open",), name="d", schema=VIEW["schema"],
         view_version=VIEW["view-version"], location=None, properties={OWNER.upper(): "alice"},
     )  # fmt: skip
-    house.give("select", (house.refs["open.v"][0], made.id), "trino")
+    house.give("select", ObjectRef(house.refs["open.v"].type, made.id), "trino")
     house.give("select", "closed.a", "alice")
     assert looks_missing(trino.get(A + through("open.d")))

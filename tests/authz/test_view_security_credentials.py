@@ -11,6 +11,7 @@ from catalog.models import Tabular
 from storage.models import Warehouse
 from storage.vending import vend
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import good
 from tests.authz.view_owner_fixtures import Lake, engine, through, trust
 from tests.iceberg_rest.lake_fixtures import KEYS, client_of, make_table, may_write, new_lake
@@ -47,7 +48,10 @@ def house(
     make_table(new_lake(minio, bucket, **getattr(request, "param", {})))
     request.getfixturevalue("builtin")
     table = Tabular.objects.get()
-    refs = {"ns": (Securable.Type.NAMESPACE, table.namespace_id), "t": (Securable.Type.TABLE, table.pk)}
+    refs = {
+        "ns": ObjectRef(Securable.Type.NAMESPACE, table.namespace_id),
+        "t": ObjectRef(Securable.Type.TABLE, table.pk),
+    }
     made = Lake(Warehouse.objects.get(), request.getfixturevalue("callers"), refs)
     trust(monkeypatch, trino=engine())
     made.give("select", made.view("d", "alice", levels=("ns",)), "trino")

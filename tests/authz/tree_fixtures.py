@@ -9,7 +9,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authz.securables import add_securable
 from tenancy.models import Role, RoleMember, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 
@@ -21,20 +21,20 @@ SHAPE = (
 )  # fmt: skip
 
 
-def make_tree(warehouse: Warehouse) -> dict[str, Ref]:
+def make_tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     """server > project > wh > outer > inner > table; beside it in wh > other > view."""
-    made: dict[str, Ref] = {
-        "server": (T.SERVER, Server.objects.get().server_id),
-        "project": (T.PROJECT, get_project(None).pk),
-        "wh": (T.WAREHOUSE, warehouse.pk),
+    made: dict[str, ObjectRef] = {
+        "server": ObjectRef(T.SERVER, Server.objects.get().server_id),
+        "project": ObjectRef(T.PROJECT, get_project(None).pk),
+        "wh": ObjectRef(T.WAREHOUSE, warehouse.pk),
     }
     for name, securable_type, parent in SHAPE:
-        made[name] = (securable_type, new_id())
+        made[name] = ObjectRef(securable_type, new_id())
         add_securable(*made[name], parent=made[parent])
     return made
 
 
-def give(privilege: str, ref: Ref, who: Actor, *, through: Role | None = None, to: Role | None = None) -> None:
+def give(privilege: str, ref: ObjectRef, who: Actor, *, through: Role | None = None, to: Role | None = None) -> None:
     """Grant it to somebody, or to the role `to`, with them as a member of `through`."""
     User.objects.get_or_create(id=who.user_id, defaults={"name": "n"})
     if through is not None:
@@ -55,5 +55,5 @@ def role(name: str, *, source: str | None = None) -> Role:
         provider_id="lakekeeper" if source is None else "oidc",
         source_id=source or str(own_id),
     )
-    add_securable(T.ROLE, own_id, parent=(T.PROJECT, project.pk))
+    add_securable(T.ROLE, own_id, parent=ObjectRef(T.PROJECT, project.pk))
     return made

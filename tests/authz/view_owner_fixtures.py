@@ -16,7 +16,7 @@ from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor
 from tenancy.identity import Identity
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.tree_fixtures import give
 from tests.catalog_fixtures import SCHEMA
 from tests.management.warehouse_request_fixtures import use_settings
@@ -53,7 +53,7 @@ class Lake:
 
     warehouse: Warehouse
     callers: NamedCallers
-    refs: dict[str, Ref]
+    refs: dict[str, ObjectRef]
 
     def engine(self, name: str = "trino", *, audiences: tuple[str, ...] = (AUDIENCE,), **more: Any) -> CallerClient:
         """A client with a token for these audiences."""
@@ -61,16 +61,16 @@ class Lake:
         self.callers.add(name, made)
         return CallerClient(f"/catalog/v1/{self.warehouse.pk}", name)
 
-    def view(self, name: str, owner: str | None = None, *, levels: Levels = ("open",), **properties: str) -> Ref:
+    def view(self, name: str, owner: str | None = None, *, levels: Levels = ("open",), **properties: str) -> ObjectRef:
         """Made by nobody who would have rights on it."""
         said = properties | ({} if owner is None else {OWNER: owner})
         made = create_view(
             actor=INTERNAL, warehouse_id=self.warehouse.pk, levels=levels, name=name, schema=VIEW["schema"],
             view_version=VIEW["view-version"], location=None, properties=said,
         )  # fmt: skip
-        return Securable.Type.VIEW, made.id
+        return ObjectRef(Securable.Type.VIEW, made.id)
 
-    def give(self, privilege: str, on: str | Ref, *who: str) -> None:
+    def give(self, privilege: str, on: str | ObjectRef, *who: str) -> None:
         for each in who:
             give(privilege, self.refs[on] if isinstance(on, str) else on, Actor(user_id=f"oidc~{each}"))
 

@@ -14,7 +14,7 @@ from django.db import connection, connections
 from icekeeper.kernel.errors.types import NotFound
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Project, Role, Securable, Server, User
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.services import grants, projects, role_members, roles, service_accounts, users
 from tenancy.services.administrators import LastAdministrator, administrated_among
 from tenancy.services.grants import Difference, Grantee, GrantRoleNotInProject, GrantSpec, apply_grants
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 
 PATIENCE = 30
 GONE = NotFound("there is no such thing")
-REF: Ref = (Securable.Type.PROJECT, "met")
+REF: ObjectRef = ObjectRef(Securable.Type.PROJECT, "met")
 ADMIN = Grantee(user_id="oidc~admin")
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -197,19 +197,21 @@ def test_what_a_user_is_in_who_is_deleted_is_no_administrator(
 
 
 @pytest.fixture
-def server(team: Role) -> Ref:
+def server(team: Role) -> ObjectRef:
     """`team` operates it, and `ADMIN`."""
-    ref: Ref = (Securable.Type.SERVER, Server.objects.get().server_id)
+    ref: ObjectRef = ObjectRef(Securable.Type.SERVER, Server.objects.get().server_id)
     for grantee in (Grantee(role_id=team.pk), ADMIN):
         operate(ref, writes=[GrantSpec("operator", grantee)])
     return ref
 
 
-def operate(ref: Ref, **difference: Any) -> None:
+def operate(ref: ObjectRef, **difference: Any) -> None:
     apply_grants(actor=INTERNAL, ref=ref, difference=Difference(**difference), missing=GONE)
 
 
-def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_operator(meet: Meet, server: Ref) -> None:
+def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_operator(
+    meet: Meet, server: ObjectRef
+) -> None:
     on = f"server:{server[1]}"
     first, second = meet(
         projects,
@@ -223,7 +225,7 @@ def test_a_project_whose_role_operates_the_server_and_the_end_of_the_other_opera
     assert Project.objects.filter(pk="met").exists()
 
 
-def test_a_project_and_who_administrates_it_and_the_server_end_together(meet: Meet, server: Ref) -> None:
+def test_a_project_and_who_administrates_it_and_the_server_end_together(meet: Meet, server: ObjectRef) -> None:
     """Both lock the securables of both."""
     on = f"server:{server[1]}"
     change(writes=[GrantSpec("project_admin", Grantee(user_id="oidc~member"))])

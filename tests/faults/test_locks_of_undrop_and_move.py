@@ -27,6 +27,7 @@ from tasks.queue.leases import Lease, LeaseLost, take_task
 from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.models import Grant, Securable, User
+from tenancy.refs import ObjectRef
 from tenancy.services import grants
 from tenancy.services.grants import Difference, Grantee, GrantSpec, apply_grants
 from tests.catalog_fixtures import SCHEMA
@@ -348,7 +349,7 @@ def granting(path: str) -> None:
     """Bob may read the table `t` in the namespace."""
     User.objects.get_or_create(pk="oidc~bob", defaults={"name": "Bob"})
     table = Tabular.objects.get(namespace__path=path.replace("/", "\x1f"))
-    ref = (Securable.Type.TABLE, table.pk)
+    ref = ObjectRef(Securable.Type.TABLE, table.pk)
     difference = Difference(writes=[GrantSpec("select", Grantee(user_id="oidc~bob"))])
     apply_grants(actor=INTERNAL, ref=ref, difference=difference, missing=NotFound("gone"))
 

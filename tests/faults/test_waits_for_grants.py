@@ -13,7 +13,7 @@ from django.db import connection, connections, transaction
 from icekeeper.kernel.db.sql import lock_row
 from storage.models import Warehouse
 from tenancy.models import Grant, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.services import grant_locks
 from tests.fingerprint import Fingerprint
 from tests.wsgi_client import Answer, ApiClient
@@ -44,7 +44,7 @@ def place(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @contextmanager
-def held(ref: Ref) -> Iterator[None]:
+def held(ref: ObjectRef) -> Iterator[None]:
     """Another session has the row of the object as long as this lasts."""
     is_held, may_go = threading.Event(), threading.Event()
 
@@ -80,7 +80,7 @@ def test_a_change_gives_up_and_works_later(
     place: str, warehouse: Warehouse, everything: Callable[[], Fingerprint], change: str
 ) -> None:
     api, before = ApiClient("/management/v1"), everything()
-    with held((Securable.Type.WAREHOUSE, warehouse.pk)):
+    with held(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)):
         answer = CHANGES[change](api, place)
         assert answer.refused(409, "GrantLockTimeout")
         assert answer.error["message"] == "Others are changing the same grants; try again"
@@ -92,7 +92,7 @@ def test_a_change_gives_up_and_works_later(
 def test_who_reads_or_changes_something_else_does_not_wait(place: str, warehouse: Warehouse) -> None:
     api = ApiClient("/management/v1")
     describe = {"writes": [{"privilege": "describe", "principal": {"user": "oidc~bob"}}]}
-    with held((Securable.Type.WAREHOUSE, warehouse.pk)):
+    with held(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk)):
         assert api.get(f"{place}/grants").status == 200
         assert api.post("/project/grants", describe).status in {200, 204}
     granted = Grant.objects.filter(user_id="oidc~bob").values_list("privilege", "securable__type").get()

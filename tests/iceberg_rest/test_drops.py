@@ -22,6 +22,7 @@ from tasks.queue.models import Task
 from tenancy.actor import INTERNAL
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tests.catalog_fixtures import SCAN_REPORT, SCHEMA
 from tests.wsgi_client import ApiClient
 
@@ -316,7 +317,7 @@ def intruder(warehouse: Warehouse, location: str) -> Tabular:
         warehouse=warehouse, namespace=namespace, kind="view", uuid=new_id(), name="v", name_key="v",
         location=location, metadata_location="",
     )  # fmt: skip
-    add_securable(Securable.Type.VIEW, row.pk, parent=(Securable.Type.NAMESPACE, namespace.pk))
+    add_securable(Securable.Type.VIEW, row.pk, parent=ObjectRef(Securable.Type.NAMESPACE, namespace.pk))
     return row
 
 

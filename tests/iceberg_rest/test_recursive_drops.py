@@ -19,6 +19,7 @@ from tasks.queue.leases import take_task
 from tasks.queue.models import Task
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tests.catalog_fixtures import SCHEMA
 from tests.wsgi_client import ApiClient
 
@@ -37,7 +38,7 @@ def other_kind(warehouse: Warehouse, namespace: Namespace, kind: str) -> Tabular
         warehouse=warehouse, namespace=namespace, kind=kind, uuid=new_id(), name=kind, name_key=kind,
         location=f"{warehouse.location}/{kind}", metadata_location="",
     )  # fmt: skip
-    add_securable(Securable.Type(kind), row.pk, parent=(Securable.Type.NAMESPACE, namespace.pk))
+    add_securable(Securable.Type(kind), row.pk, parent=ObjectRef(Securable.Type.NAMESPACE, namespace.pk))
     return row
 
 

@@ -32,6 +32,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable
+from tenancy.refs import ObjectRef
 from tests.management.warehouse_request_fixtures import NOBODY, told
 from tests.wsgi_client import Answer, ApiClient, call
 
@@ -51,7 +52,7 @@ def other(bootstrapped: None, storage_root: Path) -> Warehouse:
     """A warehouse in a project of its own."""
     project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
     server = Securable.objects.get(type=Securable.Type.SERVER)
-    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.object_id))
+    add_securable(Securable.Type.PROJECT, project.pk, parent=ObjectRef(Securable.Type.SERVER, server.object_id))
     profile = {"type": "local", "path": str(storage_root / "other")}
     return create_warehouse(actor=INTERNAL, project=project, name="elsewhere", storage_profile=profile)
 

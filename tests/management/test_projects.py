@@ -19,6 +19,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, User
+from tenancy.refs import ObjectRef
 from tests.fingerprint import take_fingerprint
 from tests.management.warehouse_request_fixtures import S3, at_once, call_as, refuse, use_settings
 from tests.wsgi_client import Answer, ApiClient
@@ -180,7 +181,7 @@ def test_roles_grants_and_statistics_of_a_project_go_with_it(
         role = Role.objects.create(project_id=project_id, name="r", name_key="r", source_id=project_id)
         inner = Role.objects.create(project_id=project_id, name="i", name_key="i", source_id=f"{project_id}-i")
         for each in (role, inner):
-            add_securable(Securable.Type.ROLE, each.pk, parent=(Securable.Type.PROJECT, project_id))
+            add_securable(Securable.Type.ROLE, each.pk, parent=ObjectRef(Securable.Type.PROJECT, project_id))
         RoleMember.objects.create(role=role, member_role=inner)
         RoleMember.objects.create(role=inner, user_id="oidc~alice")
         Grant.objects.create(securable_id=f"project:{project_id}", role=role, privilege="select")

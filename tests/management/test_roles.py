@@ -13,6 +13,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Role, RoleMember, Securable, Server, User
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.role_members import Members, add_role_members
 from tenancy.services.roles import create_role
@@ -31,7 +32,7 @@ MISSING = "0198e0f4-3f6e-7c31-8c7d-000000000000"
 def other_project(bootstrapped: None) -> Project:
     project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
     server = Server.objects.get()
-    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+    add_securable(Securable.Type.PROJECT, project.pk, parent=ObjectRef(Securable.Type.SERVER, server.server_id))
     return project
 
 

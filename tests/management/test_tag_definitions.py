@@ -16,6 +16,7 @@ from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Grant, Project, Securable, Server, TagAttachment, TagDefinition
+from tenancy.refs import ObjectRef
 from tenancy.selectors import tag_definitions
 from tenancy.services.tag_definitions import MAX_ALLOWED_VALUES
 from tests.fingerprint import Fingerprint
@@ -38,7 +39,7 @@ Everything = Callable[[], Fingerprint]
 def other_project(bootstrapped: None) -> Project:
     project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
     server = Server.objects.get()
-    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+    add_securable(Securable.Type.PROJECT, project.pk, parent=ObjectRef(Securable.Type.SERVER, server.server_id))
     return project
 
 

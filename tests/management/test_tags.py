@@ -16,6 +16,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.actions import SEEN_BY, Can
 from tenancy.authz.securables import add_securable
 from tenancy.models import Project, Securable, Server, TagAttachment, TagDefinition
+from tenancy.refs import ObjectRef
 from tenancy.selectors import tag_definitions
 from tenancy.selectors.projects import get_project
 from tests.fingerprint import Fingerprint
@@ -43,7 +44,7 @@ def api(warehouse: Warehouse) -> ApiClient:
 def other_project(bootstrapped: None) -> Project:
     project = Project.objects.create(id="other", name="Other", name_key=name_key("Other"))
     server = Server.objects.get()
-    add_securable(Securable.Type.PROJECT, project.pk, parent=(Securable.Type.SERVER, server.server_id))
+    add_securable(Securable.Type.PROJECT, project.pk, parent=ObjectRef(Securable.Type.SERVER, server.server_id))
     return project
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tenancy.authz.openfga.connection import Connection, Reply
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import grant, somebody
 from tests.authz.tree_fixtures import make_tree
@@ -36,7 +36,7 @@ def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def tree(by_openfga: object, warehouse: object) -> dict[str, Ref]:
+def tree(by_openfga: object, warehouse: object) -> dict[str, ObjectRef]:
     """alice owns the warehouse, and OpenFGA knows."""
     made = make_tree(warehouse)  # type: ignore[arg-type]
     grant(made["wh"], "ownership", user_id=somebody(ALICE.user_id))
@@ -45,6 +45,6 @@ def tree(by_openfga: object, warehouse: object) -> dict[str, Ref]:
 
 
 @pytest.fixture
-def alice(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
+def alice(callers: NamedCallers, tree: dict[str, ObjectRef]) -> CallerClient:
     callers.person("alice")
     return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "alice")

@@ -26,7 +26,7 @@ from tenancy.authz.openfga.unfolding import unfolded_model
 from tenancy.authz.port import authorizer, is_allowed
 from tenancy.authz.start import require_chosen_backend
 from tenancy.models import AuditRecord, Grant, RoleMember, Securable, Server, UndeliveredTuple
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tests.audit_rows import rows
 from tests.authz.conftest import person
@@ -41,7 +41,7 @@ ALICE = person("alice")
 
 
 @pytest.fixture
-def tree(by_openfga: object, warehouse: Any) -> dict[str, Ref]:
+def tree(by_openfga: object, warehouse: Any) -> dict[str, ObjectRef]:
     """alice may read `outer` and was given `view` for a while; nobody has told OpenFGA otherwise."""
     with transaction.atomic():
         made = make_tree(warehouse)
@@ -51,7 +51,7 @@ def tree(by_openfga: object, warehouse: Any) -> dict[str, Ref]:
         member(group.pk, user_id=ALICE.user_id)
         grant(made["generic"], "select", role_id=group.pk)
     deliver_as_recorded(openfga_store())
-    return {**made, "role": (Securable.Type.ROLE, group.pk)}
+    return {**made, "role": ObjectRef(Securable.Type.ROLE, group.pk)}
 
 
 def run(command: str, *options: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def run(command: str, *options: str) -> dict[str, Any]:
     return told
 
 
-def disturb(tree: dict[str, Ref]) -> tuple[TupleKey, list[TupleKey]]:
+def disturb(tree: dict[str, ObjectRef]) -> tuple[TupleKey, list[TupleKey]]:
     """One is missing, one ends at another time, and two that nothing says: on an object, and on one that is gone."""
     table, view, outer = (securable_id(*tree[name]) for name in ("table", "view", "outer"))
     lacking = grant_key(outer, "select", user_id=ALICE.user_id, role_id=None)
@@ -76,7 +76,7 @@ def disturb(tree: dict[str, Ref]) -> tuple[TupleKey, list[TupleKey]]:
     return lacking, drifted
 
 
-def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, Ref]) -> None:
+def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, ObjectRef]) -> None:
     assert run("openfga_reconcile", "--mode", "add-and-delete-drift", "--dry-run") == {
         "objects": 12, "missing": 0, "differing": 0, "drifted": 0, "foreign": 0, "dry-run": True,
     }  # fmt: skip
@@ -87,7 +87,7 @@ def test_reconcile_says_what_differs_and_changes_nothing(tree: dict[str, Ref]) -
     assert all_tuples(openfga_store()) == before
 
 
-def test_reconcile_adds_and_deletes(tree: dict[str, Ref]) -> None:
+def test_reconcile_adds_and_deletes(tree: dict[str, ObjectRef]) -> None:
     right = sorted(all_tuples(openfga_store()))
     lacking, drifted = disturb(tree)
     told = run("openfga_reconcile")
@@ -100,19 +100,19 @@ def test_reconcile_adds_and_deletes(tree: dict[str, Ref]) -> None:
     assert not UndeliveredTuple.objects.exists()
 
 
-def test_reconcile_can_begin_in_the_middle(tree: dict[str, Ref]) -> None:
+def test_reconcile_can_begin_in_the_middle(tree: dict[str, ObjectRef]) -> None:
     ids = list(Securable.objects.order_by("pk").values_list("pk", flat=True))
     assert run("openfga_reconcile", "--after", ids[3])["objects"] == len(ids) - 4
 
 
-def test_reconcile_tells_when_openfga_is_away(tree: dict[str, Ref], openfga: OpenFga) -> None:
+def test_reconcile_tells_when_openfga_is_away(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     disturb(tree)
     with openfga.relay.refusing(), pytest.raises(CommandError, match="OpenFGA: NewConnectionError"):
         run("openfga_reconcile")
     assert not UndeliveredTuple.objects.exists()
 
 
-def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[str, Ref]) -> None:
+def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[str, ObjectRef]) -> None:
     """Revoked while the built-in evaluator decided: closed with OpenFGA from the first start on."""
     Server.objects.update(authz_backend="builtin")
     Grant.objects.filter(securable_id=securable_id(*tree["outer"])).delete()
@@ -131,7 +131,7 @@ def test_what_changed_while_another_decided_counts_only_as_both_say(tree: dict[s
 
 @pytest.mark.parametrize(("before", "is_checked"), [(None, False), ("", False), ("openfga", False), ("allowall", True)])
 def test_before_it_is_bootstrapped_only_who_decided_counts(
-    before: str | None, is_checked: bool, tree: dict[str, Ref]
+    before: str | None, is_checked: bool, tree: dict[str, ObjectRef]
 ) -> None:
     Server.objects.update(authz_backend=before, bootstrapped_at=None)
     require_chosen_backend_with_authentication()
@@ -146,7 +146,7 @@ def require_chosen_backend_with_authentication() -> None:
         require_chosen_backend()
 
 
-def test_copies_to_openfga(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_to_openfga(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     right = sorted(all_tuples(openfga_store()))
     choose_openfga(monkeypatch, store_name="another store")
     require_reconciliation()
@@ -184,7 +184,7 @@ def share_the_store() -> dict[str, list[TupleKey]]:
     return {"foreign": foreign, "alike": alike}
 
 
-def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, Ref]) -> None:
+def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, ObjectRef]) -> None:
     """But by who says that all of it is this server's, and then only what the model has."""
     right = {key for key, _ in all_tuples(openfga_store())}
     theirs = share_the_store()
@@ -210,7 +210,7 @@ def test_nothing_of_others_in_a_shared_store_is_deleted(tree: dict[str, Ref]) ->
     assert not UndeliveredTuple.objects.exists()
 
 
-def test_models_of_other_releases_are_ours(tree: dict[str, Ref]) -> None:
+def test_models_of_other_releases_are_ours(tree: dict[str, ObjectRef]) -> None:
     store = openfga_store()
     store.make_model(store.find().store_id, authorization_model(unfolded_model(), "collaboration-0.9"))
     _, drifted = disturb(tree)
@@ -220,7 +220,7 @@ def test_models_of_other_releases_are_ours(tree: dict[str, Ref]) -> None:
         run("openfga_reconcile", "--mode", "add-and-delete-drift")
 
 
-def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
+def test_copies_from_openfga(tree: dict[str, ObjectRef]) -> None:
     table, group = securable_id(*tree["table"]), role("another")
     foreign = "role:00000000-0000-0000-0000-000000000009#assignee"
     later, before = now() + timedelta(days=2), now() - timedelta(days=1)
@@ -271,7 +271,7 @@ def test_copies_from_openfga(tree: dict[str, Ref]) -> None:
     assert (again["added"], again["refused"]) == (0, len(refused))
 
 
-def test_objects_are_read_once_a_page_however_many_grants_are_copied(tree: dict[str, Ref]) -> None:
+def test_objects_are_read_once_a_page_however_many_grants_are_copied(tree: dict[str, ObjectRef]) -> None:
     def statements(privileges: Sequence[str], names: Sequence[str]) -> int:
         new = {
             grant_key(securable_id(*tree[name]), each, user_id=ALICE.user_id, role_id=None): Condition(None)

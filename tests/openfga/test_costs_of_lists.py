@@ -14,7 +14,7 @@ from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.roles import create_role
 from tests.authz.conftest import VIEW, person
@@ -55,14 +55,14 @@ def small_batches(by_openfga: object, monkeypatch: pytest.MonkeyPatch, callers: 
 @pytest.fixture
 def maker(warehouse: Warehouse) -> CallerClient:
     """Who owns the warehouse, in which there is the namespace `n`."""
-    allow("maker", "ownership", (T.WAREHOUSE, warehouse.pk))
+    allow("maker", "ownership", ObjectRef(T.WAREHOUSE, warehouse.pk))
     made = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
     assert made.post("/namespaces", {"namespace": ["n"]}).status == 200
     deliver_as_recorded(openfga_store())
     return made
 
 
-def allow(name: str, privilege: str, *refs: Ref) -> None:
+def allow(name: str, privilege: str, *refs: ObjectRef) -> None:
     for ref in refs:
         grant(ref, privilege, user_id=f"oidc~{name}")
     deliver_as_recorded(openfga_store())
@@ -99,7 +99,7 @@ def listing(base: str, target: str, member: str) -> Callable[[str], Callable[[],
 def require_costs(
     requests_sent: list[str],
     asks: Callable[[str], Callable[[], Sequence[Any]]],
-    refs: Sequence[Ref],
+    refs: Sequence[ObjectRef],
     *,
     before: int,
     everything: int,
@@ -122,7 +122,9 @@ def test_what_is_in_a_namespace(
         answer = CallerClient(at, "maker").post(f"/namespaces/n/{route}", {"name": f"x{number}", **BODIES[kind]})
         assert answer.status == 200, answer.body
     deliver_as_recorded(openfga_store())
-    refs: list[Ref] = [(kind, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)]
+    refs: list[ObjectRef] = [
+        ObjectRef(kind, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)
+    ]
     asks = listing(at, f"/namespaces/n/{route}", "identifiers")
     require_costs(requests_sent, asks, refs, before=1, everything=1)
 
@@ -133,9 +135,9 @@ def test_namespaces(maker: CallerClient, requests_sent: list[str], parent: str) 
         assert maker.post("/namespaces", {"namespace": [*filter(None, [parent]), f"x{number}"]}).status == 200
     deliver_as_recorded(openfga_store())
     made = Namespace.objects.exclude(path_key="n").order_by("pk").values_list("pk", flat=True)
-    refs: list[Ref] = [(T.NAMESPACE, each) for each in made]
+    refs = [ObjectRef(T.NAMESPACE, each) for each in made]
     if not parent:
-        refs.insert(0, (T.NAMESPACE, Namespace.objects.get(path_key="n").pk))
+        refs.insert(0, ObjectRef(T.NAMESPACE, Namespace.objects.get(path_key="n").pk))
     asks = listing(maker.base, f"/namespaces?parent={parent}" if parent else "/namespaces", "namespaces")
     require_costs(requests_sent, asks, refs, before=1, everything=1)
 
@@ -149,7 +151,9 @@ def test_deleted_tabulars(
     for number in range(MANY):
         assert maker.delete(f"/namespaces/n/tables/x{number}").status == 204
     deliver_as_recorded(openfga_store())
-    refs: list[Ref] = [(T.TABLE, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)]
+    refs: list[ObjectRef] = [
+        ObjectRef(T.TABLE, each) for each in Tabular.objects.order_by("pk").values_list("pk", flat=True)
+    ]
     asks = listing(f"/management/v1/warehouse/{warehouse.pk}", "/deleted-tabulars", "tabulars")
     require_costs(requests_sent, asks, refs, before=1, everything=1)
 
@@ -160,8 +164,10 @@ def test_warehouses(warehouse: Warehouse, storage_root: Any, requests_sent: list
     for number in range(MANY):
         profile = {"type": "local", "path": str(storage_root / f"x{number}")}
         create_warehouse(actor=INTERNAL, project=project, name=f"x{number}", storage_profile=profile)
-    allow("maker", "project_admin", (T.PROJECT, project.pk))
-    refs: list[Ref] = [(T.WAREHOUSE, each) for each in Warehouse.objects.order_by("pk").values_list("pk", flat=True)]
+    allow("maker", "project_admin", ObjectRef(T.PROJECT, project.pk))
+    refs: list[ObjectRef] = [
+        ObjectRef(T.WAREHOUSE, each) for each in Warehouse.objects.order_by("pk").values_list("pk", flat=True)
+    ]
     asks = listing("/management/v1", "/warehouse", "warehouses")
     require_costs(requests_sent, asks, refs, before=1, everything=1 + batches(len(refs)))
 
@@ -171,6 +177,6 @@ def test_roles(warehouse: Warehouse, requests_sent: list[str]) -> None:
     project = get_project(None)
     for number in range(MANY):
         create_role(actor=INTERNAL, project=project, name=f"x{number}")
-    allow("maker", "project_admin", (T.PROJECT, project.pk))
+    allow("maker", "project_admin", ObjectRef(T.PROJECT, project.pk))
     asks = listing("/management/v1", "/role", "roles")
     assert requests_for(requests_sent, asks("maker"), MANY) == 1

@@ -26,7 +26,7 @@ from tenancy.authz.port import is_allowed
 from tenancy.authz.tuple_changes import note
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Securable, UndeliveredTuple, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.grants import Difference, GrantSpec, apply_grants
 from tenancy.services.managed_access import set_managed_access
@@ -52,20 +52,20 @@ BOB = person("bob")
 
 
 @pytest.fixture
-def tree(by_openfga: OpenFgaAuthorizer, warehouse: Any) -> dict[str, Ref]:
+def tree(by_openfga: OpenFgaAuthorizer, warehouse: Any) -> dict[str, ObjectRef]:
     with transaction.atomic():
         return make_tree(warehouse)
 
 
 @pytest.fixture
-def maker(callers: NamedCallers, tree: dict[str, Ref]) -> CallerClient:
+def maker(callers: NamedCallers, tree: dict[str, ObjectRef]) -> CallerClient:
     """The owner of the warehouse, at its address in the catalog."""
     callers.person("maker")
     change(tree["wh"], writes=[to(person("maker"), "ownership")])
     return CallerClient(f"/catalog/v1/{tree['wh'][1]}", "maker")
 
 
-def change(ref: Ref, *, writes: list[GrantSpec] | None = None, deletes: list[GrantSpec] | None = None) -> None:
+def change(ref: ObjectRef, *, writes: list[GrantSpec] | None = None, deletes: list[GrantSpec] | None = None) -> None:
     for spec in [*(writes or []), *(deletes or [])]:
         if spec.grantee.user_id is not None:
             User.objects.get_or_create(id=spec.grantee.user_id, defaults={"name": "n"})
@@ -100,11 +100,11 @@ def let_go() -> None:
     UndeliveredTuple.objects.update(held_until=now() - timedelta(seconds=1))
 
 
-def may_read(tree: dict[str, Ref], who: Actor = ALICE) -> bool:
+def may_read(tree: dict[str, ObjectRef], who: Actor = ALICE) -> bool:
     return is_allowed(who, Can.READ_DATA, *tree["table"])
 
 
-def test_every_change_is_there_before_the_answer(tree: dict[str, Ref], maker: CallerClient) -> None:
+def test_every_change_is_there_before_the_answer(tree: dict[str, ObjectRef], maker: CallerClient) -> None:
     require_delivered()
     project = get_project(None)
     for body in ({"namespace": ["a"]}, {"namespace": ["a", "b"]}, {"namespace": ["c"]}):
@@ -121,7 +121,7 @@ def test_every_change_is_there_before_the_answer(tree: dict[str, Ref], maker: Ca
     roles = [create_role(actor=INTERNAL, project=project, name=name).pk for name in ("r", "s")]
     add_role_members(actor=INTERNAL, project=project, role_id=roles[0], members=Members([ALICE.user_id], [roles[1]]))
     change(tree["wh"], writes=[GrantSpec("modify", Grantee(role_id=roles[0]))])
-    change((Securable.Type.ROLE, roles[1]), writes=[to(BOB, "ownership"), to(ALICE, "assignee")])
+    change(ObjectRef(Securable.Type.ROLE, roles[1]), writes=[to(BOB, "ownership"), to(ALICE, "assignee")])
     require_delivered()
     remove_role_members(actor=INTERNAL, project=project, role_id=roles[0], members=Members([], [roles[1]]))
     require_delivered()
@@ -140,7 +140,7 @@ def test_every_change_is_there_before_the_answer(tree: dict[str, Ref], maker: Ca
 
 
 def test_users_who_never_called_are_in_openfga(
-    tree: dict[str, Ref], maker: CallerClient, monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], maker: CallerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_settings(monkeypatch, openid_provider_uri=AnyHttpUrl("https://idp.example.com/realms/lake"))
     newcomer, member = person("newcomer"), person("member@example.com")
@@ -156,7 +156,7 @@ def test_users_who_never_called_are_in_openfga(
     assert not User.objects.get(pk=newcomer.user_id).has_called
 
 
-def test_what_was_rolled_back_changes_nothing(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+def test_what_was_rolled_back_changes_nothing(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     before = all_tuples(openfga_store())
     requests_sent.clear()
     undone(lambda: change(tree["table"], writes=[to(ALICE)]))
@@ -177,7 +177,7 @@ def test_one_transaction_is_one_write(maker: CallerClient, requests_sent: list[s
 
 
 def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too(
-    tree: dict[str, Ref], openfga: OpenFga
+    tree: dict[str, ObjectRef], openfga: OpenFga
 ) -> None:
     change(tree["table"], writes=[to(ALICE)])
     assert (may_read(tree), may_read(tree, BOB)) == (True, False)
@@ -196,7 +196,7 @@ def test_while_openfga_is_away_what_is_granted_is_closed_and_what_is_revoked_too
 
 
 def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_repair_it(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(tree["table"], writes=[to(ALICE)])
     with monkeypatch.context() as dead:
@@ -211,7 +211,7 @@ def test_who_died_between_commit_and_delivery_left_everything_closed_and_others_
 
 
 def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
-    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "PATIENCE", 0.1)
     with openfga.relay.silent():
@@ -231,7 +231,7 @@ def test_what_is_in_doubt_is_not_sent_again_before_it_can_no_longer_come_about(
 
 
 def test_a_change_during_a_delivery_is_delivered_after_it(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first delivery has read that it is granted, and writes that after it was revoked."""
     has_read, goes_on = threading.Event(), threading.Event()
@@ -264,7 +264,7 @@ def test_a_change_during_a_delivery_is_delivered_after_it(
 
 @pytest.mark.parametrize("writes_before", [1, 2])
 def test_what_was_read_is_not_written_after_its_time(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, writes_before: int
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, writes_before: int
 ) -> None:
     """A page takes several writes, between which so much time goes by that somebody else delivers a revocation."""
     people = [person(f"p{number}") for number in range(6)]
@@ -302,7 +302,7 @@ def test_what_was_read_is_not_written_after_its_time(
     assert [may_read(tree, each) for each in people] == [True, True, True, True, True, False]
 
 
-def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the process stood still after it had read what is to be written."""
     monkeypatch.setattr(delivery, "PATIENCE", 0.1)
     with monkeypatch.context() as slow:
@@ -315,7 +315,7 @@ def test_a_write_that_comes_too_late_is_not_sent(tree: dict[str, Ref], monkeypat
     require_delivered()
 
 
-def test_prolonging_many_takes_few_requests(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+def test_prolonging_many_takes_few_requests(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     people = [person(f"p{number}") for number in range(50)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
     change(tree["table"], writes=[to(each, "select", soon) for each in people])
@@ -326,7 +326,7 @@ def test_prolonging_many_takes_few_requests(tree: dict[str, Ref], requests_sent:
 
 
 def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
     people = [person(f"p{number}") for number in range(5)]
     soon, late = now() + timedelta(hours=1), now() + timedelta(hours=2)
@@ -349,7 +349,7 @@ def test_an_answer_does_not_wait_for_a_conflict_to_be_resolved(
 
 
 def test_a_write_that_was_sent_twice_is_delivered_once_more(
-    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection ends unanswered, the second copy succeeds, and the first one comes about after a revocation."""
     monkeypatch.setattr(delivery, "PATIENCE", 0.1)
@@ -369,7 +369,7 @@ def test_a_write_that_was_sent_twice_is_delivered_once_more(
     assert not may_read(tree)
 
 
-def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str, Ref]) -> None:
+def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str, ObjectRef]) -> None:
     hostile = [TupleKey(f"table:with a space {number}", "select", "user:oidc~alice") for number in range(3)]
     people = [person(f"p{number}") for number in range(20)]
     change(tree["table"], writes=[to(people[7], "select", now() + timedelta(hours=1))])
@@ -382,7 +382,7 @@ def test_several_tuples_that_openfga_refuses_are_found_among_many(tree: dict[str
     require_delivered()
 
 
-def test_two_who_clear_up_share_the_work(tree: dict[str, Ref], openfga: OpenFga) -> None:
+def test_two_who_clear_up_share_the_work(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     refs = [tree[name] for name in ("table", "view", "generic", "inner")]
     with openfga.relay.refusing():
         for ref in refs:
@@ -397,7 +397,9 @@ def test_two_who_clear_up_share_the_work(tree: dict[str, Ref], openfga: OpenFga)
     require_delivered()
 
 
-def test_a_tuple_that_openfga_refuses_holds_up_no_other(tree: dict[str, Ref], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tuple_that_openfga_refuses_holds_up_no_other(
+    tree: dict[str, ObjectRef], caplog: pytest.LogCaptureFixture
+) -> None:
     hostile = TupleKey("table:with a space", "select", "user:oidc~alice")
     with transaction.atomic():
         note([hostile])
@@ -409,9 +411,9 @@ def test_a_tuple_that_openfga_refuses_holds_up_no_other(tree: dict[str, Ref], ca
     require_delivered()
 
 
-def test_who_owns_a_role_and_is_in_it_is_a_member_until_the_later_end(tree: dict[str, Ref]) -> None:
+def test_who_owns_a_role_and_is_in_it_is_a_member_until_the_later_end(tree: dict[str, ObjectRef]) -> None:
     role_id = create_role(actor=INTERNAL, project=get_project(None), name="r").pk
-    ref, soon, late = (Securable.Type.ROLE, role_id), now() + timedelta(hours=1), now() + timedelta(hours=2)
+    ref, soon, late = ObjectRef(Securable.Type.ROLE, role_id), now() + timedelta(hours=1), now() + timedelta(hours=2)
     key = member_key(role_id, user_id=ALICE.user_id, member_role_id=None)
     for writes, deletes, end in (
         ([to(ALICE, "assignee", soon)], [], as_time(soon)),
@@ -429,7 +431,7 @@ def test_who_owns_a_role_and_is_in_it_is_a_member_until_the_later_end(tree: dict
 
 
 def test_where_openfga_does_not_decide_nothing_is_noted(
-    tree: dict[str, Ref], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+    tree: dict[str, ObjectRef], monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
     from django.conf import settings
 

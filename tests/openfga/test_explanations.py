@@ -20,7 +20,7 @@ from tenancy.authz.openfga.undelivered import require_reconciliation
 from tenancy.authz.port import allowed_many
 from tenancy.grantee import Grantee
 from tenancy.models import Grant, Role, Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.projects import get_project
 from tenancy.services.tag_definitions import create_tag_definition
 from tests.authz.parity.pair_fixtures import grant, member, questions_about, somebody
@@ -38,9 +38,9 @@ BOB = "oidc~bob"
 
 
 @pytest.fixture
-def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Ref:
+def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> ObjectRef:
     """The table `ns.t`; alice owns the warehouse, and OpenFGA knows."""
-    grant((T.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody(callers.person("alice")))
+    grant(ObjectRef(T.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody(callers.person("alice")))
     alice = CallerClient(f"/catalog/v1/{warehouse.pk}", "alice")
     for target, body in (
         ("/namespaces", {"namespace": ["ns"]}),
@@ -50,9 +50,9 @@ def table(by_openfga: object, warehouse: Warehouse, callers: NamedCallers) -> Re
         assert alice.post(target, body).status == 200
     group = role("readers")
     member(group.pk, user_id=somebody(BOB))
-    grant((T.NAMESPACE, Namespace.objects.get().pk), "select", role_id=group.pk)
+    grant(ObjectRef(T.NAMESPACE, Namespace.objects.get().pk), "select", role_id=group.pk)
     deliver_as_recorded(openfga_store())
-    return (T.TABLE, Tabular.objects.get().pk)
+    return ObjectRef(T.TABLE, Tabular.objects.get().pk)
 
 
 def told(word: str, *place: str) -> tuple[list[str], list[str]]:
@@ -62,7 +62,7 @@ def told(word: str, *place: str) -> tuple[list[str], list[str]]:
     return out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
-def test_it_agrees_with_openfga(table: Ref) -> None:
+def test_it_agrees_with_openfga(table: ObjectRef) -> None:
     shown, noted = told("read_data")
     assert shown == [
         f"{BOB} may read_data on table ns.t.",
@@ -89,7 +89,7 @@ def test_it_agrees_with_openfga(table: Ref) -> None:
         deliver_as_recorded(openfga_store())
 
 
-def test_it_agrees_about_roles_and_tags(table: Ref) -> None:
+def test_it_agrees_about_roles_and_tags(table: ObjectRef) -> None:
     project = get_project(None)
     tag = create_tag_definition(actor=INTERNAL, project=project, name="pii", scope=["table"], value_kind="marker")
     owners = role("owners")
@@ -105,8 +105,8 @@ def test_it_agrees_about_roles_and_tags(table: Ref) -> None:
         shown, _ = told(*words)
         assert shown[0] == f"{BOB} may not {words[0]} on {words[1]} {words[2]}."
         assert shown[2:][: len(cures)] == cures
-    grant((T.TAG, tag.pk), "apply", role_id=owners.pk)
-    grant((T.ROLE, owners.pk), "ownership", user_id=BOB)
+    grant(ObjectRef(T.TAG, tag.pk), "apply", role_id=owners.pk)
+    grant(ObjectRef(T.ROLE, owners.pk), "ownership", user_id=BOB)
     deliver_as_recorded(openfga_store())
     assert told("update", "role", "owners")[0] == [
         f"{BOB} may update on role owners.",
@@ -118,7 +118,7 @@ def test_it_agrees_about_roles_and_tags(table: Ref) -> None:
     assert shown[-2:] == ["  role owners has apply on tag pii", "  so may apply on tag pii"]
 
 
-def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:
+def test_both_are_told_while_openfga_has_not_been_told(table: ObjectRef) -> None:
     grant(table, "modify", user_id=BOB)
     hint = "OpenFGA may lack tuples: `manage.py openfga_reconcile --dry-run` compares."
     shown, noted = told("drop")
@@ -137,7 +137,7 @@ def test_both_are_told_while_openfga_has_not_been_told(table: Ref) -> None:
     assert told("drop")[0][0] == f"{BOB} may not drop on table ns.t."
 
 
-def test_while_openfga_is_away_the_grants_are_told(table: Ref, openfga: OpenFga) -> None:
+def test_while_openfga_is_away_the_grants_are_told(table: ObjectRef, openfga: OpenFga) -> None:
     with openfga.relay.refusing():
         shown, noted = told("read_data")
     assert shown[0] == (

@@ -24,7 +24,7 @@ from tenancy.authz.openfga.failures import OpenFgaUnavailable
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import Place, openfga_store
 from tenancy.authz.port import is_allowed
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import grant, somebody
 from tests.openfga.conftest import ALICE, SECONDS
@@ -35,7 +35,7 @@ from tests.wsgi_client import call
 pytestmark = pytest.mark.django_db
 
 
-def may(tree: dict[str, Ref]) -> bool:
+def may(tree: dict[str, ObjectRef]) -> bool:
     return is_allowed(ALICE, Can.READ_DATA, *tree["table"])
 
 
@@ -50,7 +50,7 @@ def require_closed(ask: Callable[[], object]) -> str:
     return refused.value.reason
 
 
-def back_again(tree: dict[str, Ref]) -> None:
+def back_again(tree: dict[str, ObjectRef]) -> None:
     """As soon as somebody is let through again."""
     ends_at = time.monotonic() + SECONDS
     while True:
@@ -63,7 +63,7 @@ def back_again(tree: dict[str, Ref]) -> None:
             return
 
 
-def test_when_nobody_listens(tree: dict[str, Ref], openfga: OpenFga) -> None:
+def test_when_nobody_listens(tree: dict[str, ObjectRef], openfga: OpenFga) -> None:
     assert may(tree)
     with openfga.relay.refusing():
         assert "refused" in require_closed(lambda: may(tree))
@@ -71,7 +71,7 @@ def test_when_nobody_listens(tree: dict[str, Ref], openfga: OpenFga) -> None:
 
 
 def test_when_it_hangs_the_first_wait_and_the_others_do_not(
-    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
+    tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch, requests_sent: list[str]
 ) -> None:
     monkeypatch.setattr(breaker, "PAUSE", 60.0)
     with openfga.relay.silent():
@@ -172,28 +172,28 @@ def talking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Talker]]:
 
 
 @pytest.mark.parametrize("said", NONSENSE, ids=range(len(NONSENSE)))
-def test_when_it_talks_nonsense(tree: dict[str, Ref], talking: Callable[..., Talker], said: bytes) -> None:
+def test_when_it_talks_nonsense(tree: dict[str, ObjectRef], talking: Callable[..., Talker], said: bytes) -> None:
     talking(said)
     require_closed(lambda: may(tree))
 
 
-def test_on_a_new_connection_nothing_is_sent_twice(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+def test_on_a_new_connection_nothing_is_sent_twice(tree: dict[str, ObjectRef], talking: Callable[..., Talker]) -> None:
     talker = talking(b"")
     require_closed(lambda: may(tree))
     assert talker.taken == 1
 
 
-def test_when_it_drips(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+def test_when_it_drips(tree: dict[str, ObjectRef], talking: Callable[..., Talker]) -> None:
     talking(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b" " * 5000, 0.02)
     require_closed(lambda: may(tree))
 
 
-def test_when_its_head_drips(tree: dict[str, Ref], talking: Callable[..., Talker]) -> None:
+def test_when_its_head_drips(tree: dict[str, ObjectRef], talking: Callable[..., Talker]) -> None:
     talking(b"HTTP/1.1 200 OK\r\n" + b"X-More: more\r\n" * 500, 0.02)
     require_closed(lambda: may(tree))
 
 
-def test_with_a_wrong_key(tree: dict[str, Ref], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_wrong_key(tree: dict[str, ObjectRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenFga(tmp_path / "home", preshared_key="canary-right-key") as guarded:
         choose_openfga(monkeypatch, endpoint=guarded.url, api_key="canary-right-key")
         install(openfga_store())
@@ -206,7 +206,7 @@ def test_with_a_wrong_key(tree: dict[str, Ref], tmp_path: Path, monkeypatch: pyt
         assert "canary" not in repr(openfga_store().__dict__)
 
 
-def test_when_its_store_is_made_anew(tree: dict[str, Ref]) -> None:
+def test_when_its_store_is_made_anew(tree: dict[str, ObjectRef]) -> None:
     """What this process knew of the old one is forgotten without it beginning anew."""
     assert may(tree)
     store = openfga_store()
@@ -216,7 +216,7 @@ def test_when_its_store_is_made_anew(tree: dict[str, Ref]) -> None:
 
 
 def test_where_nothing_was_installed_it_says_what_to_do(
-    tree: dict[str, Ref], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
+    tree: dict[str, ObjectRef], openfga: OpenFga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose_openfga(monkeypatch, store_name="nothing here")
     assert "run manage.py migrate" in require_closed(lambda: may(tree))
@@ -225,7 +225,7 @@ def test_where_nothing_was_installed_it_says_what_to_do(
         install(openfga_store())
 
 
-def test_a_token_with_too_many_roles_is_refused(tree: dict[str, Ref]) -> None:
+def test_a_token_with_too_many_roles_is_refused(tree: dict[str, ObjectRef]) -> None:
     from tenancy.authz.openfga.backend import MOST_TOLD, TooManyTokenRoles
     from tests.authz.tree_fixtures import role
 
@@ -239,7 +239,7 @@ def test_a_token_with_too_many_roles_is_refused(tree: dict[str, Ref]) -> None:
         is_allowed(person("many", *names), Can.READ_DATA, *tree["table"])
 
 
-def test_what_one_object_costs(tree: dict[str, Ref], requests_sent: list[str]) -> None:
+def test_what_one_object_costs(tree: dict[str, ObjectRef], requests_sent: list[str]) -> None:
     """One request for all questions about it, and no statement but where something below might show it."""
     from tenancy.authz.changes import rights_changes
     from tests.statement_counts import counting
@@ -259,7 +259,7 @@ def test_what_one_object_costs(tree: dict[str, Ref], requests_sent: list[str]) -
             assert port.allowed_many(ALICE, [(Can.USE, tree["wh"]), (Can.LIST_EVERYTHING, tree["wh"])]) == [True, True]
         assert (requests_sent, dict(costs)) == (["batch-check"], {"statements": 1})
         requests_sent.clear()
-        many = [(Can.GET_METADATA, (ref[0], ref[1])) for ref in tree.values()]
+        many = [(Can.GET_METADATA, ref) for ref in tree.values()]
         port.allowed_many(ALICE, [(action, ref) for _, ref in many for action in (Can.GET_METADATA, Can.READ_GRANTS)])
         assert requests_sent == ["batch-check"]
     finally:
@@ -285,7 +285,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
         pass
 
 
-def test_with_client_credentials(tree: dict[str, Ref], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_client_credentials(tree: dict[str, ObjectRef], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One token for many requests, and another one as soon as OpenFGA takes it no longer."""
     TokenEndpoint.tokens, TokenEndpoint.forms = ["canary-old", "canary-new"], []
     endpoint = ThreadingHTTPServer(("127.0.0.1", 0), TokenEndpoint)

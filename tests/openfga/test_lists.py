@@ -13,7 +13,7 @@ from tenancy.actor import INTERNAL
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.openfga.tuples import Condition, grant_key
 from tenancy.models import Grant, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project
 from tenancy.services.tag_definitions import create_tag_definition
@@ -40,24 +40,24 @@ def bob(by_openfga: object, callers: NamedCallers, monkeypatch: pytest.MonkeyPat
     return CallerClient("/management/v1", "bob")
 
 
-def make_tags() -> tuple[list[Ref], str]:
+def make_tags() -> tuple[list[ObjectRef], str]:
     made = [
         create_tag_definition(
             actor=INTERNAL, project=get_project(None), name=f"t{number}", scope=["table"], value_kind="marker"
         )
         for number in range(MANY)
     ]
-    return [(Securable.Type.TAG, each.pk) for each in made], "apply"
+    return [ObjectRef(Securable.Type.TAG, each.pk) for each in made], "apply"
 
 
-def make_projects() -> tuple[list[Ref], str]:
+def make_projects() -> tuple[list[ObjectRef], str]:
     made = [create_project(actor=INTERNAL, name=f"p{number}") for number in range(MANY)]
-    return [(Securable.Type.PROJECT, each.pk) for each in made], "describe"
+    return [ObjectRef(Securable.Type.PROJECT, each.pk) for each in made], "describe"
 
 
-def make_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[Ref], str]:
+def make_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[ObjectRef], str]:
     callers.person("maker")
-    grant((Securable.Type.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody("oidc~maker"))
+    grant(ObjectRef(Securable.Type.WAREHOUSE, warehouse.pk), "ownership", user_id=somebody("oidc~maker"))
     deliver_as_recorded(openfga_store())
     maker = CallerClient(f"/catalog/v1/{warehouse.pk}", "maker")
     assert maker.post("/namespaces", {"namespace": ["n"]}).status == 200
@@ -65,10 +65,10 @@ def make_tables(callers: NamedCallers, warehouse: Any) -> tuple[list[Ref], str]:
     for number in range(MANY):
         assert maker.post("/namespaces/n/tables", {"name": f"orders{number:02}", "schema": SCHEMA}).status == 200
     ids = Tabular.objects.order_by("pk").values_list("pk", flat=True)
-    return [(Securable.Type.TABLE, each) for each in ids], "describe"
+    return [ObjectRef(Securable.Type.TABLE, each) for each in ids], "describe"
 
 
-def show(refs: list[Ref], privilege: str) -> None:
+def show(refs: list[ObjectRef], privilege: str) -> None:
     for ref in refs:
         grant(ref, privilege, user_id=BOB.user_id)
     deliver_as_recorded(openfga_store())
@@ -84,7 +84,7 @@ def checks_of(requests_sent: list[str], ask: Callable[[], Any]) -> int:
 
 
 def require_costs(
-    ask: Callable[[], list[Any]], made: tuple[list[Ref], str], requests_sent: list[str], *, before: int, page: int
+    ask: Callable[[], list[Any]], made: tuple[list[ObjectRef], str], requests_sent: list[str], *, before: int, page: int
 ) -> None:
     """One that can be seen of many is one request, and a page of many as many as it needs, with one item behind it.
 

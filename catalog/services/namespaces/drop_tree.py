@@ -30,6 +30,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import lock_securable_tree, remove_securables
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
 
 
@@ -77,7 +78,7 @@ def drop_subtree(
         ended = retire(tabulars, purge=purge)
         ended.merge(_delete_namespaces(namespaces))
         audit_revoked_grants(
-            ended, actor=actor, ref=(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
+            ended, actor=actor, ref=ObjectRef(Securable.Type.NAMESPACE, top.pk), warehouse=warehouse_id,
             project=warehouse.project_id, levels=top.levels,
         )  # fmt: skip
         store_response(idempotency_key)
@@ -141,6 +142,6 @@ def _delete_namespaces(namespaces: list[Namespace]) -> EndedGrants:
         ids = [namespace.pk for namespace in namespaces if len(namespace.levels) == depth]
         for first in range(0, len(ids), AT_ONCE):
             batch = ids[first : first + AT_ONCE]
-            ended.merge(remove_securables((Securable.Type.NAMESPACE, each) for each in batch))
+            ended.merge(remove_securables(ObjectRef(Securable.Type.NAMESPACE, each) for each in batch))
             Namespace.objects.filter(pk__in=batch).delete()
     return ended

@@ -37,7 +37,7 @@ from tenancy.authz.changes import rights_changed
 from tenancy.authz.port import require
 from tenancy.authz.securables import move_securable_tree
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 _FIND = """
 SELECT n.id
@@ -138,8 +138,10 @@ def _lock(
 
 
 def _require_welcome(actor: Actor, moved: Namespace, parent: Namespace | None, levels: Levels) -> None:
-    above: Ref = (
-        (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
+    above: ObjectRef = (
+        ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
+        if parent is None
+        else ObjectRef(Securable.Type.NAMESPACE, parent.pk)
     )
     missing = None if parent is None else no_such_namespace(levels[:-1])
     for action in (Can.CREATE_NAMESPACE, Can.ACCEPT_MOVED_NAMESPACE):
@@ -194,8 +196,10 @@ def _rewrite(moved: Namespace, parent: Namespace | None, path: str, key: str) ->
     if _parent_id(parent) != moved.parent_id:
         moved.parent = parent
         Namespace.objects.filter(pk=moved.pk).update(parent=parent)
-        above: Ref = (
-            (Securable.Type.WAREHOUSE, moved.warehouse_id) if parent is None else (Securable.Type.NAMESPACE, parent.pk)
+        above: ObjectRef = (
+            ObjectRef(Securable.Type.WAREHOUSE, moved.warehouse_id)
+            if parent is None
+            else ObjectRef(Securable.Type.NAMESPACE, parent.pk)
         )
         move_securable_tree(Securable.Type.NAMESPACE, moved.pk, parent=above)
         rights_changed()

@@ -39,6 +39,7 @@ from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.port import require
 from tenancy.authz.securables import add_securable, remove_securable
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
 
 RESERVED = frozenset({"system", "examples", "information_schema"})
@@ -105,7 +106,7 @@ def create_namespace(
                 location=_location(warehouse, chosen, above_location, checked[-1], namespace_id),
             )
             add_securable(Securable.Type.NAMESPACE, namespace.pk, parent=above)
-            granted = grant_creator(actor, OWNERSHIP, (Securable.Type.NAMESPACE, namespace.pk))
+            granted = grant_creator(actor, OWNERSHIP, ObjectRef(Securable.Type.NAMESPACE, namespace.pk))
             if granted:
                 record(
                     Event.GRANT_CREATED, actor=actor, subject=namespace.pk, project=warehouse.project_id,
@@ -139,20 +140,18 @@ def _location(warehouse: Warehouse, chosen: str | None, parent: str | None, name
     return location
 
 
-def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> tuple[Securable.Type, UUID]:
+def _require_to_create_in(actor: Actor, warehouse_id: UUID, above: Levels) -> ObjectRef:
     """The namespace `above`, or the warehouse: asked before anything is locked, so that nobody waits for who may not.
 
     Raises `NoSuchWarehouse`, `NoSuchNamespace`, `Forbidden`.
     """
     if above:
-        return Securable.Type.NAMESPACE, find_namespace_for(actor, Can.CREATE_NAMESPACE, warehouse_id, above)
+        return ObjectRef(Securable.Type.NAMESPACE, find_namespace_for(actor, Can.CREATE_NAMESPACE, warehouse_id, above))
     require_active(actor, warehouse_id, action=Can.CREATE_NAMESPACE)
-    return Securable.Type.WAREHOUSE, warehouse_id
+    return ObjectRef(Securable.Type.WAREHOUSE, warehouse_id)
 
 
-def _place(
-    warehouse_id: UUID, levels: Levels, parent: tuple[Securable.Type, UUID]
-) -> tuple[UUID | None, str, str | None]:
+def _place(warehouse_id: UUID, levels: Levels, parent: ObjectRef) -> tuple[UUID | None, str, str | None]:
     """The parent, if there is one; the new namespace's path: the levels above as they are spelled there; and the
     parent's location, if it has one.
     """
@@ -163,7 +162,7 @@ def _place(
     parents = Namespace.objects.select_for_update(no_key=True).filter(
         warehouse_id=warehouse_id, path_key=path_key(tuple(above))
     )
-    found = parents.filter(pk=parent[1]).values_list("pk", "path", "location").first()
+    found = parents.filter(pk=str(parent.id)).values_list("pk", "path", "location").first()
     if found is None:  # dropped or moved in between
         raise no_such_namespace(tuple(above))
     permission_recheck.recheck()
@@ -250,7 +249,7 @@ def drop_namespace(
                 raise NamespaceProtected(f"Namespace is protected: {namespace}")
             if Namespace.objects.filter(parent_id=namespace.pk).exists() or _holds_tabulars(namespace.pk):
                 raise NamespaceNotEmpty(f"Namespace {namespace} is not empty")
-            ref = (Securable.Type.NAMESPACE, namespace.pk)
+            ref = ObjectRef(Securable.Type.NAMESPACE, namespace.pk)
             ended, project = remove_securable(*ref), namespace.warehouse.project_id
             namespace.delete()
             audit_revoked_grants(

@@ -29,6 +29,7 @@ from tenancy.authz.actions import Can
 from tenancy.authz.ended_grants import EndedGrants
 from tenancy.authz.securables import remove_securables
 from tenancy.models import Securable
+from tenancy.refs import ObjectRef
 from tenancy.services.cascaded_grants import audit_revoked_grants
 
 
@@ -151,16 +152,21 @@ def retire(rows: Sequence[Tabular], *, purge: bool) -> EndedGrants:
         if purge:
             _queue_purges(batch)
         delete_rows(Tabular, [row.pk for row in batch])
-        ended.merge(remove_securables([(Securable.Type(row.kind), row.pk) for row in batch]))
+        ended.merge(remove_securables([ObjectRef(Securable.Type(row.kind), row.pk) for row in batch]))
     return ended
 
 
 def audit_drop(ended: EndedGrants, row: Tabular, *, actor: Actor, project: str, **details: object) -> None:
     """That the grants on a table, view or generic table ended with it, if there were any."""
     audit_revoked_grants(
-        ended, actor=actor, ref=(Securable.Type(row.kind), row.pk), project=project, warehouse=row.warehouse_id,
-        uuid=row.uuid, **details,
-    )  # fmt: skip
+        ended,
+        actor=actor,
+        ref=ObjectRef(Securable.Type(row.kind), row.pk),
+        project=project,
+        warehouse=row.warehouse_id,
+        uuid=row.uuid,
+        **details,
+    )
 
 
 def _queue_purges(rows: Sequence[Tabular]) -> None:

@@ -48,7 +48,7 @@ from tenancy.audit.log import Event, record
 from tenancy.authz.grants import OWNERSHIP, grant_creator
 from tenancy.authz.securables import add_securable
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +220,11 @@ def insert_row(
     row = [tabular_id, warehouse.pk, namespace_id, kind.value, client_uuid, *names, location, metadata_location]
     execute(_INSERT, [*row, False, made_at, made_at])
     securable = Securable.Type(kind.value)
-    add_securable(securable, tabular_id, parent=(Securable.Type.NAMESPACE, namespace_id))
+    add_securable(securable, tabular_id, parent=ObjectRef(Securable.Type.NAMESPACE, namespace_id))
     _tell_of_owner(
-        grant_creator(actor, OWNERSHIP, (securable, tabular_id)),
+        grant_creator(actor, OWNERSHIP, ObjectRef(securable, tabular_id)),
         actor=actor,
-        ref=(securable, tabular_id),
+        ref=ObjectRef(securable, tabular_id),
         warehouse=warehouse,
         identifier=identifier,
         client_uuid=client_uuid,
@@ -232,12 +232,18 @@ def insert_row(
 
 
 def _tell_of_owner(
-    granted: dict[str, str], *, actor: Actor, ref: Ref, warehouse: Warehouse, identifier: Identifier, client_uuid: UUID
+    granted: dict[str, str],
+    *,
+    actor: Actor,
+    ref: ObjectRef,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    client_uuid: UUID,
 ) -> None:
     """To the audit trail, as of every grant: a making has no row of its own."""
     if granted:
         record(
-            Event.GRANT_CREATED, actor=actor, subject=ref[1], object_type=ref[0].value, project=warehouse.project_id,
+            Event.GRANT_CREATED, actor=actor, subject=ref.id, object_type=ref.type.value, project=warehouse.project_id,
             warehouse=warehouse.pk, uuid=client_uuid, levels=[*identifier.levels, identifier.name], **granted,
         )  # fmt: skip
 

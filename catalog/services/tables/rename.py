@@ -26,7 +26,7 @@ from tenancy.authz.changes import rights_changed, rights_changes
 from tenancy.authz.port import allowed_many, require
 from tenancy.authz.securables import are_registered, move_securable
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tenancy.selectors.managed_access import is_access_managed
 
 
@@ -51,7 +51,7 @@ def rename_tabular(
     goal = find_target(warehouse_id=warehouse_id, identifier=destination)
     namespace_id = goal.namespace_to_create_in(actor, kind)
     if namespace_id != tabular.namespace_id:
-        ref = (Securable.Type(kind.value), tabular.id)
+        ref = ObjectRef(Securable.Type(kind.value), tabular.id)
         step = _Step(actor, ref, tabular.namespace_id, namespace_id, no_such_tabular(kind, source))
         stamp = rights_changes.stamp()
         _require_nothing_gained(step)
@@ -70,7 +70,7 @@ def rename_tabular(
             permission_recheck.recheck()  # the update may have waited, too
             store_response(idempotency_key)
             if namespace_id != tabular.namespace_id:
-                parent = (Securable.Type.NAMESPACE, namespace_id)
+                parent = ObjectRef(Securable.Type.NAMESPACE, namespace_id)
                 move_securable(Securable.Type(kind.value), tabular.id, parent=parent)
                 record(
                     Event(f"{kind.value}.moved"), actor=actor, subject=tabular.id, warehouse=warehouse_id,
@@ -87,7 +87,7 @@ class _Step(NamedTuple):
     """That `actor` brings a table from one namespace to another."""
 
     actor: Actor
-    ref: Ref
+    ref: ObjectRef
     origin_id: UUID
     namespace_id: UUID
     missing: CatalogError
@@ -99,12 +99,12 @@ def _require_nothing_gained(step: _Step) -> None:
     Who may rename may read and write it already, so what could be gained is what the place gives on all that lies in
     it, and what managed access kept from the table's owners, the mover or others, if it ends with the move.
     """
-    place: Ref = (Securable.Type.NAMESPACE, step.namespace_id)
+    place: ObjectRef = ObjectRef(Securable.Type.NAMESPACE, step.namespace_id)
     gained = (Can.GRANT_MANAGE_GRANTS, Can.MANAGE_TAGS)
     for action, is_held in zip(gained, allowed_many(step.actor, [(each, place) for each in gained]), strict=True):
         if is_held:
             require(step.actor, action, *step.ref, missing=step.missing)
-    if is_access_managed((Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
+    if is_access_managed(ObjectRef(Securable.Type.NAMESPACE, step.origin_id)) and not is_access_managed(place):
         require(step.actor, Can.GRANT_MANAGE_GRANTS, *step.ref, missing=step.missing)
 
 

@@ -24,7 +24,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.port import allowed_many, rest_on_rights
 from tenancy.authz.refusals import action_forbidden, hidden
 from tenancy.models import Securable
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 
 MOST_TARGETS = 1_000
 """Of one call."""
@@ -97,20 +97,20 @@ def _require_each(actor: Actor, warehouse_id: UUID, wanted: Sequence[Named]) -> 
     for first in range(0, len(uuids), AT_ONCE):
         named = Tabular.objects.filter(warehouse_id=warehouse_id, uuid__in=uuids[first : first + AT_ONCE])
         own_ids |= {(kind, uuid): own_id for kind, uuid, own_id in named.values_list("kind", "uuid", "pk")}
-    refs: dict[Named, Ref] = {
-        (kind, uuid): (Securable.Type(kind.value), own_ids[kind.value, uuid])
+    refs: dict[Named, ObjectRef] = {
+        (kind, uuid): ObjectRef(Securable.Type(kind.value), own_ids[kind.value, uuid])
         for kind, uuid in wanted
         if (kind.value, uuid) in own_ids
     }
     stamp = rights_changes.stamp()
-    questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref[0]])]
+    questions = [(action, ref) for ref in refs.values() for action in (Can.UNDROP, SEEN_BY[ref.type])]
     answers = dict(zip(questions, allowed_many(actor, questions), strict=True))
     for kind, uuid in wanted:
         missing = no_such_object(kind.value, uuid)
         if (kind, uuid) not in refs:
             raise missing
         ref = refs[kind, uuid]
-        if not answers[SEEN_BY[ref[0]], ref]:
+        if not answers[SEEN_BY[ref.type], ref]:
             raise hidden(actor, Can.UNDROP, ref, missing)
         if not answers[Can.UNDROP, ref]:
             raise action_forbidden(actor, Can.UNDROP, ref, missing)

@@ -29,7 +29,7 @@ from tenancy.authz.changes import rights_changes
 from tenancy.authz.model import MANAGED_ACCESS
 from tenancy.authz.port import Authorizer, Question
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 MOST_OBJECTS: Final = 50_000
 """Each of one asker, about half a KB."""
@@ -88,18 +88,18 @@ class BuiltinAuthorizer(Authorizer):
         return [found[own_id].holds(relation) for own_id, relation in asked]
 
     def visible_ids(
-        self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID, limit: int
+        self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID, limit: int
     ) -> list[UUID]:
         """One statement. What inherits its visibility from the parent is not among them: ask for that first."""
         asker = Asker.of(actor)
         roles = self.roles_of(asker).ids
         return read_shown_children(asker, roles, parent, child_type.value, after=after, limit=limit)
 
-    def all_visible(self, actor: Actor, *, parent: Ref, child_type: Securable.Type, after: UUID) -> set[int]:
+    def all_visible(self, actor: Actor, *, parent: ObjectRef, child_type: Securable.Type, after: UUID) -> set[int]:
         asker = Asker.of(actor)
         return read_all_shown_children(asker, self.roles_of(asker).ids, parent, child_type.value, after=after)
 
-    def all_visible_of(self, actor: Actor, *, parents: Sequence[Ref], child_type: Securable.Type) -> set[int]:
+    def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
         """One statement, which looks into the index of grants once for each parent and grantee."""
         asker = Asker.of(actor)
         return read_shown_leaves(asker, self.roles_of(asker).ids, parents, child_type.value)

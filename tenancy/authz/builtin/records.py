@@ -33,7 +33,7 @@ from tenancy.authz.builtin.statements import (
 from tenancy.authz.model import DOWN, MANAGED_ACCESS, rights_model
 from tenancy.authz.privileges import ASSIGNEE
 from tenancy.models import Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def read_token_roles(asker: Asker) -> list[UUID]:
 
 
 def read_shown_children(
-    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID, limit: int
+    asker: Asker, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID, limit: int
 ) -> list[UUID]:
     """The first `limit` ids behind `after` of children of one type that a grant on them or below makes visible."""
     if rights_model().links(child_type, DOWN):
@@ -179,7 +179,7 @@ def read_shown_children(
 
 
 def read_all_shown_children(
-    asker: Asker, roles: Sequence[UUID], parent: Ref, child_type: str, *, after: UUID
+    asker: Asker, roles: Sequence[UUID], parent: ObjectRef, child_type: str, *, after: UUID
 ) -> set[int]:
     """All that `read_shown_children` would find, by `UUID.int`."""
     if rights_model().links(child_type, DOWN):
@@ -190,7 +190,7 @@ def read_all_shown_children(
     return _numbers(shown, child_type)
 
 
-def read_shown_leaves(asker: Asker, roles: Sequence[UUID], parents: Sequence[Ref], child_type: str) -> set[int]:
+def read_shown_leaves(asker: Asker, roles: Sequence[UUID], parents: Sequence[ObjectRef], child_type: str) -> set[int]:
     """As `read_all_shown_children`, of several parents, for a type that has nothing below it."""
     of_each = [now(), f"{child_type}:", f"{child_type};"]
     params = [asker.user_id, *of_each, list(roles), *of_each, [securable_id(*each) for each in parents]]
@@ -207,7 +207,7 @@ def _numbers(securables: str | None, child_type: str) -> set[int]:
     return {int(each, 16) for each in digits.split()}
 
 
-def _between(parent: Ref, child_type: str, after: UUID) -> list[str]:
+def _between(parent: ObjectRef, child_type: str, after: UUID) -> list[str]:
     """What follows the parent's path in those of its children of one type behind `after`."""
     parent_id = securable_id(*parent)
     # "0" and ";" are the characters after the slash and the colon.

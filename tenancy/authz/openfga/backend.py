@@ -31,7 +31,7 @@ from tenancy.authz.openfga.tuples import TupleKey, assumed_subject, member_key, 
 from tenancy.authz.openfga.undelivered import Undelivered
 from tenancy.authz.port import Authorizer, Question
 from tenancy.models import Securable
-from tenancy.refs import securable_id
+from tenancy.refs import ObjectRef, securable_id
 
 MOST_TOLD: Final = 100
 """Tuples that OpenFGA lets be told with a question."""
@@ -107,7 +107,7 @@ class OpenFgaAuthorizer(Authorizer):
         self,
         actor: Actor,
         *,
-        parent: tuple[Securable.Type, object],
+        parent: ObjectRef,
         child_type: Securable.Type,
         after: UUID,
         limit: int,
@@ -117,19 +117,17 @@ class OpenFgaAuthorizer(Authorizer):
         while len(found) < limit:
             wanted = limit - len(found)
             ids = self._record.visible_ids(actor, parent=parent, child_type=child_type, after=after, limit=wanted)
-            shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, (child_type, each)) for each in ids])
+            shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ObjectRef(child_type, each)) for each in ids])
             found += [each for each, is_shown in zip(ids, shown, strict=True) if is_shown]
             if len(ids) < wanted:
                 break
             after = ids[-1]
         return found
 
-    def all_visible_of(
-        self, actor: Actor, *, parents: Sequence[tuple[Securable.Type, object]], child_type: Securable.Type
-    ) -> set[int]:
+    def all_visible_of(self, actor: Actor, *, parents: Sequence[ObjectRef], child_type: Securable.Type) -> set[int]:
         """Of what is visible by our rows, what OpenFGA shows: a request for up to MAX_BATCH_CHECK_SIZE of them."""
         recorded = sorted(self._record.all_visible_of(actor, parents=parents, child_type=child_type))
-        refs = [(child_type, UUID(int=each)) for each in recorded]
+        refs = [ObjectRef(child_type, UUID(int=each)) for each in recorded]
         shown = self.decide(actor, [(Can.INCLUDE_IN_LIST, ref) for ref in refs])
         return {each for each, is_shown in zip(recorded, shown, strict=True) if is_shown}
 

@@ -9,16 +9,16 @@ from storage.models import Warehouse
 from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.installation import install
 from tenancy.authz.openfga.store import openfga_store
-from tenancy.refs import Ref
+from tenancy.refs import ObjectRef
 from tests.authz.parity.pair_fixtures import Pair, T
 from tests.authz.tree_fixtures import make_tree, role
 from tests.management.warehouse_request_fixtures import use_settings
 
 
 @pytest.fixture
-def tree(warehouse: Warehouse) -> dict[str, Ref]:
+def tree(warehouse: Warehouse) -> dict[str, ObjectRef]:
     made = make_tree(warehouse)
-    return {**made, "role": (T.ROLE, role("of the tree").pk)}
+    return {**made, "role": ObjectRef(T.ROLE, role("of the tree").pk)}
 
 
 @pytest.fixture

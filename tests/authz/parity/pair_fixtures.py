@@ -15,14 +15,14 @@ from tenancy.authz.openfga.backend import OpenFgaAuthorizer
 from tenancy.authz.openfga.store import openfga_store
 from tenancy.authz.port import NO_OBJECT, Question
 from tenancy.models import Grant, RoleMember, Securable, User
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.openfga_fixtures import deliver_as_recorded
 
 T = Securable.Type
 EVERYTHING = 2**62
 
 
-def questions_about(refs: Iterable[Ref]) -> list[Question]:
+def questions_about(refs: Iterable[ObjectRef]) -> list[Question]:
     """Every action of the model on each of them."""
     return [(Can(action), ref) for ref in refs for action in rights_model().actions(ref[0].value)]
 
@@ -38,7 +38,7 @@ class Pair:
         self.builtin.forget()
         assert self.openfga._undelivered.is_none()
 
-    def agreed(self, actor: Actor, refs: Sequence[Ref]) -> dict[Question, bool]:
+    def agreed(self, actor: Actor, refs: Sequence[ObjectRef]) -> dict[Question, bool]:
         """What both say to every question about these objects."""
         asked = questions_about(refs)
         by_openfga, by_rows = self.openfga.decide(actor, asked), self.builtin.decide(actor, asked)
@@ -50,12 +50,12 @@ class Pair:
         assert not differing, f"about {actor.name}: " + "; ".join(differing[:10])
         return dict(zip(asked, by_rows, strict=True))
 
-    def agreed_visible(self, actor: Actor, parent: Ref, child_type: T) -> list[UUID]:
+    def agreed_visible(self, actor: Actor, parent: ObjectRef, child_type: T) -> list[UUID]:
         """What both show of the children of an object, in which the actor may not list everything."""
         assert self.builtin.decide(actor, [(Can.LIST_EVERYTHING, parent)]) == [False]
         rows = Securable.objects.filter(parent_id=securable_id(*parent), type=child_type.value).order_by("object_id")
         children = [UUID(each) for each in rows.values_list("object_id", flat=True)]
-        shown = self.openfga.decide(actor, [(Can.INCLUDE_IN_LIST, (child_type, each)) for each in children])
+        shown = self.openfga.decide(actor, [(Can.INCLUDE_IN_LIST, ObjectRef(child_type, each)) for each in children])
         wanted = [each for each, is_shown in zip(children, shown, strict=True) if is_shown]
         for one in (self.openfga, self.builtin):
             assert wanted == one.visible_ids(
@@ -79,7 +79,7 @@ def somebody(user_id: str) -> str:
 
 
 def grant(
-    ref: Ref,
+    ref: ObjectRef,
     privilege: str,
     *,
     user_id: str | None = None,

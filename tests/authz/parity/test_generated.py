@@ -16,7 +16,7 @@ from tenancy.authz.model import rights_model
 from tenancy.authz.securables import move_securable_tree
 from tenancy.identity import Identity
 from tenancy.models import Role, Securable
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.conftest import person
 from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
 from tests.authz.tree_fixtures import role
@@ -27,20 +27,20 @@ FLAGGED = ("wh", "outer", "inner")
 ONE_OF_A_TYPE = ("server", "project", "wh", "inner", "table", "view", "generic", "role", "tag")
 
 
-def by_themselves(number: int, ref: Ref, privilege: str) -> Actor:
+def by_themselves(number: int, ref: ObjectRef, privilege: str) -> Actor:
     actor = person(f"direct{number}")
     grant(ref, privilege, user_id=somebody(actor.user_id))
     return actor
 
 
-def through_a_role(number: int, ref: Ref, privilege: str) -> Actor:
+def through_a_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
     actor, group = person(f"member{number}"), role(f"role{number}")
     member(group.pk, user_id=somebody(actor.user_id))
     grant(ref, privilege, role_id=group.pk)
     return actor
 
 
-def through_roles_in_roles(number: int, ref: Ref, privilege: str) -> Actor:
+def through_roles_in_roles(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Three deep, and in a circle."""
     actor = person(f"nested{number}")
     inner, middle, outer = (role(f"{name}{number}") for name in ("inner", "middle", "outer"))
@@ -52,16 +52,16 @@ def through_roles_in_roles(number: int, ref: Ref, privilege: str) -> Actor:
     return actor
 
 
-def through_an_owned_role(number: int, ref: Ref, privilege: str) -> Actor:
+def through_an_owned_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Owner of a role that owns the role that has it."""
     actor, owned, had = person(f"owner{number}"), role(f"owned{number}"), role(f"had{number}")
-    grant((T.ROLE, owned.pk), "ownership", user_id=somebody(actor.user_id))
-    grant((T.ROLE, had.pk), "ownership", role_id=owned.pk)
+    grant(ObjectRef(T.ROLE, owned.pk), "ownership", user_id=somebody(actor.user_id))
+    grant(ObjectRef(T.ROLE, had.pk), "ownership", role_id=owned.pk)
     grant(ref, privilege, role_id=had.pk)
     return actor
 
 
-def through_an_assumed_role(number: int, ref: Ref, privilege: str) -> Actor:
+def through_an_assumed_role(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Which is in the role that has it; what the user is granted does not count."""
     assumed, had = role(f"assumed{number}"), role(f"above{number}")
     user_id = somebody(f"oidc~assumes{number}")
@@ -70,7 +70,7 @@ def through_an_assumed_role(number: int, ref: Ref, privilege: str) -> Actor:
     return Actor(user_id=user_id, assumed_role=assumed.pk)
 
 
-def through_a_role_of_the_token(number: int, ref: Ref, privilege: str) -> Actor:
+def through_a_role_of_the_token(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Which is in the role that has it."""
     named, had = role(f"named{number}", source=f"source{number}"), role(f"behind{number}")
     member(had.pk, role=named.pk)
@@ -78,7 +78,7 @@ def through_a_role_of_the_token(number: int, ref: Ref, privilege: str) -> Actor:
     return person(f"token{number}", f"source{number}", "unknown", "hostile#*:\x00 source")
 
 
-def for_a_while(number: int, ref: Ref, privilege: str) -> Actor:
+def for_a_while(number: int, ref: ObjectRef, privilege: str) -> Actor:
     actor, group = person(f"while{number}"), role(f"while{number}")
     later = now() + timedelta(hours=1)
     member(group.pk, user_id=somebody(actor.user_id), expires_at=later)
@@ -86,7 +86,7 @@ def for_a_while(number: int, ref: Ref, privilege: str) -> Actor:
     return actor
 
 
-def no_longer(number: int, ref: Ref, privilege: str) -> Actor:
+def no_longer(number: int, ref: ObjectRef, privilege: str) -> Actor:
     """Neither by themselves nor as a member nor through a role whose grant has ended."""
     actor, left, ended = person(f"ended{number}"), role(f"left{number}"), role(f"ended{number}")
     before = now() - timedelta(seconds=1)
@@ -111,7 +111,9 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_every_privilege_on_every_type(pair: Pair, tree: dict[str, Ref], way: Callable[[int, Ref, str], Actor]) -> None:
+def test_every_privilege_on_every_type(
+    pair: Pair, tree: dict[str, ObjectRef], way: Callable[[int, ObjectRef, str], Actor]
+) -> None:
     for name in ONE_OF_A_TYPE:
         with transaction.atomic():  # object after object: with all their roles at once OpenFGA would take minutes
             privileges = rights_model().privileges(tree[name][0].value)
@@ -124,7 +126,7 @@ def test_every_privilege_on_every_type(pair: Pair, tree: dict[str, Ref], way: Ca
 
 
 @pytest.mark.parametrize("flagged", list(product([False, True], repeat=3)))
-def test_managed_access_on_every_level(pair: Pair, tree: dict[str, Ref], flagged: tuple[bool, ...]) -> None:
+def test_managed_access_on_every_level(pair: Pair, tree: dict[str, ObjectRef], flagged: tuple[bool, ...]) -> None:
     for name, is_managed in zip(FLAGGED, flagged, strict=True):
         Securable.objects.filter(pk=securable_id(*tree[name])).update(managed_access=is_managed)
     actors = {}
@@ -142,7 +144,7 @@ def test_managed_access_on_every_level(pair: Pair, tree: dict[str, Ref], flagged
             assert answers == [not is_kept_from], (name, way)
 
 
-def test_objects_that_were_moved(pair: Pair, tree: dict[str, Ref]) -> None:
+def test_objects_that_were_moved(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     actors = [by_themselves(n, tree[name], "select") for n, name in enumerate(("outer", "other", "inner", "table"))]
     pair.deliver()
     before = [pair.agreed(actor, list(tree.values())) for actor in actors]
@@ -156,7 +158,7 @@ def test_objects_that_were_moved(pair: Pair, tree: dict[str, Ref]) -> None:
     assert shown == [[True, False, False, False], [False, True, True, True]]
 
 
-def test_who_has_nothing(pair: Pair, tree: dict[str, Ref]) -> None:
+def test_who_has_nothing(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     gone = role("gone")
     through_a_role(1, tree["server"], "operator")
     pair.deliver()
@@ -174,7 +176,7 @@ def test_who_has_nothing(pair: Pair, tree: dict[str, Ref]) -> None:
         assert not any(pair.agreed(actor, list(tree.values())).values()), actor
 
 
-def test_users_are_told_apart_letter_by_letter(pair: Pair, tree: dict[str, Ref]) -> None:
+def test_users_are_told_apart_letter_by_letter(pair: Pair, tree: dict[str, ObjectRef]) -> None:
     """Also those whose ids are too long for OpenFGA once they are written as it takes them."""
     subjects = ["a", "A", "a%20", "a ", "\u00e4", "a\u0308", "a#b", "a:b", "*", "\u00df" * 63]
     ids = [f"oidc~{each}" for each in subjects] + [f"{'p' * 127}~{'#' * 126}{end}" for end in "#$"]

@@ -21,7 +21,7 @@ from tenancy.authz.model import DOWN, rights_model
 from tenancy.authz.securables import add_securable
 from tenancy.identity import Identity
 from tenancy.models import Project, Role, Securable, Server
-from tenancy.refs import Ref, securable_id
+from tenancy.refs import ObjectRef, securable_id
 from tests.authz.parity.pair_fixtures import Pair, T, grant, member, somebody
 from tests.conftest import IS_LONG
 
@@ -35,7 +35,7 @@ ENDS = (None, None, None, timedelta(hours=1), timedelta(seconds=-1))
 class World:
     """What was drawn, as rows: objects in the order in which they were made, roles, and who asks."""
 
-    objects: list[Ref] = field(default_factory=list)
+    objects: list[ObjectRef] = field(default_factory=list)
     roles: list[UUID] = field(default_factory=list)
     askers: list[Actor] = field(default_factory=list)
 
@@ -60,17 +60,17 @@ def plans(draw: st.DrawFn) -> dict[str, list[tuple[int, ...]]]:
 
 def make_world(plan: dict[str, list[tuple[int, ...]]]) -> World:
     world = World()
-    server = (T.SERVER, Server.objects.get().server_id)
+    server = ObjectRef(T.SERVER, Server.objects.get().server_id)
     project_id = str(new_id())
     Project.objects.create(id=project_id, name=project_id, name_key=project_id)
     add_securable(T.PROJECT, project_id, parent=server)
-    world.objects += [server, (T.PROJECT, project_id)]
+    world.objects += [server, ObjectRef(T.PROJECT, project_id)]
     for parent_number, type_number in plan["objects"]:
         parents = [each for each in world.objects if rights_model().links(each[0].value, DOWN) or each[0] is T.PROJECT]
         parents = [each for each in parents if each[0] is not T.SERVER]
         parent = parents[parent_number % len(parents)]
         below = [*rights_model().links(parent[0].value, DOWN), *(["tag"] if parent[0] is T.PROJECT else [])]
-        made = (T(below[type_number % len(below)]), new_id())
+        made = ObjectRef(T(below[type_number % len(below)]), new_id())
         add_securable(*made, parent=parent)
         world.objects.append(made)
     for (is_of_provider,) in plan["roles"]:
@@ -83,9 +83,9 @@ def make_world(plan: dict[str, list[tuple[int, ...]]]) -> World:
             provider_id="oidc" if is_of_provider % 2 else "lakekeeper",
             source_id=f"source{len(world.roles)}",
         )
-        add_securable(T.ROLE, own_id, parent=(T.PROJECT, project_id))
+        add_securable(T.ROLE, own_id, parent=ObjectRef(T.PROJECT, project_id))
         world.roles.append(own_id)
-        world.objects.append((T.ROLE, own_id))
+        world.objects.append(ObjectRef(T.ROLE, own_id))
     _relate(world, plan)
     world.askers = [_asker(world, numbers) for numbers in plan["askers"]] + [Actor(user_id=USERS[0])]
     return world
