@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.tables.metadata_cache import metadata_cache
 from catalog.services.commit import queue
 from storage.io import stores
 from storage.vending.vend import _cache_of

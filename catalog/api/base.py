@@ -16,10 +16,9 @@ from catalog.api.referenced_by import views_named
 from catalog.api.table_config import build_access_config, requested_delegation
 from catalog.identifiers import Identifier, Levels, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.storage_access import access_for
-from catalog.selectors.tabular_files import find_files_for
-from catalog.selectors.tabulars import list_tabulars_for
-from catalog.selectors.view_chains import Reader, reader_through
+from catalog.selectors.access.files import Reader, access_for, find_files_for
+from catalog.selectors.access.view_chains import reader_through
+from catalog.selectors.tables.load import list_tabulars_for
 from catalog.selectors.warehouses import conceal_warehouse
 from catalog.services.idempotency import IdempotencyKey, run_idempotent
 from catalog.services.tables.drop import drop_tabular

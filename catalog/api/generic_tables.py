@@ -10,9 +10,9 @@ from catalog.api.operations import generic_tables as operations
 from catalog.api.render import load_generic_table_response
 from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.models import Tabular
-from catalog.selectors.generic_tables import list_generic_tables_for, load_generic_table_for
-from catalog.selectors.storage_access import access_for, access_to_written
-from catalog.services.tables.generic_tables import create_generic_table
+from catalog.selectors.access.files import access_for, access_to_written
+from catalog.selectors.tables.generic_tables import list_generic_tables_for, load_generic_table_for
+from catalog.services.tables.create_generic_table import create_generic_table
 
 GENERIC_TABLE = Tabular.Kind.GENERIC_TABLE
 

@@ -8,8 +8,8 @@ from catalog.api.base import IcebergView, json_answer, no_content
 from catalog.api.fields import query_flag
 from catalog.api.operations import namespaces as operations
 from catalog.selectors.namespaces import ListedNamespace, get_namespace_for, list_namespaces_for
+from catalog.services.namespaces.create import create_namespace, drop_namespace, update_namespace_properties
 from catalog.services.namespaces.drop_tree import drop_subtree
-from catalog.services.namespaces.namespaces import create_namespace, drop_namespace, update_namespace_properties
 from icekeeper.kernel.errors.types import NoSuchNamespace
 from icekeeper.kernel.http.raw_path import decode_segment, split_levels
 

@@ -9,10 +9,9 @@ from django.http import HttpResponse
 
 from catalog.api.referenced_by import written
 from catalog.api.table_config import TableAccessConfig
-from catalog.selectors.generic_tables import LoadedGenericTable
-from catalog.selectors.storage_access import Access
-from catalog.selectors.tabulars import Loaded, StagedTable
-from catalog.selectors.view_chains import Reader
+from catalog.selectors.access.files import Access, Reader
+from catalog.selectors.tables.generic_tables import LoadedGenericTable
+from catalog.selectors.tables.load import Loaded, StagedTable
 from icekeeper.kernel.clock import now_ms
 from icekeeper.kernel.json.strict import write_json
 from storage.storage import Storage

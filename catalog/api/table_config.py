@@ -15,9 +15,7 @@ from django.http import HttpRequest
 from catalog.api.referenced_by import written
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.storage_access import Access, vended_credentials
-from catalog.selectors.tabular_files import TabularFiles
-from catalog.selectors.view_chains import Reader
+from catalog.selectors.access.files import Access, Reader, TabularFiles, vended_credentials
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError

@@ -17,9 +17,14 @@ from catalog.api.table_config import (
 )
 from catalog.identifiers import Identifier, path_key, require_identifier
 from catalog.models import Tabular
-from catalog.selectors.snapshots import with_referenced_snapshots
-from catalog.selectors.storage_access import access_for, access_of_maker, access_to_written
-from catalog.selectors.tabulars import Loaded, StagedTable, load_tabular_for, require_tabular_exists
+from catalog.selectors.access.files import access_for, access_of_maker, access_to_written
+from catalog.selectors.tables.load import (
+    Loaded,
+    StagedTable,
+    load_tabular_for,
+    require_tabular_exists,
+    with_referenced_snapshots,
+)
 from catalog.services.commit.service import TableChanges, commit_table, commit_transaction
 from catalog.services.metrics import report_metrics
 from catalog.services.tables.create import create_table, files_to_write

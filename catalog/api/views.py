@@ -10,11 +10,10 @@ from catalog.api.operations import views as operations
 from catalog.api.render import load_view_result
 from catalog.api.table_config import build_access_config, build_access_config_after_write, requested_delegation
 from catalog.models import Tabular
-from catalog.selectors.storage_access import access_for, access_to_written
-from catalog.selectors.tabulars import Loaded, load_tabular_for, require_tabular_exists
-from catalog.selectors.view_chains import Reader
+from catalog.selectors.access.files import Reader, access_for, access_to_written
+from catalog.selectors.tables.load import Loaded, load_tabular_for, require_tabular_exists
+from catalog.services.tables.create_view import create_view, replace_view
 from catalog.services.tables.register import register_tabular
-from catalog.services.tables.views import create_view, replace_view
 
 VIEW = Tabular.Kind.VIEW
 

@@ -32,7 +32,7 @@ SELECT w.status, n.id, n.path, n.properties, n.location
  WHERE w.id = %s
 """
 
-# As `catalog.selectors.tabulars` lists tables: what lies above is part of the order, which the index
+# As `catalog.selectors.tables.load` lists tables: what lies above is part of the order, which the index
 # `namespace_by_parent` has.
 _LIST_ROOT = """
 SELECT w.status, w.id, n.id, n.path, n.protected

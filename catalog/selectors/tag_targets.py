@@ -9,9 +9,9 @@ from django.db.models import FilteredRelation, Q
 
 from catalog.errors import no_such_column, no_such_object
 from catalog.iceberg.schemas import parse_schema
-from catalog.selectors.metadata_cache import Version, metadata_of
-from catalog.selectors.tabular_files import STORAGE, read_storage
-from catalog.selectors.tabulars import read_document
+from catalog.selectors.access.files import STORAGE, read_storage
+from catalog.selectors.tables.load import read_document
+from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.errors.types import CatalogError
 from storage.errors import no_such_warehouse

@@ -23,8 +23,8 @@ from django.conf import settings
 from django.db import IntegrityError
 
 from catalog.models import IdempotencyRecord
-from catalog.selectors.generic_tables import LoadedGenericTable, load_generic_table_by_id
-from catalog.selectors.tabulars import Loaded, StagedTable, load_version
+from catalog.selectors.tables.generic_tables import LoadedGenericTable, load_generic_table_by_id
+from catalog.selectors.tables.load import Loaded, StagedTable, load_version
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.batches import delete_in_batches
 from icekeeper.kernel.db.write_transaction import write_transaction

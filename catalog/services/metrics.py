@@ -22,8 +22,8 @@ from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE, MetricsRepo
 from catalog.identifiers import Identifier
 from catalog.models import MetricsDay, Tabular
 from catalog.models import MetricsReport as StoredReport
-from catalog.selectors.metadata_cache import metadata_cache
-from catalog.selectors.tabulars import require_tabular_exists
+from catalog.selectors.tables.load import require_tabular_exists
+from catalog.selectors.tables.metadata_cache import metadata_cache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.batches import BATCH, delete_in_batches
 from icekeeper.kernel.db.sql import fetch_one

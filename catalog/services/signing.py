@@ -12,7 +12,7 @@ from uuid import UUID
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
+from catalog.selectors.access.signable import Signable, find_by_id, find_by_location, find_by_name, find_namespace
 from catalog.services.locations.claims import others_at
 from catalog.services.tables.staging import StagingTicket
 from icekeeper.kernel.errors.types import BadRequest, CatalogError

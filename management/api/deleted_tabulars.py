@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.selectors.deleted_tabulars import DeletedTabular, list_deleted_tabulars_for
+from catalog.selectors.tables.deleted import DeletedTabular, list_deleted_tabulars_for
 from catalog.services.tables.undrop import MOST_TARGETS, undrop_tabulars
 from icekeeper.kernel.http.paging import listing_key
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, empty_response, operation_responses

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from catalog.errors import no_such_object
 from catalog.selectors.protection import Protection, get_protection_for
-from catalog.services.protection import set_protection
+from catalog.services.set_protection import set_protection
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import Flag, operation_responses
 from icekeeper.kernel.ids import parse_id

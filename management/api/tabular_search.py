@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Tabular
-from catalog.selectors.tabular_search import FoundTabular, Wanted, search_tabulars_for
+from catalog.selectors.tables.search import FoundTabular, Wanted, search_tabulars_for
 from icekeeper.kernel.http.serializers import KebabSerializer, Text, operation_responses
 from management.api.base import BAD_PAGE, NO_WAREHOUSE, WAREHOUSE_ID, ManagementView
 from management.api.protection import MISSING

@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.services.warehouses import delete_warehouse
+from catalog.services.delete_warehouse import delete_warehouse
 from icekeeper.kernel.errors.types import BadRequest
 from icekeeper.kernel.http.paging import Page
 from icekeeper.kernel.http.serializers import empty_response, operation_responses

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from catalog.models import LocationClaim
-from catalog.selectors.staged_places import list_staged_places_for
+from catalog.selectors.staged_locations import list_staged_places_for
 from catalog.services.tables.staging import release_staged_place
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import Forbidden, NoSuchWarehouse

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from catalog.models import Tabular
-from catalog.selectors import deleted_tabulars, tabular_search, visibility
+from catalog.selectors import visibility
+from catalog.selectors.tables import deleted, search
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.paging import listing_key
 from storage.models import Warehouse
@@ -37,7 +38,7 @@ def ask(
     his = Tabular.objects.get(name=f"{NAME}_of_bob")
     give("ownership", ObjectRef(T.TABLE, his.pk), person("bob"))
     monkeypatch.setattr(visibility, "MAX_SCANNED", 2)
-    for module in (deleted_tabulars, tabular_search):
+    for module in (deleted, search):
         monkeypatch.setattr(module, "AT_ONCE", 1)
     bob, base = manage("bob"), f"/warehouse/{warehouse.pk}"
     if request.param == "search":

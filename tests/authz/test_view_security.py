@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.models import Tabular, TabularMetadata
-from catalog.services.tables.views import create_view
+from catalog.services.tables.create_view import create_view
 from icekeeper.kernel.clock import now
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from catalog.identifiers import Levels
-from catalog.services.tables.views import create_view
+from catalog.services.tables.create_view import create_view
 from icekeeper.trusted_engine_settings import EngineIdentitySettings, TrustedEngineSettings
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL, Actor

@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import connection, connections
 
 from catalog.models import GenericTable, IdempotencyRecord, LocationClaim, Namespace, Snapshot, Tabular, TabularMetadata
-from catalog.selectors.metadata_cache import MetadataCache
+from catalog.selectors.tables.metadata_cache import MetadataCache
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -148,9 +148,9 @@ def state(catalog: ApiClient, storage_root: Path, monkeypatch: pytest.MonkeyPatc
     """What the catalog says now, by name, after checking that every part of it agrees."""
 
     def read() -> dict[str, Any]:
-        from catalog.selectors import tabulars, targets
+        from catalog.selectors.tables import load, targets
 
-        for module in (tabulars, targets):  # a new process knows nothing
+        for module in (load, targets):  # a new process knows nothing
             monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=1_000_000))
         found = {}
         for (space,) in catalog.get("/namespaces").json()["namespaces"]:

@@ -15,8 +15,8 @@ import pytest
 from django.db import close_old_connections, connection, connections
 
 from catalog.models import Namespace, Tabular
+from catalog.services.namespaces import create
 from catalog.services.namespaces import move as namespace_moves
-from catalog.services.namespaces import namespaces
 from catalog.services.tables import drop as retirement
 from catalog.services.tables import rename
 from catalog.services.tables import undrop as undrops
@@ -332,7 +332,7 @@ def test_what_was_dropped_first(
 ) -> None:
     """The new parent, or one of those that would have come along. A drop does not take the lock of the warehouse."""
     assert tree.delete(f"/namespaces/{dropped_first}/tables/t").status == 204
-    held = hold(namespaces, "remove_securable")
+    held = hold(create, "remove_securable")
     gone = beside(tree.delete, f"/namespaces/{dropped_first}")
     with standing(held, lambda: beside(move, api, "a", "z", "a")) as [going]:
         pass
@@ -381,7 +381,7 @@ def test_what_was_granted_before_a_namespace_moves_goes_with_it(
 
 def test_what_moves_was_dropped_first(api: ApiClient, tree: ApiClient, hold: Any, beside: Any) -> None:
     assert tree.delete("/namespaces/z/tables/t").status == 204
-    held = hold(namespaces, "remove_securable")
+    held = hold(create, "remove_securable")
     gone = beside(tree.delete, "/namespaces/z")
     with standing(held, lambda: beside(move, api, "z", "y")) as [going]:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.selectors.metadata_cache import MetadataCache, Version
+from catalog.selectors.tables.metadata_cache import MetadataCache, Version
 from storage.models import Warehouse
 from storage.vending import vend
 from tests.iceberg_rest.lake_fixtures import new_lake

@@ -12,7 +12,7 @@ import pytest
 from catalog.errors import LocationAlreadyTaken
 from catalog.identifiers import Identifier
 from catalog.models import LocationClaim, Namespace, Tabular
-from catalog.selectors.targets import Target
+from catalog.selectors.tables.targets import Target
 from catalog.services.locations.claims import (
     claim,
     require_free_location,

@@ -11,7 +11,8 @@ import pytest
 from django.db import connection
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors import generic_tables, namespaces, tabulars
+from catalog.selectors import namespaces
+from catalog.selectors.tables import generic_tables, load
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
 from tests.wsgi_client import ApiClient
@@ -70,7 +71,7 @@ def _steps(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["full", "small"])
 def test_a_page_of_tables(filled: Warehouse, name: str) -> None:
     place = [name, filled.pk, name, "table", FIRST, "table", LIMIT, filled.pk]
-    assert rows_read(tabulars._LIST, place) <= LIMIT
+    assert rows_read(load._LIST, place) <= LIMIT
 
 
 def test_a_page_of_generic_tables(filled: Warehouse) -> None:

@@ -16,7 +16,7 @@ from django.db.models import F
 
 from catalog.iceberg.metrics_reports import FIGURES, LARGEST_FIGURE
 from catalog.models import MetricsDay, MetricsReport, Tabular
-from catalog.selectors.metrics import list_metrics_days_for
+from catalog.selectors.metrics_days import list_metrics_days_for
 from catalog.services import metrics
 from catalog.services.metrics import delete_old_reports
 from storage.models import Warehouse

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from catalog.selectors import storage_access
+from catalog.selectors.access import files
 from icekeeper.kernel import clock
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse
@@ -319,7 +319,7 @@ def test_what_was_written_is_answered_though_the_database_is_lost_by_then(
     def lost(**_: Any) -> None:
         raise OperationalError("terminating connection due to administrator command")
 
-    monkeypatch.setattr(storage_access, "files_of", lost)
+    monkeypatch.setattr(files, "files_of", lost)
     updates = [{"action": "set-properties", "updates": {"a": "b"}}]
     answer = lake.post("/namespaces/ns/views/v", {"requirements": [], "updates": updates})
     assert answer.status == 200

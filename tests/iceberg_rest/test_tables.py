@@ -561,7 +561,7 @@ def test_a_table_whose_file_is_lost_can_still_be_renamed_and_dropped(
 def test_a_file_that_was_edited_and_registered_anew_is_served_as_it_is_now(
     catalog: ApiClient, make_table: MakeTable
 ) -> None:
-    from catalog.selectors.metadata_cache import metadata_cache
+    from catalog.selectors.tables.metadata_cache import metadata_cache
 
     created = make_table()
     first = Tabular.objects.get()
@@ -627,10 +627,10 @@ def test_overwrite_is_true_or_false(catalog: ApiClient, make_table: MakeTable, o
 
 def forget_what_was_served(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has just started."""
-    from catalog.selectors import tabulars, targets
-    from catalog.selectors.metadata_cache import MetadataCache
+    from catalog.selectors.tables import load, targets
+    from catalog.selectors.tables.metadata_cache import MetadataCache
 
-    for module in (tabulars, targets):
+    for module in (load, targets):
         monkeypatch.setattr(module, "metadata_cache", MetadataCache(max_bytes=0))
 
 

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 
 from catalog.models import Tabular
-from catalog.selectors import tabulars, targets
-from catalog.selectors.metadata_cache import MetadataCache
+from catalog.selectors.tables import load, targets
+from catalog.selectors.tables.metadata_cache import MetadataCache
 from catalog.services import metrics
 from storage.io.object_store import RemoteStore
 from storage.io.stores import store_for
@@ -221,7 +221,7 @@ def test_a_table_too_large_for_the_database_is_read_from_the_store(
     use_settings(monkeypatch, metadata_inline_limit=10)
     made = create(catalog)
     assert Tabular.objects.get().metadata_location == made["metadata-location"]
-    monkeypatch.setattr(tabulars, "metadata_cache", MetadataCache(max_bytes=1_000_000))
+    monkeypatch.setattr(load, "metadata_cache", MetadataCache(max_bytes=1_000_000))
     with counting() as seen:
         assert catalog.get("/namespaces/ns/tables/t").json()["metadata"] == made["metadata"]
     assert seen["store.get"] == 1
@@ -266,7 +266,7 @@ def test_the_store_is_asked_no_more_than_it_must(
 ) -> None:
     table = create(through_recorder)
     cold = MetadataCache(max_bytes=1_000_000)
-    for module in (tabulars, targets, metrics):
+    for module in (load, targets, metrics):
         monkeypatch.setattr(module, "metadata_cache", cold)
     sent: dict[str, list[str]] = {}
     for name, operate in operations(through_recorder, table).items():

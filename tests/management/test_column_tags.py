@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from catalog.models import TabularMetadata
-from catalog.selectors.metadata_cache import metadata_cache
+from catalog.selectors.tables.metadata_cache import metadata_cache
 from storage.models import Warehouse
 from tenancy.models import TagAttachment
 from tests.fingerprint import Fingerprint

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors import deleted_tabulars
+from catalog.selectors.tables import deleted
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
@@ -208,7 +208,7 @@ def test_each_caller_sees_what_that_one_may_see(
     fill(warehouse, Namespace.objects.get(), 30)
     hidden = {str(row.pk) for row in Tabular.objects.all() if int(row.name[1:]) % 2}
     choosing = choose(monkeypatch, hidden)
-    monkeypatch.setattr(deleted_tabulars, "AT_ONCE", 8)
+    monkeypatch.setattr(deleted, "AT_ONCE", 8)
     expected = [f"t{number:03}" for number in range(0, 30, 2) if number % 3 != 2]
     assert [len(page) for page in all_pages(api, "pageSize=4")] == [4, 4, 2], "each page is full but the last"
     assert [name for page in all_pages(api, "pageSize=4") for name in page] == expected

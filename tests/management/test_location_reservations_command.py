@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from catalog.models import LocationClaim
-from catalog.selectors import staged_places as selectors
+from catalog.selectors import staged_locations as selectors
 from catalog.services.locations.claims import lock_warehouse
 from catalog.services.tables import staging as services
 from icekeeper.kernel.clock import now

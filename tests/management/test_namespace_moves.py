@@ -10,8 +10,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.targets import find_target
-from catalog.services.tables import create, generic_tables, rename
+from catalog.selectors.tables.targets import find_target
+from catalog.services.tables import create, create_generic_table, rename
 from storage.models import Warehouse
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
@@ -378,7 +378,7 @@ def test_hidden_namespaces_look_missing(
     assert everything() == before
 
 
-@pytest.mark.parametrize("module", [create, generic_tables, rename])
+@pytest.mark.parametrize("module", [create, create_generic_table, rename])
 def test_what_was_under_way_finds_that_its_namespace_is_gone(
     api: ApiClient, tree: ApiClient, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, module: Any
 ) -> None:

@@ -11,8 +11,9 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors import alike_names, tabular_search
-from catalog.selectors.trigrams import similarity_of
+from catalog.selectors.tables import search as tabular_search
+from catalog.selectors.tables import similar_names
+from catalog.selectors.tables.similar_names import similarity_of
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.http.sealed_page_tokens import seal_page_token
@@ -282,7 +283,7 @@ def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
             - {*NAMES, "people", "returns"},
         )
     ]
-    monkeypatch.setattr(alike_names, "AT_ONCE", 10)
+    monkeypatch.setattr(similar_names, "AT_ONCE", 10)
     for text in ("orders", "aaaa", "sales_ord", "lines 2024 eu", "z"):
         for size in (1, 7):
             wanted = [name for name, _ in expected([*filled, *more], text)]

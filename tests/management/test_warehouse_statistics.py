@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.models import Namespace, Tabular, WarehouseStatistic
 from catalog.selectors import warehouse_statistics as selector
-from catalog.services import warehouse_statistics as service
+from catalog.services import record_statistics as service
 from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
 from storage.models import Warehouse

@@ -54,8 +54,8 @@ def layers(target: str) -> dict[str, float]:
 
     from catalog.identifiers import Identifier
     from catalog.models import Tabular
-    from catalog.selectors import tabulars
-    from catalog.selectors.metadata_cache import metadata_cache
+    from catalog.selectors.tables import load
+    from catalog.selectors.tables.metadata_cache import metadata_cache
     from icekeeper.kernel.db.sql import fetch_one
     from management.call_counter import count_request
     from tenancy.actor import ANONYMOUS
@@ -91,7 +91,7 @@ def layers(target: str) -> dict[str, float]:
         "counted for the endpoint statistics": measure(lambda: count_request(*pair)),
         "connection from the pool and back": measure(pooled),
         "selector": measure(
-            lambda: tabulars.load_tabular_for(
+            lambda: load.load_tabular_for(
                 actor=ANONYMOUS, warehouse_id=warehouse_id, identifier=table, kind=Tabular.Kind.TABLE
             )
         ),
@@ -99,7 +99,7 @@ def layers(target: str) -> dict[str, float]:
     seen, _ = metadata_cache.last_seen((warehouse_id, table.path_key, table.name_key))
     assert seen is not None
     params = [seen.tabular_id, seen.metadata_location, table.path_key, table.name_key, warehouse_id]
-    found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, tabulars._LOAD, params))
+    found["statement"] = measure(lambda: fetch_one(settings.READ_DATABASE, load._LOAD, params))
     return found
 
 

@@ -16,9 +16,9 @@ from django.db import DatabaseError, IntegrityError, InterfaceError
 from catalog.iceberg.metadata_files import encode, metadata_folder, next_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import CurrentTabular, Target
+from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache
+from catalog.selectors.tables.targets import CurrentTabular, Target
 from catalog.services.commit.files import (
     MOST_AT_ONCE,
     deletable_files,

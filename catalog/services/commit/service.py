@@ -12,9 +12,9 @@ from catalog.iceberg.requirements import check_requirements, guarded_snapshots, 
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_cache, metadata_of
-from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import Target, find_target_of_commit
+from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache, metadata_of
+from catalog.selectors.tables.targets import Target, find_target_of_commit
 from catalog.selectors.warehouses import require_active
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import Revision, revise, write_revisions

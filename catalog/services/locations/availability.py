@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 
 from catalog.errors import LocationNotEmpty, location_taken
 from catalog.iceberg.metadata_files import is_first_metadata_file
-from catalog.selectors.targets import Target
+from catalog.selectors.tables.targets import Target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.claims import others_at
 from catalog.services.locations.purge import purge

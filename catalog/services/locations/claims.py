@@ -15,7 +15,7 @@ from uuid import UUID
 from catalog.errors import location_taken
 from catalog.iceberg.metadata_files import metadata_folder
 from catalog.models import LocationClaim
-from catalog.selectors.targets import Target
+from catalog.selectors.tables.targets import Target
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import as_uuid, fetch_all, fetch_one, lock_row
 from storage.models import Warehouse

@@ -18,7 +18,7 @@ from catalog.identifiers import Levels, path_key
 from catalog.models import Namespace, Tabular
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse
-from catalog.services.namespaces.namespaces import find_namespace_for, require_not_reserved
+from catalog.services.namespaces.create import find_namespace_for, require_not_reserved
 from catalog.services.tables.drop import AT_ONCE, cancel_expirations, retire
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.names import LEVEL_SEPARATOR

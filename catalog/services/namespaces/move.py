@@ -21,8 +21,8 @@ from catalog.identifiers import (
 )
 from catalog.models import Namespace
 from catalog.services.locations.claims import lock_warehouse
+from catalog.services.namespaces.create import require_not_reserved
 from catalog.services.namespaces.drop_tree import subtree_of
-from catalog.services.namespaces.namespaces import require_not_reserved
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
 from icekeeper.kernel.db.write_transaction import write_transaction

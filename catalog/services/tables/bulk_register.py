@@ -20,8 +20,8 @@ from catalog.iceberg.metadata_files import file_version
 from catalog.identifiers import Identifier, Levels, path_key, require_levels
 from catalog.models import Namespace, Tabular
 from catalog.selectors.namespaces import get_namespace_for
-from catalog.selectors.targets import Target, find_target, find_target_of_commit
-from catalog.services.namespaces.namespaces import LOCATION, MANAGED, create_namespace, update_namespace_properties
+from catalog.selectors.tables.targets import Target, find_target, find_target_of_commit
+from catalog.services.namespaces.create import LOCATION, MANAGED, create_namespace, update_namespace_properties
 from catalog.services.tables.insert import NewTabular, insert_tabular
 from catalog.services.tables.register import read_registered, register_tabular
 from icekeeper.kernel.errors.types import AlreadyExists, Conflict, InvalidLocation, NoSuchNamespace

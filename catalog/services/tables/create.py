@@ -10,9 +10,9 @@ from catalog.iceberg.create import create_table_metadata, requested_format_versi
 from catalog.iceberg.updates import apply_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
-from catalog.selectors.tabular_files import TabularFiles
-from catalog.selectors.tabulars import Loaded, StagedTable
-from catalog.selectors.targets import Target, find_target
+from catalog.selectors.access.files import TabularFiles
+from catalog.selectors.tables.load import Loaded, StagedTable
+from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey
 from catalog.services.locations.availability import require_empty_location
 from catalog.services.locations.claims import is_foreseeable, spelled_location

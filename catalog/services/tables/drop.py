@@ -10,8 +10,8 @@ from uuid import UUID
 from catalog.errors import Protected, no_such_tabular, noun
 from catalog.identifiers import Identifier
 from catalog.models import LocationClaim, Tabular
-from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import CurrentTabular, find_target, find_target_of_commit
+from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.targets import CurrentTabular, find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import lock_warehouse

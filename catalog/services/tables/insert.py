@@ -14,10 +14,10 @@ from catalog.errors import Protected, already_exists, no_such_namespace, noun
 from catalog.iceberg.metadata_files import encode, first_metadata_location
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Snapshot, Tabular
-from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.tabular_files import TabularFiles, spelled_as
-from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import CurrentTabular, Target
+from catalog.selectors.access.files import TabularFiles, spelled_as
+from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache
+from catalog.selectors.tables.targets import CurrentTabular, Target
 from catalog.services.commit.files import delete_orphaned_metadata, inline_or_none, write_metadata
 from catalog.services.commit.pointer import snapshot_row
 from catalog.services.idempotency import IdempotencyKey, ModernizedVersion, file_id, store_response

@@ -10,7 +10,7 @@ from django.db import IntegrityError
 from catalog.errors import already_exists, no_such_namespace, no_such_tabular, noun
 from catalog.identifiers import Identifier
 from catalog.models import Namespace, Tabular
-from catalog.selectors.targets import find_target
+from catalog.selectors.tables.targets import find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import lock_row

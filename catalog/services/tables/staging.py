@@ -11,9 +11,9 @@ from django.core import signing
 
 from catalog.identifiers import Levels, path_key
 from catalog.models import LocationClaim, Tabular
-from catalog.selectors.staged_places import StagedPlace
-from catalog.selectors.tabulars import StagedTable
-from catalog.selectors.targets import Target
+from catalog.selectors.staged_locations import StagedPlace
+from catalog.selectors.tables.load import StagedTable
+from catalog.selectors.tables.targets import Target
 from catalog.selectors.warehouses import require_on_warehouse
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.claims import NOBODY, is_foreseeable, is_in_own_folder, lock_warehouse, take_location

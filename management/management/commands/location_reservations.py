@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from catalog.selectors.staged_places import StagedPlace, list_staged_places_for
+from catalog.selectors.staged_locations import StagedPlace, list_staged_places_for
 from catalog.services.tables.staging import release_staged_place
 from icekeeper.kernel.errors.types import CatalogError
 from icekeeper.kernel.json.strict import write_json

@@ -1,9 +1,9 @@
-"""Reads of tables, views and generic tables: each is one statement, whatever else the catalog holds."""
+"""Reads of tables and views: each is one statement, whatever else the catalog holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,12 +13,12 @@ from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.iceberg.metadata_files import decode
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
-from catalog.selectors.data_rights import require_to_load
-from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
+from catalog.selectors.access.files import PLACES, STORAGE, TabularFiles, read_places, read_storage, require_to_load
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from catalog.selectors.visibility import require_to_list, visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.http.paging import Page
+from icekeeper.kernel.json.strict import read_stored_json, write_json
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectNotFound
@@ -257,3 +257,21 @@ def require_listing(
         actor, LISTING_ACTIONS[kind], ObjectRef(Securable.Type.NAMESPACE, as_uuid(namespace_id)), missing
     )
     return Listing(tuple(path.split(LEVEL_SEPARATOR)), seen_in)
+
+
+def with_referenced_snapshots(loaded: Loaded) -> Loaded:
+    """The table with those snapshots only that a branch or tag names (`snapshots=refs`); all else is as it was."""
+    version = Version(loaded.id, loaded.metadata_location, snapshots="refs")
+    document = metadata_cache.get(version)
+    if document is None:
+        document = _keep_referenced(loaded.document)
+        metadata_cache.put_document(version, document)
+    return replace(loaded, document=document)
+
+
+def _keep_referenced(document: bytes) -> bytes:
+    metadata = read_stored_json(document)
+    named = {reference["snapshot-id"] for reference in (metadata.get("refs") or {}).values()}
+    snapshots = metadata.get("snapshots") or []
+    kept = [snapshot for snapshot in snapshots if snapshot["snapshot-id"] in named]
+    return document if len(kept) == len(snapshots) else write_json(metadata | {"snapshots": kept})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -21,7 +22,6 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from catalog.models import Namespace, Tabular
-from catalog.selectors.trigrams import in_single_precision, trigrams_of
 from icekeeper.kernel.names import LEVEL_SEPARATOR
 
 AT_ONCE = 2_000
@@ -179,3 +179,29 @@ def _compare(asked: set[str], names: Sequence[_Name], spaces: dict[str, _Space],
         similarity = in_single_precision(shared / (len(asked) + len(own | space.trigrams) - shared))
         if similarity >= worst:
             yield Place.of(similarity, UUID(name.id), name.kind)
+
+
+_WORD = re.compile(r"[^\W_]+")
+_SINGLE = struct.Struct("f")
+
+
+def trigrams_of(text: str) -> set[str]:
+    """The trigrams of a text in which capitals do not count any more: see `icekeeper.kernel.names.name_key`."""
+    found: set[str] = set()
+    for word in _WORD.findall(text):
+        padded = f"  {word} "
+        found.update([padded[at : at + 3] for at in range(len(word) + 1)])
+    return found
+
+
+def in_single_precision(similarity: float) -> float:
+    """A similarity as pg_trgm gives it: shared trigrams by all that either text has."""
+    rounded: float = _SINGLE.unpack(_SINGLE.pack(similarity))[0]
+    return rounded
+
+
+def similarity_of(one: str, other: str) -> float:
+    """From 0, nothing in common, to 1, the same words."""
+    ours, theirs = trigrams_of(one), trigrams_of(other)
+    shared = len(ours & theirs)
+    return in_single_precision(shared / (len(ours | theirs) or 1))

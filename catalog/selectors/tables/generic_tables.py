@@ -12,9 +12,8 @@ from django.conf import settings
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier, Levels, path_key
 from catalog.models import Tabular
-from catalog.selectors.data_rights import require_to_load
-from catalog.selectors.tabular_files import PLACES, STORAGE, TabularFiles, read_places, read_storage
-from catalog.selectors.tabulars import require_listing
+from catalog.selectors.access.files import PLACES, STORAGE, TabularFiles, read_places, read_storage, require_to_load
+from catalog.selectors.tables.load import require_listing
 from catalog.selectors.visibility import visible_page
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_all, fetch_one
 from icekeeper.kernel.errors.types import NoSuchGenericTable
@@ -45,7 +44,7 @@ SELECT w.status, g.tabular_id, t.name, t.location, t.protected, g.format, g.doc,
  WHERE w.id = %s
 """
 
-# As `catalog.selectors.tabulars` lists the other kinds.
+# As `catalog.selectors.tables.load` lists the other kinds.
 _LIST = """
 SELECT w.status, n.id, n.path, t.id, t.name, g.format
   FROM storage_warehouse w
@@ -73,7 +72,7 @@ SELECT t.id, t.name, g.format
 class LoadedGenericTable:
     """A generic table as it is answered. `schema` and `statistics` are JSON texts, None when none was given.
 
-    `files` and `rights` are as of `catalog.selectors.tabulars.Loaded`.
+    `files` and `rights` are as of `catalog.selectors.tables.load.Loaded`.
     """
 
     id: UUID

@@ -12,13 +12,13 @@ from uuid import UUID
 from catalog.errors import already_exists
 from catalog.identifiers import Identifier, Levels
 from catalog.models import GenericTable, Tabular
-from catalog.selectors.generic_tables import LoadedGenericTable
-from catalog.selectors.tabular_files import TabularFiles
-from catalog.selectors.targets import Target, find_target
+from catalog.selectors.access.files import TabularFiles
+from catalog.selectors.tables.generic_tables import LoadedGenericTable
+from catalog.selectors.tables.targets import Target, find_target
 from catalog.services.idempotency import IdempotencyKey, store_response
 from catalog.services.locations.availability import run_pending_purges
 from catalog.services.locations.claims import is_foreseeable, spelled_location
-from catalog.services.namespaces.namespaces import read_properties
+from catalog.services.namespaces.create import read_properties
 from catalog.services.tables.insert import insert_row, lock_name, translate_integrity_errors
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import BadRequest

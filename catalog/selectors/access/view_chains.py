@@ -16,7 +16,8 @@ from uuid import UUID
 from catalog.errors import no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_of
+from catalog.selectors.access.files import Reader
+from catalog.selectors.tables.metadata_cache import Version, metadata_of
 from icekeeper.kernel.db.sql import as_uuid, fetch_all
 from icekeeper.kernel.errors.types import BadRequest, CatalogError, Forbidden
 from icekeeper.kernel.names import LEVEL_SEPARATOR
@@ -47,19 +48,6 @@ class AuthzBadRequest(Forbidden):
     """A view does not say clearly who owns it."""
 
     wire_type = "AuthzBadRequest"
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Whose rights decide about what is read, and the views through which it came to them: none for a caller who reads
-    with their own."""
-
-    actor: Actor
-    views: tuple[Identifier, ...] = ()
-
-    @property
-    def is_delegate(self) -> bool:
-        return self.actor.delegated_by is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from uuid import UUID
 from catalog.errors import no_such_namespace, no_such_tabular
 from catalog.identifiers import Identifier
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_cache
-from catalog.selectors.tabulars import read_document
+from catalog.selectors.tables.load import read_document
+from catalog.selectors.tables.metadata_cache import Version, metadata_cache
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from catalog.identifiers import Levels
 from catalog.models import Tabular
-from catalog.selectors.alike_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
+from catalog.selectors.tables.similar_names import BEGINNING, EVERYWHERE, Among, Below, Place, alike, with_id
 from catalog.selectors.visibility import AT_ONCE, filter_visible
 from catalog.selectors.warehouses import namespace_key_for, require_on_warehouse
 from icekeeper.kernel.http.paging import Page

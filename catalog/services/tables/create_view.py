@@ -13,9 +13,9 @@ from catalog.iceberg.views.requirements import check_view_requirements
 from catalog.iceberg.views.updates import apply_view_updates
 from catalog.identifiers import Identifier, Levels
 from catalog.models import Tabular
-from catalog.selectors.metadata_cache import Version, metadata_of
-from catalog.selectors.tabulars import Loaded
-from catalog.selectors.targets import find_target, find_target_of_commit
+from catalog.selectors.tables.load import Loaded
+from catalog.selectors.tables.metadata_cache import Version, metadata_of
+from catalog.selectors.tables.targets import find_target, find_target_of_commit
 from catalog.services.commit.queue import attempts, reserve_commit_slots
 from catalog.services.commit.revisions import revise, write_revisions
 from catalog.services.idempotency import IdempotencyKey, store_unchanged_response

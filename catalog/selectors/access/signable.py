@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 
 from catalog.identifiers import Identifier
-from catalog.selectors.tabular_files import PLACES, STORAGE, read_storage
+from catalog.selectors.access.files import PLACES, STORAGE, read_storage
 from icekeeper.kernel.db.sql import Row, as_uuid, fetch_one
 from icekeeper.kernel.json.strict import read_stored_json
 from storage.errors import no_such_warehouse
