@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from icekeeper.kernel.request.request_id import current_request_id
+from icekeeper.kernel.request.context import current_context
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
@@ -24,7 +24,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        request_id = current_request_id()
+        request_id = current_context().request_id
         if request_id is not None:
             line |= request_id.log_fields()
         line.update({name: value for name, value in record.__dict__.items() if name not in _STANDARD})

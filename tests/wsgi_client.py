@@ -8,8 +8,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from icekeeper.kernel.request.request_id import set_request_id
-from icekeeper.kernel.request.request_origin import set_request_origin
+from icekeeper.kernel.request.context import end_request
 from icekeeper.wsgi import application
 
 
@@ -81,8 +80,7 @@ def call(
     finally:
         if hasattr(result, "close"):
             result.close()
-        set_request_id(None)  # as the server does between requests
-        set_request_origin(None)
+        end_request()  # as the server does between requests
     return Answer(started["status"], started["headers"], content)
 
 

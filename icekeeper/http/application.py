@@ -20,11 +20,7 @@ from icekeeper.http.request_body import limit_body
 from icekeeper.http.target import set_path
 from icekeeper.kernel.db import statement_deadline
 from icekeeper.kernel.errors.types import CatalogError
-from icekeeper.kernel.request import permission_recheck
-from icekeeper.kernel.request.client_connection import set_client_connection
-from icekeeper.kernel.request.deadline import deadline
-from icekeeper.kernel.request.request_id import choose_request_id, set_request_id
-from icekeeper.kernel.request.request_origin import set_request_origin
+from icekeeper.kernel.request.context import begin_request, choose_request_id
 
 logger = logging.getLogger("icekeeper.http")
 
@@ -34,7 +30,7 @@ class Application:
 
     It adds to the environ, and so to `request.META`: `icekeeper.request_id`, `icekeeper.path` (the raw path),
     `icekeeper.arrived` (monotonic seconds; the server's own stamp counts when it made one) and, for a request that
-    may not run, `icekeeper.refusal`. Authentication sets for the log line `icekeeper.user`, the actor's id, and for a
+    may not run, `icekeeper.error`. Authentication sets for the log line `icekeeper.user`, the actor's id, and for a
     token of this server `icekeeper.access_token`, the UUID of its row, and for the audit trail `icekeeper.actor`; a
     view sets `icekeeper.warehouse`, the id of the warehouse that the request is about, when the path does not name
     it.
@@ -63,16 +59,18 @@ class Application:
             raise ImproperlyConfigured("RAW_URI is missing from the WSGI environ")
         request_id = choose_request_id(environ.get("HTTP_X_REQUEST_ID"))
         environ["icekeeper.request_id"] = request_id.text
-        set_request_id(request_id)
-        set_request_origin(environ)
-        set_client_connection(f"{environ.get('REMOTE_ADDR')}:{environ.get('REMOTE_PORT')}")
         arrived: float = environ.setdefault("icekeeper.arrived", monotonic())
-        with deadline(arrived + self._time_limit), permission_recheck.scope():
+        context = begin_request(request_id, environ)
+        outer = context.deadline, context.has_written, context.rechecks
+        context.deadline, context.has_written, context.rechecks = arrived + self._time_limit, False, {}
+        try:
             try:
                 is_api = set_path(environ, target, self._prefixes)
                 limit_body(environ, self._body_limit)
-            except CatalogError as refusal:
-                environ["icekeeper.refusal"] = refusal
+            except CatalogError as error:
+                environ["icekeeper.error"] = error
                 is_api = True
             handler = self._api if is_api else self._pages
             return handler(environ, start_response)
+        finally:
+            context.deadline, context.has_written, context.rechecks = outer

@@ -60,7 +60,7 @@ class ApiHandler(EdgeHandler):
 
     `settings.REQUEST_OBSERVERS` see every request with its answer, after the log line.
 
-    A refusal that was decided before Django (`environ["icekeeper.refusal"]`) is answered from the innermost place, so
+    A refusal that was decided before Django (`environ["icekeeper.error"]`) is answered from the innermost place, so
     that it carries the same headers as any other answer, those for browsers included.
     """
 
@@ -87,7 +87,7 @@ class ApiHandler(EdgeHandler):
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        refusal = request.META.get("icekeeper.refusal")
+        refusal = request.META.get("icekeeper.error")
         if refusal is not None:
             raise refusal
         response: HttpResponseBase = self._get_response(request)  # type: ignore[attr-defined]

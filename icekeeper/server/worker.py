@@ -30,8 +30,7 @@ from gunicorn.workers.workertmp import WorkerTmp
 
 from icekeeper.kernel.anonymous_file import open_anonymous_file
 from icekeeper.kernel.errors.types import Busy, CatalogError, RequestTimeout
-from icekeeper.kernel.request.request_id import set_request_id
-from icekeeper.kernel.request.request_origin import set_request_origin
+from icekeeper.kernel.request.context import end_request
 from icekeeper.kernel.request.thread_slots import set_slot_pool
 from icekeeper.server.answer import Answer
 from icekeeper.server.body_arrival import ReceivedBytes
@@ -478,8 +477,7 @@ class RequestWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
         except (Exception, SystemExit):  # whatever happens, the thread lives on
             self.log.exception("request failed outside the application")
             self._close(connection)
-        set_request_id(None)
-        set_request_origin(None)
+        end_request()
 
     def _run_request(self, connection: Connection) -> bool:
         """Parse and answer one request; whether the connection can carry another."""

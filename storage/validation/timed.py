@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextvars import copy_context
 from threading import BoundedSemaphore, Thread
 from typing import Final, TypeVar
 
 from icekeeper.kernel.db.connections import release_connections
 from icekeeper.kernel.errors.types import Busy, RequestTimeout
 from icekeeper.kernel.request import deadline
+from icekeeper.kernel.request.context import copy_request_context
 from storage.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def finish_in_time(step: Callable[[], T]) -> T:
     if not _unfinished.acquire(blocking=False):
         raise Busy("Too many storage validations are running")
     outcome: Future[T] = Future()
-    context = copy_context()
+    context = copy_request_context()
     try:
         Thread(target=context.run, args=(_run, step, outcome), name="validation", daemon=True).start()
     except RuntimeError:  # the system has no thread left

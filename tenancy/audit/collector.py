@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
 from enum import Enum, auto
 from threading import Lock
 from time import monotonic
@@ -21,8 +20,8 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from icekeeper.kernel.db.write_transaction import write_transaction
 from icekeeper.kernel.errors.types import CatalogError
+from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import deadline
-from icekeeper.kernel.request.request_id import current_request_id
 from tenancy.actor import INTERNAL
 from tenancy.audit.entries import make_entry
 from tenancy.audit.log import Event
@@ -57,9 +56,6 @@ BACKOFF_SECONDS: Final = 5.0
 
 BATCH: Final = 500
 
-_pending: ContextVar[list[AuditRecord] | None] = ContextVar("pending_audit_records", default=None)
-"""Of the request at hand; None when nothing was told of it, empty when that is counted elsewhere."""
-
 
 class _Bound(Enum):
     """How much of a denial there is room for."""
@@ -84,9 +80,9 @@ class Collector:
     def add(self, record: AuditRecord) -> None:
         """Of a denial, say: the first of an interval is written before the request at hand is answered, if the bounds
         allow it; its like are summed up."""
-        pending = _pending.get()
+        pending = current_context().audit_rows
         if pending is None:
-            _pending.set(pending := [])
+            current_context().audit_rows = pending = []
         denials = self._denials[_is_known(record)]
         if denials.count(key_of(record)):
             return
@@ -96,7 +92,7 @@ class Collector:
         is_told = bound is _Bound.AT_ONCE
         if denials.add(key_of(record), lambda: record, interval=INTERVAL_SECONDS, is_told=is_told) and is_told:
             pending.append(record)
-            if current_request_id() is None and not connection.in_atomic_block:
+            if current_context().request_id is None and not connection.in_atomic_block:
                 self.write_pending()
 
     def aggregate(self, key: Hashable, make: Callable[[], AuditRecord], *, interval: float = INTERVAL_SECONDS) -> None:
@@ -105,22 +101,22 @@ class Collector:
 
     def has_pending(self) -> bool:
         """Whether anything was told of the request at hand."""
-        return _pending.get() is not None
+        return current_context().audit_rows is not None
 
     def defer_denials(self) -> None:
         """Leave the denials of the request at hand to `flush`."""
-        pending = _pending.get()
+        pending = current_context().audit_rows
         if pending is None:
             return
         self._keep([row for row in pending if row.event == Event.ACCESS_DENIED])
-        _pending.set([row for row in pending if row.event != Event.ACCESS_DENIED])
+        current_context().audit_rows = [row for row in pending if row.event != Event.ACCESS_DENIED]
 
     def write_pending(self) -> None:
         """At the end of a request, outside its transactions: write its rows; what cannot be written now waits."""
-        rows = _pending.get()
+        rows = current_context().audit_rows
         if rows is None:
             return
-        _pending.set(None)
+        current_context().audit_rows = None
         if not rows:
             return
         if is_read_only() or monotonic() < self._rests_until:
@@ -152,7 +148,7 @@ class Collector:
 
     def clear(self) -> None:
         """Forget everything, in tests."""
-        _pending.set(None)
+        current_context().audit_rows = None
         self.__init__()  # type: ignore[misc]
 
     def _write(self, rows: Sequence[AuditRecord]) -> None:

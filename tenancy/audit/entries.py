@@ -10,8 +10,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from icekeeper.kernel.clock import now
-from icekeeper.kernel.request.request_id import current_request_id
-from icekeeper.kernel.request.request_origin import current_origin
+from icekeeper.kernel.request.context import current_context
 from tenancy.actor import Actor
 from tenancy.instance_admins import is_instance_admin
 from tenancy.models import AuditRecord
@@ -49,7 +48,8 @@ def make_entry(
     caller = actor if actor.delegated_by is None else actor.delegated_by
     if caller is not actor:
         details = {**(details or {}), "read_as": actor.user_id}
-    origin, request_id = current_origin(), current_request_id()
+    context = current_context()
+    origin, request_id = context.origin, context.request_id
     return AuditRecord(
         at=now(),
         event=event,

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from icekeeper.kernel.request.request_origin import current_origin
+from icekeeper.kernel.request.context import current_context
 from tenancy.actor import Actor
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import Outcome, PrivilegeSource, is_kept, make_entry
@@ -78,7 +78,7 @@ def record_token_use(actor: Actor) -> None:
     audit = settings.ICEKEEPER.audit
     if not audit.enabled:
         return
-    identity, origin = actor.identity, current_origin()
+    identity, origin = actor.identity, current_context().origin
     token_id = identity.access_token_id if identity is not None else None
     key = ("used", actor.user_id, actor.assumed_role, token_id, origin.address, origin.forwarded_for)
     collector.aggregate(key, partial(_token_use, actor, token_id), interval=audit.token_use_interval)
@@ -99,7 +99,7 @@ def record_read(
     audit = settings.ICEKEEPER.audit
     if not (audit.reads and audit.enabled):
         return
-    origin = current_origin()
+    origin = current_context().origin
     key = (event, actor, action, object_type, object_id, origin.address, origin.forwarded_for)
     collector.aggregate(
         key,
@@ -111,7 +111,7 @@ def record_override(*, actor: Actor, action: str, object_type: str, object_id: o
     """Record that `actor` may do `action` on an object as an instance admin alone; one row a minute."""
     if not is_kept():
         return
-    origin = current_origin()
+    origin = current_context().origin
     key = (Event.ACCESS_OVERRIDDEN, actor.user_id, action, object_type, str(object_id), origin.address)
     collector.aggregate(
         key,

@@ -12,7 +12,7 @@ from django.db import IntegrityError, OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.request.request_id import set_request_id
+from icekeeper.kernel.request.context import end_request
 from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor
@@ -41,7 +41,7 @@ api = ApiClient("/management/v1")
 
 @pytest.fixture
 def lines() -> Iterator[LogLines]:
-    set_request_id(None)  # of a request of another test
+    end_request()  # of a request of another test
     with log_lines("icekeeper.audit") as written:
         yield written
 

@@ -15,7 +15,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from catalog.models import Tabular
 from icekeeper.env import SettingsError, read_settings
 from icekeeper.kernel.db.write_transaction import write_transaction
-from icekeeper.kernel.request.request_origin import NOWHERE, current_origin
+from icekeeper.kernel.request.context import NO_ORIGIN, current_context
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
 from tenancy.audit.collector import collector
@@ -76,7 +76,7 @@ def test_commands_come_from_nowhere(bootstrapped: None) -> None:
     row = the_row(event="server.bootstrapped")
     assert (row.actor, row.privilege_source, row.request_id) == ("internal", "internal", None)
     assert (row.address, row.forwarded_for, row.user_agent) == ("", "", "")
-    assert current_origin() == NOWHERE
+    assert current_context().origin == NO_ORIGIN
 
 
 def test_forwarded_addresses_are_left_out_where_they_are_not_believed(

@@ -17,8 +17,8 @@ from rest_framework.views import APIView
 
 from icekeeper.kernel.http.base_url import base_url
 from icekeeper.kernel.http.raw_path import decode_levels
+from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import begin_write, remaining
-from icekeeper.kernel.request.request_id import current_request_id
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from management.api.health import health, live, ready
 
@@ -43,7 +43,7 @@ def _json(value: Any, status: int = 200) -> HttpResponse:
 
 
 def echo(request: HttpRequest) -> HttpResponse:
-    request_id = current_request_id()
+    request_id = current_context().request_id
     return _json(
         {
             "method": request.method,

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from icekeeper.kernel import node_leases
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.client_connection import current_client_connection
+from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from tenancy.authz.refusals import AuthorizationBackendError
 
@@ -210,7 +210,7 @@ def _commit_slot(address: Hashable) -> Iterator[None]:
             queue = _queues[address] = CommitQueue()
     left = deadline.remaining()
     seconds = MAX_WAIT_SECONDS if left is None else min(left, MAX_WAIT_SECONDS)
-    if not queue.acquire(seconds, client=current_client_connection()):
+    if not queue.acquire(seconds, client=current_context().client_connection):
         raise CommitContended("Commit conflict: too many commits to the same table are waiting; try again")
     has_committed = is_reserved = False
     try:

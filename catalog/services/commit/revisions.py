@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -43,6 +42,7 @@ from icekeeper.kernel.errors.database import is_load, is_outcome_unknown
 from icekeeper.kernel.errors.types import CatalogError, CommitContended, CommitStateUnknown
 from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.request import deadline, permission_recheck
+from icekeeper.kernel.request.context import copy_request_context
 from storage.errors import no_such_warehouse
 from storage.io.port import ObjectStore
 from storage.io.stores import store_for
@@ -194,7 +194,7 @@ def _write_files(store: ObjectStore, revisions: Sequence[Revision], written: lis
         return
     with ThreadPoolExecutor(min(len(revisions), PARALLEL_PUTS)) as pool:
         # Each in a context like this one, so that it knows the request's deadline.
-        puts = [pool.submit(copy_context().run, put, revision) for revision in revisions]
+        puts = [pool.submit(copy_request_context().run, put, revision) for revision in revisions]
     for each in puts:
         each.result()
 

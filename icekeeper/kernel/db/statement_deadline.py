@@ -8,7 +8,6 @@ and waits for a lock no longer than the request may. Whatever was lowered is res
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from django.db import DatabaseError, InterfaceError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from icekeeper.kernel.request.context import current_context
 from icekeeper.kernel.request.deadline import expired, remaining
 
 SLACK_SECONDS = 1.0
@@ -26,7 +26,6 @@ _SQLITE_STEPS = 20_000
 """Virtual machine steps between two looks at the clock, about a millisecond."""
 
 logger = logging.getLogger("icekeeper.database")
-_lowered: ContextVar[tuple[BaseDatabaseWrapper, ...]] = ContextVar("lowered_connections", default=())
 
 
 @dataclass(slots=True)
@@ -65,18 +64,19 @@ def before_statement(connection: BaseDatabaseWrapper) -> None:
         return
     wanted = limit.usual if left is None else min(left, limit.usual)
     if limit.now - wanted > SLACK_SECONDS or (left is None and limit.now != wanted):
-        _lowered.set((*_lowered.get(), connection))
+        context = current_context()
+        context.limited_connections = (*context.limited_connections, connection)
         _apply(connection, wanted)
         limit.now = wanted
 
 
 def restore_statement_limits() -> None:
     """At the end of a request: give its connections their usual limit back before a pool hands them to others."""
-    touched = _lowered.get()
-    if not touched:
+    context = current_context()
+    if not context.limited_connections:
         return
-    _lowered.set(())
-    for connection in set(touched):
+    limited, context.limited_connections = set(context.limited_connections), ()
+    for connection in limited:
         if connection.connection is None:
             continue
         limit: _Limit = connection.__dict__["statement_limit"]

@@ -1,8 +1,8 @@
-"""The deadline of the request at hand: every statement and every object-store call asks it first.
+"""The deadline of the current request, checked before every statement and every object-store call.
 
-A request that ran out of time is answered 408, but only before its write starts: `begin_write` drops the deadline, so
-that an outcome is never in doubt because of us. `end_write` keeps in mind that something was changed: what fails later
-is not told as if nothing had been.
+A request past its deadline gets a 408, but only before its write starts: `begin_write` drops the deadline, so that the
+server itself never leaves an outcome in doubt. `end_write` records that something was changed: an error after that must
+not claim that nothing was.
 """
 
 from __future__ import annotations
@@ -10,30 +10,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from icekeeper.kernel.errors.types import RequestTimeout
-
-_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
-"""On the monotonic clock, in seconds; None outside requests (commands, workers) and once a write has started."""
-_written: ContextVar[bool] = ContextVar("written", default=False)
-"""Whether the request at hand has committed the last write that it began."""
+from icekeeper.kernel.request.context import current_context
 
 
 @contextmanager
 def deadline(at: float) -> Iterator[None]:
-    """Give the work inside until `at`, seconds on the monotonic clock."""
-    token, written = _deadline.set(at), _written.set(False)
+    """Run the block with the deadline `at`, in seconds on the monotonic clock."""
+    context = current_context()
+    outer, has_written = context.deadline, context.has_written
+    context.deadline, context.has_written = at, False
     try:
         yield
     finally:
-        _deadline.reset(token)
-        _written.reset(written)
+        context.deadline, context.has_written = outer, has_written
 
 
 def remaining() -> float | None:
-    """Seconds left, None when nothing limits. Raises `RequestTimeout` (408) when there are none left."""
-    at = _deadline.get()
+    """Return the seconds left, None without a deadline. Raises `RequestTimeout` (408) when none are left."""
+    at = current_context().deadline
     if at is None:
         return None
     left = at - time.monotonic()
@@ -43,25 +39,25 @@ def remaining() -> float | None:
 
 
 def expired() -> bool:
-    """Whether the request at hand has run out of time (never once its write has started)."""
-    at = _deadline.get()
+    """Return whether the request is past its deadline; False after its write has started."""
+    at = current_context().deadline
     return at is not None and at <= time.monotonic()
 
 
 def begin_write() -> None:
-    """The last look at the clock: raises `RequestTimeout` now or never again for this request.
+    """Drop the deadline before a write. Raises `RequestTimeout` if it has passed.
 
-    What was committed before, files that were in the way say, is not what the request is about.
+    Earlier commits of the same request, such as purges of files in its way, do not count as its write.
     """
     remaining()
-    _deadline.set(None)
-    _written.set(False)
+    context = current_context()
+    context.deadline, context.has_written = None, False
 
 
 def end_write() -> None:
-    """What was begun is committed."""
-    _written.set(True)
+    """Record that the write is committed."""
+    current_context().has_written = True
 
 
 def has_written() -> bool:
-    return _written.get()
+    return current_context().has_written

@@ -6,47 +6,44 @@ therefore checks again when it begins (`write_transaction`) and after it waited 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
-Recheck = Callable[[list[Any]], None]
-"""Checks recorded permissions of one kind again; raises when one no longer holds. It may replace them in the list."""
-
-_current: ContextVar[dict[Recheck, list[Any]] | None] = ContextVar("permission_recheck", default=None)
-"""None outside requests: commands and workers record nothing."""
+from icekeeper.kernel.request.context import Recheck, current_context
 
 
 @contextmanager
 def scope() -> Iterator[None]:
-    """Begin a request with no recorded permissions."""
-    token = _current.set({})
+    """Run the block as a request with no recorded permissions."""
+    context = current_context()
+    outer, context.rechecks = context.rechecks, {}
     try:
         yield
     finally:
-        _current.reset(token)
+        context.rechecks = outer
 
 
 def record(check: Recheck, permission: Any) -> None:
-    current = _current.get()
-    if current is not None:
-        current.setdefault(check, []).append(permission)
+    """Record a granted permission for `recheck`; outside requests nothing is recorded."""
+    rechecks = current_context().rechecks
+    if rechecks is not None:
+        rechecks.setdefault(check, []).append(permission)
 
 
 def recorded(check: Recheck) -> list[Any]:
     """Return the permissions recorded for `check` so far."""
-    return list((_current.get() or {}).get(check, ()))
+    return list((current_context().rechecks or {}).get(check, ()))
 
 
 def recheck() -> None:
     """Check all recorded permissions again. Call it under a lock, before the first change; raises what checks raise."""
-    for check, permissions in (_current.get() or {}).items():
+    for check, permissions in (current_context().rechecks or {}).items():
         check(permissions)
 
 
 def clear() -> None:
     """Drop the recorded permissions: the write that needed them is complete."""
-    current = _current.get()
-    if current is not None:
-        current.clear()
+    rechecks = current_context().rechecks
+    if rechecks is not None:
+        rechecks.clear()

@@ -14,7 +14,7 @@ from catalog.services.commit.queue import CommitQueue, attempts, reserve_commit_
 from icekeeper.kernel import node_leases
 from icekeeper.kernel.errors.types import CommitContended, CommitFailed
 from icekeeper.kernel.request import deadline
-from icekeeper.kernel.request.client_connection import set_client_connection
+from icekeeper.kernel.request.context import current_context
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -50,7 +50,7 @@ class Writer(Thread):
         self._client, self._act = client, act
 
     def run(self) -> None:
-        set_client_connection(self._client)
+        current_context().client_connection = self._client
         with suppress(CommitContended), reserve_commit_slots(["t"]):
             self._act()
 
@@ -72,9 +72,9 @@ def _until(holds: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def own_connection() -> Iterator[None]:
     queue._queues.clear()
-    set_client_connection("own:1")
+    current_context().client_connection = "own:1"
     yield
-    set_client_connection(None)
+    current_context().client_connection = None
     assert not any(each.is_taken or each.waiters for each in queue._queues.values())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from icekeeper.kernel.request.request_id import choose_request_id, set_request_id
+from icekeeper.kernel.request.context import choose_request_id, current_context, end_request
 from icekeeper.logs import JsonFormatter
 
 
@@ -50,11 +50,11 @@ def test_exceptions_are_a_field() -> None:
 
 
 def test_the_request_id_is_in_every_line_of_the_request() -> None:
-    set_request_id(choose_request_id("0198c0de-0000-7000-8000-000000000000"))
+    current_context().request_id = choose_request_id("0198c0de-0000-7000-8000-000000000000")
     try:
         line = _line("inside")
         assert line["request_id"] == "0198c0de-0000-7000-8000-000000000000"
         assert "request_uuid" not in line
     finally:
-        set_request_id(None)
+        end_request()
     assert "request_id" not in _line("outside")

@@ -1,0 +1,118 @@
+"""The current request: its id, origin, deadline, recorded permissions and pending audit rows, in one object a thread.
+
+Code outside requests (commands, workers, tests) has a context of its own, with no id, no origin and no deadline.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from icekeeper.kernel.ids import new_id, parse_id
+
+MAX_REQUEST_ID_LENGTH: Final = 128
+_PRINTABLE: Final = re.compile(rf"[\x20-\x7e]{{1,{MAX_REQUEST_ID_LENGTH}}}")
+
+Recheck = Callable[[list[Any]], None]
+"""Checks recorded permissions of one kind again; raises when one no longer holds. It may replace them in the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestId:
+    """`text` is what clients send and receive; `uuid` is the same id where only a UUID can be stored."""
+
+    text: str
+    uuid: UUID
+
+    def log_fields(self) -> dict[str, str]:
+        """Return `request_id`, and `request_uuid` if the text is not a UUID in canonical form."""
+        fields = {"request_id": self.text}
+        if (uuid := str(self.uuid)) != self.text:
+            fields["request_uuid"] = uuid
+        return fields
+
+
+def choose_request_id(header: str | None) -> RequestId:
+    """Return the client's id if it is printable ASCII of at most `MAX_REQUEST_ID_LENGTH` characters, else a new UUIDv7.
+
+    An id that is not a UUID gets a new UUID in addition.
+    """
+    if header is None or header.isspace() or _PRINTABLE.fullmatch(header) is None:
+        uuid = new_id()
+        return RequestId(str(uuid), uuid)
+    return RequestId(header, parse_id(header) or new_id())
+
+
+class Origin(NamedTuple):
+    """Where a request came from.
+
+    `address` is the peer of the connection: a client or a proxy. The headers are as they were sent, in WSGI's latin-1
+    form of bytes: clients can write anything into them.
+    """
+
+    address: str | None = None
+    forwarded_for: str | None = None
+    user_agent: str | None = None
+
+
+NO_ORIGIN: Final = Origin()
+
+
+@dataclass(slots=True)
+class RequestContext:
+    request_id: RequestId | None = None
+    """In the response's `x-request-id`, in every log line and in the events of the request; None outside requests."""
+    origin: Origin = NO_ORIGIN
+    client_connection: str | None = None
+    """Address and port of the peer, which identify a client that sends its next request at once."""
+    deadline: float | None = None
+    """Monotonic seconds; None outside requests and after a write has begun. See `kernel.request.deadline`."""
+    has_written: bool = False
+    """Whether the last write that began was committed."""
+    rechecks: dict[Recheck, list[Any]] | None = None
+    """Permissions that the request relies on; None outside requests. See `kernel.request.permission_recheck`."""
+    limited_connections: Sequence[BaseDatabaseWrapper] = ()
+    """Database connections with a lowered statement timeout. See `kernel.db.statement_deadline`."""
+    audit_rows: list[Any] | None = None
+    """Unsaved audit records; None when nothing was recorded, empty when it is counted elsewhere."""
+
+
+_current: ContextVar[RequestContext | None] = ContextVar("request_context", default=None)
+
+
+def current_context() -> RequestContext:
+    """Return the context of this thread, the same object each time; a new thread gets a new one."""
+    context = _current.get()
+    if context is None:
+        context = RequestContext()
+        _current.set(context)
+    return context
+
+
+def begin_request(request_id: RequestId, environ: Mapping[str, Any]) -> RequestContext:
+    """Set the id and the origin of the request that this thread runs. The environ is not kept: it holds the body."""
+    context = current_context()
+    address = environ.get("REMOTE_ADDR")
+    context.request_id = request_id
+    context.origin = Origin(address, environ.get("HTTP_X_FORWARDED_FOR"), environ.get("HTTP_USER_AGENT"))
+    context.client_connection = f"{address}:{environ.get('REMOTE_PORT')}"
+    return context
+
+
+def end_request() -> None:
+    """Clear id and origin: the response was sent and its log line written."""
+    context = current_context()
+    context.request_id, context.origin, context.client_connection = None, NO_ORIGIN, None
+
+
+def copy_request_context() -> Context:
+    """Return a context for another thread, with the values of this request; what that thread sets stays there."""
+    context = copy_context()
+    context.run(_current.set, replace(current_context()))
+    return context
