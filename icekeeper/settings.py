@@ -146,7 +146,7 @@ BACKGROUND_JOBS = [
     "tenancy.authz.changes.start_watching",
     "tenancy.authz.openfga.delivery.start_delivering",
     "management.call_counter.start_flushing",
-    "tenancy.authn.token_uses.start_recording",
+    "tenancy.authn.own_tokens.token_uses.start_recording",
     "tenancy.audit.flusher.start_flushing",
 ]
 # Called before server processes are forked; each gives a Meter, whose numbers are part of the metrics.

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import providers, requests, verification
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tests.wsgi_client import Answer, ApiClient, call
 
@@ -30,14 +31,14 @@ class NamedCallers(Authenticator):
         self.add(name, identity)
         return identity.user_id
 
-    def is_for(self, token: str) -> bool:
+    def may_accept(self, token: str) -> bool:
         return True
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         identity = self.identities.get(token)
         if identity is None:
             raise AuthenticationFailed("nobody knows this token")
-        return Verified(identity, time.time() + 3600)
+        return VerifiedToken(identity, time.time() + 3600)
 
 
 @pytest.fixture

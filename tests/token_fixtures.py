@@ -10,9 +10,9 @@ import pytest
 from django.conf import settings
 
 from tenancy.actor import INTERNAL
-from tenancy.authn import session_tokens
+from tenancy.authn.own_tokens import session_tokens
+from tenancy.authn.own_tokens.token_uses import token_uses
 from tenancy.authn.providers import authenticators
-from tenancy.authn.token_uses import token_uses
 from tenancy.authn.verification import verified_tokens
 from tenancy.services.access_tokens import create_token
 from tenancy.services.local_users import create_local_user

@@ -31,7 +31,7 @@ from icekeeper.kernel.ids import parse_id
 from icekeeper.kernel.json.strict import read_json_object, write_json
 from storage.vending.delegation import Asked
 from tenancy.actor import Actor
-from tenancy.authn.requests import admit
+from tenancy.authn.requests import authenticate_request
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class IcebergView(APIView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """DRF's dispatch without what this API has no use for: wrapped requests, negotiation, versions, throttles."""
         try:
-            self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
+            self.actor = authenticate_request(request, is_reading=self.posts_read or request.method in READS)
             answer = self._method(request)(request, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the one handler of all APIs turns it into an answer
             answer = error_response(self._as_told(error))
@@ -91,8 +91,8 @@ class IcebergView(APIView):
         return method
 
     def admit_change(self, request: HttpRequest) -> None:
-        """For a POST whose body says whether it changes something. Raises what `admit` raises of changes."""
-        admit(request, is_reading=False)
+        """For a POST whose body says whether it changes something. Raises what `authenticate_request` raises of changes."""
+        authenticate_request(request, is_reading=False)
 
     @property
     def warehouse_id(self) -> UUID:

@@ -13,8 +13,8 @@ from catalog.api.operations import oauth_tokens as operations
 from icekeeper.kernel.errors.responses import error_response, to_catalog_error
 from icekeeper.kernel.errors.types import MethodNotAllowed
 from icekeeper.kernel.json.strict import write_json
-from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, InvalidClient, OAuthRefusal, grant
-from tenancy.authn.scopes import joined
+from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, InvalidClient, OAuthError, grant
+from tenancy.authn.own_tokens.scopes import join_scopes
 
 logger = logging.getLogger("icekeeper.errors")
 
@@ -35,7 +35,7 @@ class OAuthTokensView(APIView):
             return answer
         try:
             return self.post(request)
-        except OAuthRefusal as refusal:
+        except OAuthError as refusal:
             return _refused(refusal)
         except Exception as error:  # noqa: BLE001 - the form of the answer is this route's own
             return _failed(error)
@@ -52,7 +52,7 @@ class OAuthTokensView(APIView):
                 "token_type": "bearer",
                 "expires_in": granted.expires_in,
                 "issued_token_type": ACCESS_TOKEN_TYPE,
-                "scope": joined(granted.scopes),
+                "scope": join_scopes(granted.scopes),
             },
         )
 
@@ -60,20 +60,20 @@ class OAuthTokensView(APIView):
 def _form(request: HttpRequest) -> dict[str, str]:
     """The fields of the body; those without a value count as left out (RFC 6749 §3.2)."""
     if (request.content_type or "").lower() != FORM:
-        raise OAuthRefusal("invalid_request", f"The body must be {FORM}")
+        raise OAuthError("invalid_request", f"The body must be {FORM}")
     if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_FORM:  # before a byte of it is read
-        raise OAuthRefusal("invalid_request", f"The body is larger than {LARGEST_FORM} bytes")
+        raise OAuthError("invalid_request", f"The body is larger than {LARGEST_FORM} bytes")
     try:
         fields = parse_qsl(request.body.decode("ascii"), errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:  # also of texts that are no UTF-8
-        raise OAuthRefusal("invalid_request", "The body is malformed") from None
+        raise OAuthError("invalid_request", "The body is malformed") from None
     form = dict(fields)
     if len(form) != len(fields):
-        raise OAuthRefusal("invalid_request", "A field is given twice")
+        raise OAuthError("invalid_request", "A field is given twice")
     return form
 
 
-def _refused(refusal: OAuthRefusal) -> HttpResponse:
+def _refused(refusal: OAuthError) -> HttpResponse:
     logger.info("no token: %s: %s", refusal.code, refusal.description)
     answer = _answer(refusal.status, {"error": refusal.code, "error_description": refusal.description})
     if isinstance(refusal, InvalidClient):

@@ -21,7 +21,7 @@ from icekeeper.kernel.http.paging import MAX_PAGE_SIZE, Page, page_with_size
 from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.ids import parse_id
 from tenancy.actor import Actor
-from tenancy.authn.requests import admit
+from tenancy.authn.requests import authenticate_request
 from tenancy.models import Project
 from tenancy.selectors.projects import get_project, named_project_id
 
@@ -64,7 +64,7 @@ class ManagementView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self.actor = admit(request, is_reading=self.posts_read or request.method in READS)
+        self.actor = authenticate_request(request, is_reading=self.posts_read or request.method in READS)
 
     def handle_exception(self, exc: Exception) -> Response:
         """The answer to an error, less what the caller may not know of the warehouse in the path."""

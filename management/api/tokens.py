@@ -17,7 +17,7 @@ from icekeeper.kernel.http.raw_path import decode_segment
 from icekeeper.kernel.http.serializers import KebabSerializer, Number, Text, empty_response, operation_responses
 from icekeeper.kernel.ids import parse_id
 from management.api.base import BAD_PAGE, PAGE, ManagementView
-from tenancy.authn.scopes import ALL
+from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.models import AccessToken
 from tenancy.selectors.access_tokens import AccessTokenNotFound, get_access_token_for, list_access_tokens_for
 from tenancy.services.access_tokens import (

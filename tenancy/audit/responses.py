@@ -17,7 +17,7 @@ from tenancy.actor import ANONYMOUS
 from tenancy.audit.collector import collector
 from tenancy.audit.entries import bounded
 from tenancy.audit.occurrences import record_denial, record_sign_in
-from tenancy.authn.authenticator import GenuineTokenRefused
+from tenancy.authentication_errors import GenuineTokenRejected
 
 ENDPOINT: Final = "endpoint"
 """Type of the object of a denial that nobody told more of."""
@@ -39,7 +39,7 @@ def audit_response(request: HttpRequest, response: HttpResponseBase) -> None:
 
 def _tell_of(request: HttpRequest, answer: ErrorResponse) -> None:
     error, actor = answer.error, request.META.get("icekeeper.actor", ANONYMOUS)
-    if isinstance(error, GenuineTokenRefused):
+    if isinstance(error, GenuineTokenRejected):
         record_sign_in(actor=error.claimant, is_accepted=False, reason=error.reason)
     elif isinstance(error, Unauthorized):
         record_sign_in(actor=actor, is_accepted=False, reason=error.wire_type)

@@ -53,7 +53,7 @@ class KnownRoles:
             self._ids[role_id] = None
         return True
 
-    def forget(self, *role_ids: UUID) -> None:
+    def invalidate(self, *role_ids: UUID) -> None:
         with self._lock:
             for role_id in role_ids:
                 self._ids.pop(role_id, None)
@@ -66,7 +66,7 @@ class KnownRoles:
 known_roles: Final = KnownRoles()
 
 
-def unknown_role(role_id: UUID) -> UnknownAssumedRole:
+def unknown_assumed_role(role_id: UUID) -> UnknownAssumedRole:
     return UnknownAssumedRole(f"There is no role {role_id} to assume (x-assume-role)")
 
 
@@ -79,7 +79,7 @@ def assume_role(actor: Actor, wanted: str) -> Actor:
     if role_id is None:
         raise InvalidRoleId("x-assume-role must be the UUID of one role")
     if not known_roles.has(role_id):
-        raise unknown_role(role_id)
+        raise unknown_assumed_role(role_id)
     try:
         require(actor, Can.ASSUME, Securable.Type.ROLE, role_id)
     except Forbidden as refusal:

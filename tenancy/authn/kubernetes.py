@@ -1,29 +1,36 @@
-"""Tokens of Kubernetes service accounts: the API server is asked about each, or its keys verify them here."""
+"""Tokens of Kubernetes service accounts: reviewed by the API server, or verified with the cluster's public keys."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import BoundedSemaphore, Lock
 from typing import Any, Final, Literal
 
 from icekeeper.kernel.request import deadline
 from icekeeper.kernel.request.thread_slots import release_thread_slot
 from icekeeper.kernel.request.waiter_limit import WaiterLimit
-from tenancy.authn.acceptance import Expected
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable, Verified
-from tenancy.authn.claim_paths import texts
-from tenancy.authn.claims import user_id
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
 from tenancy.authn.fetching import Fetcher, FetchFailed
-from tenancy.authn.jwks import ALGORITHMS_OF, UnusableKey, read_key_set
-from tenancy.authn.keyed import KEYS_LIFETIME, LOOKS_PAUSE, KeyedAuthenticator, Published, holds_key_of
+from tenancy.authn.oidc.claim_paths import texts
+from tenancy.authn.oidc.claims import user_id
+from tenancy.authn.oidc.jwks_authenticator import (
+    KEYS_LIFETIME,
+    LOOKS_PAUSE,
+    JwksAuthenticator,
+    Published,
+    has_published_key,
+)
+from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
+from tenancy.authn.oidc.keys import ALGORITHMS_OF, UnusableKey, read_key_set, signing_key_id, verify_signature
 from tenancy.authn.refreshed import Refreshed
-from tenancy.authn.reviews import MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING, Refusals, Turns
-from tenancy.authn.signatures import signing_key_id, verify_signature
-from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
@@ -54,7 +61,7 @@ class Cluster:
         return replace(self.fetcher, bearer=token)
 
 
-class ReviewingAuthenticator(Authenticator):
+class TokenReviewAuthenticator(Authenticator):
     """Asks the API server about each token (TokenReview), so it also knows which accounts have been deleted.
 
     `audiences` empty: it is asked about every token, of `issuers` only when there are any. Tokens that a key of the
@@ -74,9 +81,9 @@ class ReviewingAuthenticator(Authenticator):
         self.name = name
         self._cluster, self._audiences, self._issuers, self._source = cluster, audiences, issuers, source
         self._leeway = leeway
-        self._proven = Turns(name, MAX_REVIEWS, WaiterLimit())
-        self._unproven = Turns(name, MAX_UNPROVEN_REVIEWS, WaiterLimit(max_short_waiters=MAX_UNPROVEN_WAITING))
-        self._refusals = Refusals()
+        self._proven = ReviewSlots(name, MAX_REVIEWS, WaiterLimit())
+        self._unproven = ReviewSlots(name, MAX_UNPROVEN_REVIEWS, WaiterLimit(max_short_waiters=MAX_UNPROVEN_WAITING))
+        self._rejections = RecentRejections()
         self._published = Refreshed(
             name,
             lambda _: _published_by(cluster, _EVERY_ALGORITHM, name),
@@ -94,35 +101,35 @@ class ReviewingAuthenticator(Authenticator):
         except (FetchFailed, OSError) as error:
             raise ProviderUnavailable(f"{self.name}: {error}") from None
 
-    def is_for(self, token: str) -> bool:
+    def may_accept(self, token: str) -> bool:
         try:
-            unverified = read_token(token)
-        except NoToken:
+            unverified = read_jwt(token)
+        except NotAJwt:
             return False
         if self._issuers and self._issuers.isdisjoint(unverified.issuers):
             return False
         return not self._audiences or not self._audiences.isdisjoint(unverified.audiences)
 
     @property
-    def is_sure(self) -> bool:
+    def is_exclusive(self) -> bool:
         """Without issuers it takes what may be anybody's."""
         return bool(self._issuers)
 
-    def knows_key_of(self, token: str) -> bool:
-        return holds_key_of(token, self._published.known, _EVERY_ALGORITHM)
+    def has_key_of(self, token: str) -> bool:
+        return has_published_key(token, self._published.known, _EVERY_ALGORITHM)
 
-    def look_briefly(self) -> None:
+    def refresh_briefly(self) -> None:
         self._published.look_briefly()
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         expires_at = self._expiry(token)
         is_proven = self._is_proven(token)
-        if not is_proven and self._refusals.are_too_many:
+        if not is_proven and self._rejections.is_over_limit:
             raise ProviderUnavailable(f"{self.name}: too many tokens were refused")
         status = self._review(token, self._proven if is_proven else self._unproven).get("status")
         if not isinstance(status, dict) or status.get("authenticated") is not True or status.get("error"):
             if not is_proven:
-                self._refusals.note()
+                self._rejections.add()
             raise AuthenticationFailed(f"{self.name}: the API server does not accept it")
         audiences = texts(status.get("audiences"))
         if self._audiences and self._audiences.isdisjoint(audiences):
@@ -130,13 +137,13 @@ class ReviewingAuthenticator(Authenticator):
         user = status.get("user")
         user = user if isinstance(user, dict) else {}
         identity = _identity(user.get("uid"), user.get("username"), audiences, self._source, self.name)
-        return Verified(identity, expires_at)
+        return VerifiedToken(identity, expires_at)
 
     def _expiry(self, token: str) -> float:
         """When what the API server says has lapsed at the latest; it need not be asked about what has expired."""
         try:
-            claims = read_token(token).claims
-        except NoToken as reason:
+            claims = read_jwt(token).claims
+        except NotAJwt as reason:
             raise AuthenticationFailed(f"{self.name}: {reason}") from None
         expiry = claims.get("exp")
         if isinstance(expiry, bool) or not isinstance(expiry, int | float):
@@ -151,7 +158,7 @@ class ReviewingAuthenticator(Authenticator):
         Raises `AuthenticationFailed` when the key that it names has not.
         """
         try:
-            key_id, algorithm = signing_key_id(read_token(token), _EVERY_ALGORITHM)
+            key_id, algorithm = signing_key_id(read_jwt(token), _EVERY_ALGORITHM)
             keys = self._published.get(lambda newest: key_id in newest.keys).keys.get(key_id, ())
         except (AuthenticationFailed, ProviderUnavailable):
             return False
@@ -160,14 +167,14 @@ class ReviewingAuthenticator(Authenticator):
         verify_signature(token, keys, algorithm)
         return True
 
-    def _review(self, token: str, turns: Turns) -> dict[str, Any]:
+    def _review(self, token: str, slots: ReviewSlots) -> dict[str, Any]:
         """The answer echoes the token, so nothing of it is ever logged."""
         spec: dict[str, Any] = {"token": token}
         if self._audiences:
             spec["audiences"] = sorted(self._audiences)
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         patience, left = self._cluster.fetcher.timeout, deadline.remaining()
-        with turns.one_more(patience=patience if left is None else min(patience, left)), release_thread_slot():
+        with slots.acquire(patience=patience if left is None else min(patience, left)), release_thread_slot():
             try:
                 address = f"{self._cluster.address}/apis/authentication.k8s.io/v1/tokenreviews"
                 return self._cluster.authorized().post(address, review)
@@ -176,7 +183,7 @@ class ReviewingAuthenticator(Authenticator):
                 raise ProviderUnavailable(f"{self.name}: {reason}") from None
 
 
-class KubernetesKeysAuthenticator(KeyedAuthenticator):
+class KubernetesJwksAuthenticator(JwksAuthenticator):
     """Verifies tokens with the cluster's public keys: quicker, but it knows no deleted accounts before `exp`."""
 
     def __init__(
@@ -231,3 +238,47 @@ def _identity(uid: Any, username: Any, audiences: tuple[str, ...], source: Subje
         name=shown or None,
         audiences=audiences,
     )
+
+
+MAX_REVIEWS: Final = 8
+"""Reviews that one process asks for at once; of the others some wait."""
+MAX_UNPROVEN_REVIEWS: Final = 2
+"""As `MAX_REVIEWS`, of tokens that no known key of the cluster has signed."""
+MAX_UNPROVEN_WAITING: Final = 8
+"""Of such tokens, those that wait briefly: anybody can send new ones all the time."""
+MAX_REJECTED, REJECTED_SECONDS = 20, 10.0
+"""Refused reviews of such tokens in so many seconds, after which no more of them are asked about for a while."""
+
+
+class ReviewSlots:
+    """Reviews take slots: `at_once` are under way, and of the other tokens some wait in `room`."""
+
+    def __init__(self, name: str, at_once: int, room: WaiterLimit) -> None:
+        self._name, self._slots, self._room = name, BoundedSemaphore(at_once), room
+
+    @contextmanager
+    def acquire(self, *, patience: float) -> Iterator[None]:
+        """Raises `ProviderUnavailable` when the turn does not come within `patience` seconds."""
+        if not self._room.wait(lambda seconds: self._slots.acquire(timeout=seconds), seconds=patience):
+            raise ProviderUnavailable(f"{self._name}: too many tokens wait for the API server")
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+
+class RecentRejections:
+    """The last reviews that were refused, of tokens that anybody could have made."""
+
+    def __init__(self) -> None:
+        self._at: deque[float] = deque(maxlen=MAX_REJECTED)
+        self._lock = Lock()
+
+    def add(self) -> None:
+        with self._lock:
+            self._at.append(time.monotonic())
+
+    @property
+    def is_over_limit(self) -> bool:
+        with self._lock:
+            return len(self._at) == MAX_REJECTED and time.monotonic() - self._at[0] < REJECTED_SECONDS

@@ -8,20 +8,20 @@ from functools import cache
 
 from django.conf import settings
 
-from tenancy.authn.acceptance import Expected
-from tenancy.authn.access_tokens import AccessTokens
 from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
-from tenancy.authn.claims import ClaimRules
 from tenancy.authn.fetching import Fetcher
 from tenancy.authn.kubernetes import (
     LEGACY_ISSUERS,
     Cluster,
-    KubernetesKeysAuthenticator,
-    ReviewingAuthenticator,
+    KubernetesJwksAuthenticator,
+    TokenReviewAuthenticator,
 )
 from tenancy.authn.kubernetes import PROVIDER_ID as KUBERNETES_ID
-from tenancy.authn.name_template import parse_template
-from tenancy.authn.oidc import OidcAuthenticator
+from tenancy.authn.oidc.authenticator import OidcAuthenticator
+from tenancy.authn.oidc.claims import ClaimRules
+from tenancy.authn.oidc.jwt import Expected
+from tenancy.authn.oidc.name_template import parse_template
+from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
 
 logger = logging.getLogger("icekeeper.authn")
 
@@ -36,7 +36,7 @@ def authenticators() -> tuple[Authenticator, ...]:
     providers: tuple[Authenticator, ...] = (*_openid_providers(), *_kubernetes())
     takes_own = settings.ICEKEEPER.access_tokens
     if takes_own or (takes_own is None and providers):
-        providers = (*providers, AccessTokens())
+        providers = (*providers, AccessTokenAuthenticator())
     return providers
 
 
@@ -98,15 +98,15 @@ def _kubernetes() -> Iterator[Authenticator]:
     audiences = frozenset(own.kubernetes_authentication_audience)
     if api.method == "jwks":
         expected = Expected(audiences, leeway=rules.leeway)
-        yield KubernetesKeysAuthenticator(
+        yield KubernetesJwksAuthenticator(
             "Kubernetes", cluster, expected=expected, source=source, algorithms=frozenset(rules.algorithms)
         )
     else:
-        yield ReviewingAuthenticator(
+        yield TokenReviewAuthenticator(
             "Kubernetes", cluster, audiences=audiences, issuers=frozenset(), source=source, leeway=rules.leeway
         )
     if own.kubernetes_authentication_accept_legacy_serviceaccount:
-        yield ReviewingAuthenticator(
+        yield TokenReviewAuthenticator(
             "Kubernetes (legacy)", cluster, audiences=frozenset(), issuers=LEGACY_ISSUERS, source=source,
             leeway=rules.leeway,
         )  # fmt: skip

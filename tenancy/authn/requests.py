@@ -13,8 +13,8 @@ from tenancy.actor import ANONYMOUS, Actor
 from tenancy.audit.occurrences import record_token_use
 from tenancy.authn.assumed_roles import assume_role
 from tenancy.authn.foreign_pages import require_own_page
+from tenancy.authn.own_tokens.scopes import require_scope
 from tenancy.authn.providers import authenticators
-from tenancy.authn.scopes import require_scope
 from tenancy.authn.verification import identify
 
 
@@ -28,7 +28,7 @@ class MissingAuthorizationHeader(Unauthorized):
     wire_type = "MissingAuthorizationHeader"
 
 
-def admit(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
+def authenticate_request(request: HttpRequest | Request, *, is_reading: bool) -> Actor:
     """The caller of an API, for the view that serves the request; `is_reading` when it changes nothing.
 
     Raises `UnderMaintenance` (503) for a change in maintenance mode, `ForeignOrigin` (403) for one that a page of

@@ -15,17 +15,11 @@ from cachetools import LRUCache
 from django.conf import settings
 
 from icekeeper.kernel.db.sql import fetch_one
-from tenancy.authn.authenticator import (
-    AuthenticationFailed,
-    Authenticator,
-    GenuineTokenRefused,
-    ProviderUnavailable,
-    SignedTokenRefused,
-    Verified,
-)
+from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected, SignedTokenRejected
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
+from tenancy.authn.oidc.jwt import NotAJwt, read_jwt
+from tenancy.authn.own_tokens.revocations import revocations
 from tenancy.authn.providers import authenticators
-from tenancy.authn.revocations import revocations
-from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 
@@ -46,7 +40,7 @@ class VerifiedTokens:
     """
 
     def __init__(self) -> None:
-        self._verified: LRUCache[bytes, Verified] = LRUCache(MAX_CACHED)
+        self._verified: LRUCache[bytes, VerifiedToken] = LRUCache(MAX_CACHED)
         self._lock = Lock()
 
     def get(self, digest: bytes) -> Identity | None:
@@ -58,7 +52,7 @@ class VerifiedTokens:
             return None
         return known.identity
 
-    def put(self, digest: bytes, verified: Verified) -> None:
+    def put(self, digest: bytes, verified: VerifiedToken) -> None:
         until = min(verified.expires_at, time.time() + CACHE_SECONDS)
         with self._lock:
             self._verified[digest] = replace(verified, expires_at=until)
@@ -94,9 +88,9 @@ def identify(token: str) -> Identity:
     failures: list[AuthenticationFailed] = []
     is_signed = False
     for authenticator in _takers(token):
-        if is_signed and not authenticator.knows_key_of(token):
-            authenticator.look_briefly()
-            if not authenticator.knows_key_of(token):
+        if is_signed and not authenticator.has_key_of(token):
+            authenticator.refresh_briefly()
+            if not authenticator.has_key_of(token):
                 continue
         try:
             verified = authenticator.verify(token)
@@ -104,7 +98,7 @@ def identify(token: str) -> Identity:
             _require_active(verified.identity)
         except AuthenticationFailed as failure:
             failures.append(failure)
-            is_signed = is_signed or isinstance(failure, SignedTokenRefused)
+            is_signed = is_signed or isinstance(failure, SignedTokenRejected)
         except ProviderUnavailable as failure:
             logger.info("a token could not be verified: %s", failure.reason)
             unavailable = failure
@@ -114,21 +108,21 @@ def identify(token: str) -> Identity:
     if unavailable is not None and not is_signed:
         raise unavailable
     reasons = "; ".join(each.message for each in failures)
-    genuine = next((each for each in failures if isinstance(each, GenuineTokenRefused)), None)
+    genuine = next((each for each in failures if isinstance(each, GenuineTokenRejected)), None)
     raise _refusal(reasons or f"no provider of this server takes it ({_described(token)})", genuine)
 
 
 def _takers(token: str) -> Iterator[Authenticator]:
     """Those to ask, in this order; who comes last is looked for only when nobody before has accepted the token."""
     everybody = authenticators()
-    takers = [authenticator for authenticator in everybody if authenticator.is_for(token)]
-    if any(taker.knows_key_of(token) for taker in takers):
+    takers = [authenticator for authenticator in everybody if authenticator.may_accept(token)]
+    if any(taker.has_key_of(token) for taker in takers):
         for taker in takers:  # keys of one provider may be newer in another of its entries, which must not decide
-            if taker.is_ready and not taker.knows_key_of(token):
-                taker.look_briefly()
-    yield from sorted(takers, key=lambda taker: (not taker.knows_key_of(token), not taker.is_ready))
-    if not any(taker.is_sure for taker in takers):
-        yield from (other for other in everybody if other not in takers and other.looks_again_for(token))
+            if taker.is_ready and not taker.has_key_of(token):
+                taker.refresh_briefly()
+    yield from sorted(takers, key=lambda taker: (not taker.has_key_of(token), not taker.is_ready))
+    if not any(taker.is_exclusive for taker in takers):
+        yield from (other for other in everybody if other not in takers and other.may_accept_after_refresh(token))
 
 
 def _require_active(identity: Identity) -> None:
@@ -137,20 +131,20 @@ def _require_active(identity: Identity) -> None:
     if identity.access_token_id is None:
         row = fetch_one(settings.READ_DATABASE, _IS_ACTIVE, [identity.user_id])
         if row is not None and not row[0]:
-            raise GenuineTokenRefused(f"{identity.user_id} is not active", identity, "UserBlocked")
+            raise GenuineTokenRejected(f"{identity.user_id} is not active", identity, "UserBlocked")
 
 
-def _refusal(reason: str, genuine: GenuineTokenRefused | None = None) -> AuthenticationFailed:
+def _refusal(reason: str, genuine: GenuineTokenRejected | None = None) -> AuthenticationFailed:
     """The caller learns nothing that the log and the audit trail do not keep for themselves."""
     logger.info("a token was refused: %s", reason)
     message = "The token was not accepted"
     if genuine is None or genuine.claimant.identity is None:
         return AuthenticationFailed(message)
-    return GenuineTokenRefused(message, genuine.claimant.identity, genuine.reason)
+    return GenuineTokenRejected(message, genuine.claimant.identity, genuine.reason)
 
 
 def _described(token: str) -> str:
     try:
-        return str(read_token(token))
-    except NoToken as reason:
+        return str(read_jwt(token))
+    except NotAJwt as reason:
         return f"as a JWT: {reason}"

@@ -8,7 +8,7 @@ from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import execute
 from icekeeper.kernel.ids import new_id
 from tenancy.actor import Actor
-from tenancy.authn.assumed_roles import unknown_role
+from tenancy.authn.assumed_roles import unknown_assumed_role
 from tenancy.authz.model import OWNERSHIP
 from tenancy.authz.tuple_changes import creator_granted
 from tenancy.models import Securable
@@ -49,7 +49,7 @@ def grant_creator(actor: Actor, privilege: str, securable: ObjectRef) -> dict[st
     row = [new_id(), on, on, privilege, at, owned_role]
     if actor.assumed_role is not None:
         if not execute(_TO_ROLE, [*row, actor.assumed_role]):
-            raise unknown_role(actor.assumed_role)
+            raise unknown_assumed_role(actor.assumed_role)
         creator_granted(on, privilege, user_id=None, role_id=actor.assumed_role)
         return {"privilege": privilege, "role": str(actor.assumed_role)}
     token_id = None if actor.identity is None else actor.identity.access_token_id

@@ -22,10 +22,17 @@ from icekeeper.kernel.ids import new_id
 from icekeeper.kernel.names import require_name
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.revocations import ending_tokens, revocations
-from tenancy.authn.scopes import USUAL, InsufficientScope, checked, held_by, joined, narrowed
-from tenancy.authn.token_text import Kind, digest_of, make_token, prefix_of
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.own_tokens.revocations import revocation_transaction, revocations
+from tenancy.authn.own_tokens.scopes import (
+    DEFAULT_SCOPES,
+    InsufficientScope,
+    expand_scopes,
+    join_scopes,
+    narrow_scopes,
+    validate_scopes,
+)
+from tenancy.authn.own_tokens.token_format import Kind, create_token_text, token_digest, token_prefix
 from tenancy.authz.actions import Can
 from tenancy.models import AccessToken, ServiceAccount, User
 from tenancy.models.service_account import USER_ID_PREFIX
@@ -139,7 +146,7 @@ def rotate_token(*, actor: Actor, token_id: UUID, overlap_seconds: int = USUAL_O
         raise BadRequest(f"overlap-seconds: must be a number from 0 to {MAX_OVERLAP_SECONDS}")
     owner = get_access_token_for(actor=actor, token_id=token_id, action=Can.PROVISION_USERS).user_id
     _owner(actor, owner)
-    with ending_tokens():
+    with revocation_transaction():
         _lock_owner(actor, owner)
         locked = _lock_tokens(actor, token_id)
         bounds = _bounds(actor, owner, locked)
@@ -175,7 +182,7 @@ def revoke_token(*, actor: Actor, token_id: UUID) -> None:
     Raises `AccessTokenNotFound` (404), `AuthenticationRequired` (401), `Forbidden` (403).
     """
     owner = get_access_token_for(actor=actor, token_id=token_id).user_id
-    with ending_tokens():
+    with revocation_transaction():
         is_new = AccessToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now())
         if is_new:
             record(Event.ACCESS_TOKEN_REVOKED, actor=actor, subject=token_id, user=owner)
@@ -257,10 +264,10 @@ def _bounds(actor: Actor, owner: str, locked: Mapping[UUID, AccessToken]) -> _Bo
 def _granted(wanted: Iterable[str] | None, bounds: _Bounds) -> frozenset[str]:
     """The scopes of the new token; without a wish the usual ones, as far as the actor has them."""
     if wanted is None:
-        return USUAL if bounds.scopes is None else narrowed(USUAL, bounds.scopes)
-    scopes = checked(wanted)
-    if bounds.scopes is not None and not held_by(scopes) <= held_by(bounds.scopes):
-        raise InsufficientScope(f"This token has the scopes {joined(bounds.scopes)}, and cannot hand on others")
+        return DEFAULT_SCOPES if bounds.scopes is None else narrow_scopes(DEFAULT_SCOPES, bounds.scopes)
+    scopes = validate_scopes(wanted)
+    if bounds.scopes is not None and not expand_scopes(scopes) <= expand_scopes(bounds.scopes):
+        raise InsufficientScope(f"This token has the scopes {join_scopes(bounds.scopes)}, and cannot hand on others")
     return scopes
 
 
@@ -325,14 +332,14 @@ def _issue(
     if others.count() >= MAX_LIVE_TOKENS:
         raise TooManyAccessTokens(f"{owner} has {MAX_LIVE_TOKENS} tokens that have not ended: revoke one")
     token_id, kind = new_id(), kind_of(owner)
-    text = make_token(kind, token_id)
+    text = create_token_text(kind, token_id)
     row = AccessToken.objects.create(
         id=token_id,
         user_id=owner,
         name=name,
-        prefix=prefix_of(kind, token_id),
-        digest=digest_of(text),
-        scopes=joined(scopes),
+        prefix=token_prefix(kind, token_id),
+        digest=token_digest(text),
+        scopes=join_scopes(scopes),
         created_at=life.start,
         created_by=actor.user_id or actor.name,
         created_with=actor.identity.access_token_id if actor.identity is not None else None,

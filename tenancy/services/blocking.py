@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.revocations import ending_tokens
+from tenancy.authn.own_tokens.revocations import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.models import User
 from tenancy.selectors.users import require_for_user, user_not_found
@@ -30,7 +30,7 @@ def unblock_user(*, actor: Actor, user_id: str) -> bool:
 def _set_active(actor: Actor, user_id: str, *, is_active: bool) -> bool:
     require_user_id(user_id)
     require_for_user(actor, Can.DELETE, user_id)
-    with ending_tokens():
+    with revocation_transaction():
         rows = User.objects.filter(pk=user_id)
         changed = bool(rows.exclude(is_active=is_active).update(is_active=is_active))
         if not changed and not rows.exists():

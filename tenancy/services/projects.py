@@ -131,7 +131,7 @@ def delete_project(*, actor: Actor, project_id: str) -> None:
                 roles=len(roles), **ended,
             )  # fmt: skip
             rights_changed()  # another project may get the same id
-        known_roles.forget(*roles)
+        known_roles.invalidate(*roles)
     except (RestrictedError, IntegrityError):
         raise not_empty from None
 

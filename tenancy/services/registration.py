@@ -15,7 +15,7 @@ from icekeeper.kernel.names import hidden_character
 from tenancy import maintenance
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
 from tenancy.models.service_account import USER_ID_PREFIX as SERVICE_ACCOUNT_PREFIX

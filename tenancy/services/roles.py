@@ -18,7 +18,7 @@ from icekeeper.kernel.names import hidden_character, name_key, require_descripti
 from icekeeper.kernel.request import permission_recheck
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.assumed_roles import known_roles, unknown_role
+from tenancy.authn.assumed_roles import known_roles, unknown_assumed_role
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.grant_rows import end_grants_of_roles
@@ -177,14 +177,14 @@ def delete_role(*, actor: Actor, project: Project, role_id: UUID) -> None:
         remove_securable(Securable.Type.ROLE, role_id)
         record(Event.ROLE_DELETED, actor=actor, subject=role_id, **_details(role), **gone)
         rights_changed()
-    known_roles.forget(role_id)
+    known_roles.invalidate(role_id)
 
 
 def _lock_memberships_of(role_id: UUID) -> None:
     """Of the project of a role that was assumed. Raises `UnknownAssumedRole` (400) when it is gone."""
     role = Role.objects.select_related("project").filter(pk=role_id).first()
     if role is None:
-        raise unknown_role(role_id)
+        raise unknown_assumed_role(role_id)
     lock_memberships(role.project)
 
 

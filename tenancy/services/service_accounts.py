@@ -14,7 +14,7 @@ from icekeeper.kernel.ids import new_id, parse_id
 from icekeeper.kernel.names import name_key, require_description, require_trimmed_name
 from tenancy.actor import Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.revocations import ending_tokens
+from tenancy.authn.own_tokens.revocations import revocation_transaction
 from tenancy.authz.actions import Can
 from tenancy.authz.changes import rights_changed
 from tenancy.authz.grant_rows import end_grants_of_user
@@ -78,7 +78,7 @@ def delete_service_account(*, actor: Actor, account_id: UUID) -> None:
     """
     require_on_server(actor, Can.DELETE_USERS)
     user_id = f"{USER_ID_PREFIX}{account_id}"
-    with ending_tokens():
+    with revocation_transaction():
         lock_user(user_id)  # before any securable, as whoever grants to them
         if not live_service_accounts().filter(pk=account_id).exists():
             raise ServiceAccountNotFound(f"Service account does not exist: {account_id}")

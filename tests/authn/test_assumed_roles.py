@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tenancy.actor import INTERNAL, Actor
 from tenancy.authn.assumed_roles import UnknownAssumedRole
-from tenancy.authn.requests import admit
+from tenancy.authn.requests import authenticate_request
 from tenancy.authz import port
 from tenancy.authz.actions import Can
 from tenancy.authz.grants import OWNERSHIP, grant_creator
@@ -38,7 +38,7 @@ def role(bootstrapped: None) -> Role:
 
 
 class _Request:
-    """What `admit` reads of a request."""
+    """What `authenticate_request` reads of a request."""
 
     def __init__(self, **headers: str) -> None:
         self.META = {"icekeeper.path": "/management/v1/info"} | {
@@ -48,7 +48,7 @@ class _Request:
 
 def admitted(provider: IdentityProvider, **headers: str) -> Actor:
     request: Any = _Request(authorization=f"Bearer {provider.token()}", **headers)
-    return admit(request, is_reading=True)
+    return authenticate_request(request, is_reading=True)
 
 
 def test_a_caller_in_a_role(
@@ -115,16 +115,16 @@ def test_nothing_is_asked_of_the_database_without_the_header(on: Any, provider: 
     token = provider.token()
     request: Any = _Request(authorization=f"Bearer {token}")
     with CaptureQueriesContext(connection) as queries:
-        assert admit(request, is_reading=True) == Actor(user_id="oidc~anna")
+        assert authenticate_request(request, is_reading=True) == Actor(user_id="oidc~anna")
     seen = 1 if connection.vendor == "sqlite" else 0  # PostgreSQL's prepared statements pass Django by
     assert len(queries) == seen  # whether the user is blocked, once a verification
     with CaptureQueriesContext(connection) as queries:
-        assert admit(request, is_reading=True) == Actor(user_id="oidc~anna")
+        assert authenticate_request(request, is_reading=True) == Actor(user_id="oidc~anna")
     assert len(queries) == 0
     with CaptureQueriesContext(connection) as queries:
         in_role: Any = _Request(authorization=f"Bearer {token}", x_assume_role=str(role.pk))
         for _ in range(3):
-            admit(in_role, is_reading=True)
+            authenticate_request(in_role, is_reading=True)
     assert len(queries) == seen
 
 

@@ -17,9 +17,10 @@ from django.db import connections
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from icekeeper.kernel.request.waiter_limit import SHORT_WAIT_SECONDS
-from tenancy.authn import keyed
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
 from tenancy.authn.fetching import Fetcher
+from tenancy.authn.oidc import jwks_authenticator as keyed
 from tenancy.authn.providers import ProvidersUnreachable, authenticators, connect_providers
 from tenancy.authn.refreshed import MOST_HANGING
 from tenancy.authn.verification import identify, verified_tokens

@@ -28,10 +28,11 @@ from django.db import connections
 from joserfc.jwk import ECKey
 
 from icekeeper.kernel.request.waiter_limit import MAX_LONG_WAITERS, MAX_SHORT_WAITERS
-from tenancy.authn import keyed
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, ProviderUnavailable
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable
+from tenancy.authn.kubernetes import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
+from tenancy.authn.oidc import jwks_authenticator as keyed
 from tenancy.authn.providers import ProvidersUnreachable, connect_providers
-from tenancy.authn.reviews import MAX_REJECTED, MAX_REVIEWS, MAX_UNPROVEN_REVIEWS, MAX_UNPROVEN_WAITING
 from tenancy.authn.verification import identify, verified_tokens
 from tests.authn.conftest import Ask, SwitchOn, refused
 from tests.identity_provider import IdentityProvider, sign

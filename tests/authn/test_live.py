@@ -13,7 +13,7 @@ from django.conf import settings
 
 from icekeeper.env import read_settings
 from management.management.commands.serve import Command
-from tenancy.authn.access_tokens import AccessTokens
+from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
 from tests.identity_provider import DISCOVERY, KEYS, IdentityProvider, running
 from tests.parts.server import ROOT, CatalogServer
 from tests.run_environment import RunEnvironment
@@ -132,7 +132,7 @@ def test_the_start_warns_of_a_provider_without_an_audience(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("management.management.commands.serve.connect_providers", lambda: None)
-    monkeypatch.setattr("management.management.commands.serve.authenticators", lambda: [AccessTokens()])
+    monkeypatch.setattr("management.management.commands.serve.authenticators", lambda: [AccessTokenAuthenticator()])
     given = {"LAKEKEEPER__OPENID_PROVIDER_URI": "https://idp.example/realms/x"}
     for audience, expected in (("", ["LAKEKEEPER__OPENID_AUDIENCE"]), ("icekeeper", None)):
         caplog.clear()

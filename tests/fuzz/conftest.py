@@ -12,8 +12,9 @@ from pytest_django import DjangoDbBlocker
 
 from storage.services.warehouses import create_warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authn import oauth, providers, requests, verification
-from tenancy.authn.access_tokens import AccessTokens
+from tenancy.authn import providers, requests, verification
+from tenancy.authn.own_tokens import oauth
+from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
 from tenancy.selectors.projects import get_project
 from tenancy.services.bootstrap import bootstrap
 from tests.fuzz.object_id_fixtures import CALLER
@@ -37,7 +38,7 @@ def world(
         callers = NamedCallers()
         callers.person(CALLER)
         for module in (providers, requests, verification, oauth):
-            patch.setattr(module, "authenticators", lambda: (callers, AccessTokens()))
+            patch.setattr(module, "authenticators", lambda: (callers, AccessTokenAuthenticator()))
         assert CallerClient("/management/v1", CALLER).post("/user", {}).status == 201
         yield make_world(lambda base: CallerClient(base, CALLER), warehouse, root)
         transaction.set_rollback(True)

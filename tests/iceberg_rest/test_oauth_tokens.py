@@ -17,8 +17,8 @@ from icekeeper.http.request_body import MeasuredBody
 from icekeeper.kernel.clock import now
 from storage.models import Warehouse
 from tenancy.actor import INTERNAL
-from tenancy.authn import oauth, session_tokens
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens import oauth, session_tokens
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.verification import identify
 from tenancy.models import AccessToken, ServiceAccount
 from tenancy.services.access_tokens import rotate_token
@@ -384,7 +384,7 @@ def test_a_database_that_is_away(secret: str, monkeypatch: pytest.MonkeyPatch) -
     def away(*_: Any) -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr("tenancy.authn.stored_tokens.fetch_one", away)
+    monkeypatch.setattr("tenancy.authn.own_tokens.stored_tokens.fetch_one", away)
     answer = ask(credentials(secret))
     assert (answer.status, answer.json()["error"], answer.headers["Retry-After"]) == (503, "server_error", "2")
 

@@ -28,7 +28,7 @@ from tenancy.audit.document import hash_of
 from tenancy.audit.log import Event as AuditEvent
 from tenancy.audit.log import record
 from tenancy.audit.retention import delete_old_records
-from tenancy.audit.verification import Broken, Head, verify_chain
+from tenancy.audit.verification import ChainBroken, ChainHead, verify_chain
 from tenancy.maintenance import switch
 from tenancy.models import AuditChain, AuditRecord
 from tests.log_lines import log_lines
@@ -52,7 +52,7 @@ def sealed(count: int) -> list[AuditRecord]:
 
 
 def broken(**options: Any) -> str:
-    with pytest.raises(Broken) as error:
+    with pytest.raises(ChainBroken) as error:
         verify_chain(**options)
     return str(error.value)
 
@@ -78,7 +78,7 @@ def verify(*arguments: str) -> str:
 def test_an_empty_chain_is_whole(db: None) -> None:
     assert seal_records(actor=INTERNAL) == 0
     found = verify_chain()
-    assert (found.count, found.head, found.unsealed) == (0, Head(0, "0" * 64), 0)
+    assert (found.count, found.head, found.unsealed) == (0, ChainHead(0, "0" * 64), 0)
     assert verify() == f"0 rows are valid.\nHead: 0:{'0' * 64}\n"
 
 
@@ -94,8 +94,8 @@ def test_a_chain_is_whole_however_it_was_sealed(db: None, batch: int, monkeypatc
     rows = list(AuditRecord.objects.exclude(position=None).order_by("position"))
     assert [(row.position, row.object_id) for row in rows] == [*((n + 1, str(n)) for n in range(7)), (8, "later")]
     assert [row.previous_hash for row in rows] == ["0" * 64, *(row.hash for row in rows[:-1])]
-    found = verify_chain(heads=[Head(3, rows[2].hash), Head(8, rows[7].hash), Head(0, "0" * 64)])
-    assert (found.count, found.anchor, found.head, found.unsealed) == (8, 0, Head(8, rows[7].hash), 1)
+    found = verify_chain(heads=[ChainHead(3, rows[2].hash), ChainHead(8, rows[7].hash), ChainHead(0, "0" * 64)])
+    assert (found.count, found.anchor, found.head, found.unsealed) == (8, 0, ChainHead(8, rows[7].hash), 1)
     assert found.unknown_heads == []
 
 
@@ -191,7 +191,7 @@ def test_an_end_that_was_cut_off_is_found(db: None) -> None:
     assert broken() == "The chain ends at row 3 with another hash than was noted when that was sealed"
     AuditChain.objects.update(hash=rows[2].hash)
     verify_chain()
-    assert broken(heads=[Head(5, rows[4].hash)]) == "Row 5 was noted, and the chain ends at row 3"
+    assert broken(heads=[ChainHead(5, rows[4].hash)]) == "Row 5 was noted, and the chain ends at row 3"
 
 
 def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) -> None:
@@ -201,7 +201,7 @@ def test_who_seals_everything_anew_is_found_by_a_head_that_was_kept(db: None) ->
     AuditChain.objects.update(position=0, hash="0" * 64)
     seal_records(actor=INTERNAL)
     assert verify_chain().count == 3
-    assert broken(heads=[Head(3, head.hash)]) == "Row 3 has another hash than was noted"
+    assert broken(heads=[ChainHead(3, head.hash)]) == "Row 3 has another hash than was noted"
     with pytest.raises(CommandError, match=r"The audit trail is broken. Row 3 has another hash than was noted"):
         verify("--head", f"3:{head.hash}")
 
@@ -239,11 +239,11 @@ def test_old_rows_go_and_the_chain_stays_whole(db: None, monkeypatch: pytest.Mon
     ]  # fmt: skip
     newest = rows[6].at.isoformat()
     assert json.loads(told[-1].details) == {"position": 7, "hash": rows[6].hash, "newest": newest}
-    found = verify_chain(heads=[Head(7, rows[6].hash), Head(9, rows[8].hash), Head(3, "f" * 64)])
-    assert (found.count, found.anchor, found.head) == (7, 7, Head(14, told[-1].hash))
+    found = verify_chain(heads=[ChainHead(7, rows[6].hash), ChainHead(9, rows[8].hash), ChainHead(3, "f" * 64)])
+    assert (found.count, found.anchor, found.head) == (7, 7, ChainHead(14, told[-1].hash))
     assert found.deleted_until == newest
-    assert found.unknown_heads == [Head(3, "f" * 64)]
-    assert broken(heads=[Head(7, "f" * 64)]) == "Row 7 has another hash than was noted"
+    assert found.unknown_heads == [ChainHead(3, "f" * 64)]
+    assert broken(heads=[ChainHead(7, "f" * 64)]) == "Row 7 has another hash than was noted"
     assert delete_old_records(actor=INTERNAL) == 0
     AuditRecord.objects.filter(position=8).delete()
     assert broken() == "Row 8 is missing"

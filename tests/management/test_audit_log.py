@@ -17,7 +17,7 @@ from storage.models import Warehouse
 from tenancy import maintenance
 from tenancy.actor import INTERNAL, Actor
 from tenancy.audit.log import Event, record
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.models import Server
 from tenancy.selectors.projects import get_project
 from tenancy.services import registration

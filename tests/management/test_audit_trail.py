@@ -22,7 +22,7 @@ from tenancy.audit.collector import collector
 from tenancy.audit.flusher import start_flushing
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_read
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.models import AuditRecord, Project
 from tenancy.selectors.projects import get_project
 from tenancy.services.projects import create_project

@@ -26,8 +26,8 @@ from tenancy.audit.collector import collector
 from tenancy.audit.entries import Outcome, make_entry
 from tenancy.audit.log import Event, record
 from tenancy.audit.occurrences import record_denial
-from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthRefusal, grant
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, OAuthError, grant
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.verification import verified_tokens
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken, AuditRecord, ServiceAccount, User
@@ -378,7 +378,7 @@ def test_a_refused_trade_itself_tells_whose_token_has_ended(
     ended, good = (new_token(f"local~{name}") for name in ("alice", "bob"))
     AccessToken.objects.filter(pk=id_of(ended)).update(revoked_at=now())
     AuditRecord.objects.all().delete()
-    with pytest.raises(OAuthRefusal) as refused:
+    with pytest.raises(OAuthError) as refused:
         grant(form(good, ended), None)
     assert refused.value.genuine is not None
     assert (refused.value.genuine.claimant.user_id, refused.value.genuine.reason) == ("local~alice", "TokenRevoked")
@@ -386,7 +386,7 @@ def test_a_refused_trade_itself_tells_whose_token_has_ended(
     row = the_row(event="sign-in.refused")
     assert (row.actor, row.access_token_id, row.reason) == ("local~alice", id_of(ended), "TokenRevoked")
     forged = f"{good[:-1]}{'x' if good[-1] != 'x' else 'y'}"
-    with pytest.raises(OAuthRefusal) as refused:
+    with pytest.raises(OAuthError) as refused:
         grant(form(good, forged), None)
     assert refused.value.genuine is None
     collector.write_pending()

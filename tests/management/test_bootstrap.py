@@ -18,9 +18,10 @@ from django.db import connections
 
 from icekeeper.kernel.errors.types import BadRequest, CatalogError
 from tenancy.actor import ANONYMOUS, INTERNAL, Actor
+from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import requests as authn_requests
 from tenancy.authn import verification
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tenancy.models import Grant, Project, RightsVersion, Role, Securable, Server, User
 from tenancy.services import bootstrap as module
@@ -50,16 +51,16 @@ ACCEPTED = {"accept-terms-of-use": True}
 class NamedTokens(Authenticator):
     """Takes each token for the subject of its user, as a test would have it; `nobody` is refused."""
 
-    def is_for(self, token: str) -> bool:
+    def may_accept(self, token: str) -> bool:
         return True
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         if token == "nobody":
             raise AuthenticationFailed("nobody is not accepted")
         kind: Any = "application" if token == "robot" else "human"
         name = None if token == "nameless" else token.title()
         identity = Identity(f"oidc~{token}", "oidc", kind, name=name, email=f"{token}@example.com")
-        return Verified(identity, time.time() + 3600)
+        return VerifiedToken(identity, time.time() + 3600)
 
 
 @pytest.fixture

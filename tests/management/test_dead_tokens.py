@@ -9,7 +9,7 @@ import pytest
 
 from icekeeper.kernel.clock import now
 from tenancy.actor import Actor
-from tenancy.authn.authenticator import AuthenticationFailed
+from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, Grant, Server, User
 from tenancy.services.bootstrap import bootstrap

@@ -11,8 +11,9 @@ import pytest
 from catalog.api.base import IcebergView
 from management.api.base import ManagementView
 from storage.models import Warehouse
+from tenancy.authentication_errors import AuthenticationFailed
 from tenancy.authn import requests, verification
-from tenancy.authn.authenticator import AuthenticationFailed, Authenticator, Verified
+from tenancy.authn.authenticator import Authenticator, VerifiedToken
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
 from tests.routes import OPEN, ROUTES, Route
@@ -35,14 +36,14 @@ def is_guarded(view: Any) -> bool:
 class Ann(Authenticator):
     """Knows one person by one token."""
 
-    def is_for(self, token: str) -> bool:
+    def may_accept(self, token: str) -> bool:
         return True
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         if token != TOKEN:
             raise AuthenticationFailed("an unknown token")
         identity = Identity(user_id="test~ann", provider_id="test", user_type="human", name="Ann")
-        return Verified(identity, time() + 60)
+        return VerifiedToken(identity, time() + 60)
 
 
 @pytest.fixture

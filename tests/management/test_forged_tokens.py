@@ -17,13 +17,13 @@ from pydantic import SecretStr
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.ids import new_id
-from tenancy.authn import session_tokens, stored_tokens
-from tenancy.authn.authenticator import Verified
+from tenancy.authn.authenticator import VerifiedToken
+from tenancy.authn.own_tokens import session_tokens, stored_tokens
+from tenancy.authn.own_tokens.revocations import revocations
+from tenancy.authn.own_tokens.session_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import find_live_token
+from tenancy.authn.own_tokens.token_format import Kind, create_token_text, read_token
 from tenancy.authn.providers import authenticators
-from tenancy.authn.revocations import revocations
-from tenancy.authn.session_tokens import make_session_token
-from tenancy.authn.stored_tokens import find_live_token
-from tenancy.authn.token_text import Kind, make_token, read_token
 from tenancy.authn.verification import VerifiedTokens, identify
 from tenancy.identity import Identity
 from tenancy.models import AccessToken, User
@@ -91,10 +91,10 @@ def test_a_token_that_is_too_long_is_not_read(access_tokens: None) -> None:
 
 def test_well_formed_tokens_of_nobody(alice: TokenClient) -> None:
     bob = id_of(new_token("local~bob"))
-    assert is_refused(make_token(Kind.PERSONAL, new_id()))
-    assert is_refused(make_token(Kind.PERSONAL, bob))  # the id of another's token with a secret of one's own
-    assert is_refused(make_token(Kind.SERVICE, bob))
-    assert is_refused(make_token(Kind.PERSONAL, UUID(int=0)))
+    assert is_refused(create_token_text(Kind.PERSONAL, new_id()))
+    assert is_refused(create_token_text(Kind.PERSONAL, bob))  # the id of another's token with a secret of one's own
+    assert is_refused(create_token_text(Kind.SERVICE, bob))
+    assert is_refused(create_token_text(Kind.PERSONAL, UUID(int=0)))
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic {}", "Token {}", "{}", "Bearer\x0b{}"])
@@ -174,8 +174,8 @@ def test_what_ends_while_it_is_looked_at_is_not_remembered(alice: TokenClient, m
 def test_revocations_leave_tokens_of_other_providers_alone() -> None:
     remembered = VerifiedTokens()
     identity = Identity("oidc~x", "oidc", "human")
-    remembered.put(b"theirs", Verified(identity, time.time() + 60))
-    remembered.put(b"ours", Verified(identity, time.time() + 60, revocations=revocations.read()))
+    remembered.put(b"theirs", VerifiedToken(identity, time.time() + 60))
+    remembered.put(b"ours", VerifiedToken(identity, time.time() + 60, revocations=revocations.read()))
     revocations.renew()
     assert remembered.get(b"theirs") == identity
     assert remembered.get(b"ours") is None
@@ -216,7 +216,7 @@ def test_a_short_lived_token_speaks_for_the_user_of_its_parent(alice: TokenClien
     assert (identity.user_id, identity.access_token_id) == ("local~alice", id_of(alice.token))
     assert identity.scopes == {"management"}
     parent = find_live_token(id_of(alice.token))
-    text, seconds = make_session_token(parent, frozenset({"catalog"}))
+    text, seconds = create_session_token(parent, frozenset({"catalog"}))
     assert seconds == 3600
     assert identify(text).scopes == {"catalog"}
 
@@ -274,7 +274,7 @@ def test_forged_short_lived_tokens(claims: dict[str, Any]) -> None:
 
 def test_a_short_lived_token_carries_no_scope_that_its_parent_has_not(access_tokens: None) -> None:
     parent = find_live_token(id_of(new_token(scopes=["catalog:read"])))
-    text, _ = make_session_token(parent, frozenset({"catalog", "management"}))
+    text, _ = create_session_token(parent, frozenset({"catalog", "management"}))
     assert identify(text).scopes == {"catalog:read"}
 
 
@@ -298,5 +298,5 @@ def test_a_short_lived_token_ends_with_its_parent(alice: TokenClient, claims: di
 
 def test_a_short_lived_token_does_not_outlive_its_parent(access_tokens: None) -> None:
     parent = find_live_token(id_of(new_token(expires_in=100)))
-    _, seconds = make_session_token(parent, frozenset({"catalog"}))
+    _, seconds = create_session_token(parent, frozenset({"catalog"}))
     assert 98 <= seconds <= 100

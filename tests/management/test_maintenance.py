@@ -30,7 +30,7 @@ from tasks.queue.models import Task
 from tasks.workers.worker import Stopped, Worker
 from tenancy import maintenance
 from tenancy.actor import INTERNAL
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.models import Server
 from tenancy.services.maintenance import switch_maintenance
 from tests.fingerprint import Fingerprint

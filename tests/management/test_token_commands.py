@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from icekeeper.kernel.clock import now
-from tenancy.authn.token_text import digest_of, read_token
+from tenancy.authn.own_tokens.token_format import read_token, token_digest
 from tenancy.authn.verification import identify
 from tenancy.models import AccessToken, ServiceAccount, User
 from tests.token_fixtures import TokenClient
@@ -29,7 +29,7 @@ def test_the_first_token_of_a_deployment(access_tokens: None) -> None:
     token = out.removesuffix("\n")
     assert read_token(token) is not None
     row = AccessToken.objects.get()
-    assert row.digest == digest_of(token)
+    assert row.digest == token_digest(token)
     assert (row.created_by, row.scopes, row.user.name, row.user.user_type) == (
         "internal", "catalog management", "alice", "human",
     )  # fmt: skip

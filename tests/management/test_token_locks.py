@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from icekeeper.kernel.db.write_transaction import write_transaction
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.token_format import read_token
 from tenancy.authn.verification import identify
 from tenancy.models import AccessToken
 from tenancy.services import access_tokens as service

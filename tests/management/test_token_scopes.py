@@ -9,7 +9,7 @@ import pytest
 
 from icekeeper.kernel.errors.types import Forbidden
 from storage.models import Warehouse
-from tenancy.authn.scopes import ALL, InsufficientScope, narrowed, require_scope
+from tenancy.authn.own_tokens.scopes import ALL, InsufficientScope, narrow_scopes, require_scope
 from tenancy.identity import Identity
 from tests.fingerprint import Fingerprint
 from tests.token_fixtures import TokenClient, new_token
@@ -111,4 +111,4 @@ def test_what_is_no_api_is_open_to_no_scope() -> None:
     ],
 )
 def test_narrowing(wanted: set[str], held: set[str], expected: set[str]) -> None:
-    assert narrowed(frozenset(wanted), frozenset(held)) == expected
+    assert narrow_scopes(frozenset(wanted), frozenset(held)) == expected

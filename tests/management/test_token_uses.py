@@ -12,9 +12,9 @@ import pytest
 from django.conf import settings
 
 from icekeeper.kernel.ids import new_id
-from tenancy.authn import token_uses
-from tenancy.authn.token_text import read_token
-from tenancy.authn.token_uses import TokenUses, record_uses
+from tenancy.authn.own_tokens import token_uses
+from tenancy.authn.own_tokens.token_format import read_token
+from tenancy.authn.own_tokens.token_uses import TokenUses, record_uses
 from tenancy.maintenance import switch
 from tenancy.models import AccessToken
 from tests.token_fixtures import TokenClient, new_token
@@ -114,4 +114,4 @@ def test_nothing_is_written_in_maintenance_mode(monkeypatch: pytest.MonkeyPatch)
     end = token_uses.start_recording()
     assert active_count() == threads
     end()
-    assert "tenancy.authn.token_uses.start_recording" in settings.BACKGROUND_JOBS
+    assert "tenancy.authn.own_tokens.token_uses.start_recording" in settings.BACKGROUND_JOBS

@@ -16,9 +16,9 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.errors.types import CatalogError
 from tenancy.actor import INTERNAL, Actor
-from tenancy.authn.session_tokens import make_session_token
-from tenancy.authn.stored_tokens import find_live_token
-from tenancy.authn.token_text import Kind, digest_of, prefix_of, read_token
+from tenancy.authn.own_tokens.session_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import find_live_token
+from tenancy.authn.own_tokens.token_format import Kind, read_token, token_digest, token_prefix
 from tenancy.authn.verification import identify
 from tenancy.authz.actions import Can
 from tenancy.identity import Identity
@@ -101,7 +101,7 @@ def test_a_token_of_ones_own_is_told_once(alice: TokenClient) -> None:
     assert alice.get(f"/token/{token['id']}").json() == told
     assert told in alice.get("/token").json()["tokens"]
     row = AccessToken.objects.get(pk=token["id"])
-    assert row.digest == digest_of(token["token"])
+    assert row.digest == token_digest(token["token"])
 
 
 def test_a_token_of_a_service_account(alice: TokenClient, robot: str) -> None:
@@ -452,7 +452,7 @@ def test_a_short_lived_token_makes_and_rotates_none(
     assert own is not None
     other = made(alice.post("/token", {"name": "other", "expires-in-seconds": 60}))["id"]
     of_robot = made(alice.post("/token", {"name": "spark", "user-id": robot}))["id"]
-    text, _ = make_session_token(find_live_token(own.token_id), frozenset({"catalog", "management"}))
+    text, _ = create_session_token(find_live_token(own.token_id), frozenset({"catalog", "management"}))
     stolen = TokenClient(text)
     before = everything()
     for target, body in (
@@ -578,4 +578,4 @@ def test_no_token_is_written_anywhere(alice: TokenClient, caplog: pytest.LogCapt
         assert text[:26] in written
         known = read_token(text)
         assert known is not None
-        assert text[:26] == prefix_of(Kind.PERSONAL, known.token_id)
+        assert text[:26] == token_prefix(Kind.PERSONAL, known.token_id)

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from storage.models import Warehouse
-from tenancy.authn.session_tokens import make_session_token
-from tenancy.authn.stored_tokens import find_live_token
-from tenancy.authn.token_text import read_token
+from tenancy.authn.own_tokens.session_tokens import create_session_token
+from tenancy.authn.own_tokens.stored_tokens import find_live_token
+from tenancy.authn.own_tokens.token_format import read_token
 from tests.log_lines import LogLines, log_lines
 from tests.named_callers import CallerClient, NamedCallers
 from tests.token_fixtures import TokenClient, new_token
@@ -36,7 +36,7 @@ def test_a_token_is_named_by_the_id_of_its_row(alice: TokenClient, warehouse: Wa
     own = row_of(alice.token)
     assert alice.get("/token").status == 200
     assert TokenClient(alice.token, base="/catalog/v1").get(f"/{warehouse.pk}/namespaces").status == 200
-    session, _ = make_session_token(find_live_token(own), frozenset({"catalog", "management"}))
+    session, _ = create_session_token(find_live_token(own), frozenset({"catalog", "management"}))
     assert TokenClient(session).get("/token").status == 200
     narrow = new_token(scopes=["catalog:read"])
     assert TokenClient(narrow).get("/token").refused(403, "InsufficientScope")

@@ -37,7 +37,7 @@ def admin(server: CatalogServer) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def make_token(server: CatalogServer, admin: dict[str, str], **wish: Any) -> dict[str, Any]:
+def create_token_text(server: CatalogServer, admin: dict[str, str], **wish: Any) -> dict[str, Any]:
     answer = requests.post(
         f"{server.base_url}/management/v1/token", json={"name": "t", **wish}, headers=admin, timeout=30
     )
@@ -51,7 +51,7 @@ def robot(server: CatalogServer, admin: dict[str, str]) -> dict[str, str]:
     """The id of a service account and a token of it, as `id` and `token`."""
     address = f"{server.base_url}/management/v1/service-account"
     account = requests.post(address, json={"name": "robot"}, headers=admin, timeout=30).json()
-    token = make_token(server, admin, **{"user-id": account["id"]})
+    token = create_token_text(server, admin, **{"user-id": account["id"]})
     return {"id": account["id"], "token": token["token"]}
 
 
@@ -71,7 +71,7 @@ def statuses(server: CatalogServer, clients: list[requests.Session], token: str)
 def test_a_revoked_token_is_dead_in_every_process_at_once(
     server: CatalogServer, admin: dict[str, str], clients: list[requests.Session]
 ) -> None:
-    token = make_token(server, admin)
+    token = create_token_text(server, admin)
     assert statuses(server, clients, token["token"]) == {200}
     address = f"{server.base_url}/management/v1/token/{token['id']}"
     assert requests.delete(address, headers=admin, timeout=30).status_code == 204
@@ -81,7 +81,7 @@ def test_a_revoked_token_is_dead_in_every_process_at_once(
 def test_a_rotated_token_without_overlap_is_dead_in_every_process_at_once(
     server: CatalogServer, admin: dict[str, str], clients: list[requests.Session]
 ) -> None:
-    token = make_token(server, admin)
+    token = create_token_text(server, admin)
     assert statuses(server, clients, token["token"]) == {200}
     address = f"{server.base_url}/management/v1/token/{token['id']}/rotate"
     new = requests.post(address, json={"overlap-seconds": 0}, headers=admin, timeout=30).json()
@@ -94,7 +94,7 @@ def test_a_deleted_service_account_is_gone_in_every_process_at_once(
 ) -> None:
     address = f"{server.base_url}/management/v1/service-account"
     account = requests.post(address, json={"name": "short-lived"}, headers=admin, timeout=30).json()
-    token = make_token(server, admin, **{"user-id": account["id"]})
+    token = create_token_text(server, admin, **{"user-id": account["id"]})
     assert statuses(server, clients, token["token"]) == {200}
     assert requests.delete(f"{address}/{account['id']}", headers=admin, timeout=30).status_code == 204
     assert statuses(server, clients, token["token"]) == {401}
@@ -103,7 +103,7 @@ def test_a_deleted_service_account_is_gone_in_every_process_at_once(
 def test_a_token_that_a_command_revoked_is_dead_soon(
     server: CatalogServer, admin: dict[str, str], clients: list[requests.Session]
 ) -> None:
-    token = make_token(server, admin)
+    token = create_token_text(server, admin)
     assert statuses(server, clients, token["token"]) == {200}
     server.manage("revoke_token", token["id"])
     give_up = time.monotonic() + 60
@@ -117,7 +117,7 @@ def test_who_comes_at_once_gets_no_more_than_who_comes_in_turn(server: CatalogSe
     accounts = f"{server.base_url}/management/v1/service-account"
     owner = requests.post(accounts, json={"name": "crowded"}, headers=admin, timeout=30).json()["id"]
     address = f"{server.base_url}/management/v1/token"
-    first = make_token(server, admin, **{"user-id": owner})
+    first = create_token_text(server, admin, **{"user-id": owner})
 
     def rotate(_: int) -> int:
         return requests.post(f"{address}/{first['id']}/rotate", json={}, headers=admin, timeout=60).status_code
@@ -203,7 +203,7 @@ def test_pyiceberg_is_refused_in_words_that_it_understands(server: CatalogServer
 
 
 def test_a_stop_writes_when_tokens_were_used(server: CatalogServer, admin: dict[str, str]) -> None:
-    token = make_token(server, admin)
+    token = create_token_text(server, admin)
 
     def told() -> dict[str, Any]:
         lines = server.manage("list_tokens", "--all", "--json").splitlines()

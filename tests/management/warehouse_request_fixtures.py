@@ -38,7 +38,7 @@ def call_as(monkeypatch: pytest.MonkeyPatch, user_id: str, *, assumed_role: UUID
     """From now on every request of the test comes from this user."""
     identity = Identity(user_id, user_id.partition("~")[0], "human", name="Alice", email="alice@example.com")
     actor = Actor(user_id=user_id, identity=identity, assumed_role=assumed_role)
-    monkeypatch.setattr("management.api.base.admit", lambda request, *, is_reading: actor)
+    monkeypatch.setattr("management.api.base.authenticate_request", lambda request, *, is_reading: actor)
     return actor
 
 

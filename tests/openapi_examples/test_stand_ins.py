@@ -11,7 +11,7 @@ from icekeeper.kernel.http.page_tokens import write_page_token
 from icekeeper.kernel.ids import new_id
 from management.openapi import documents as openapi
 from management.openapi.examples import FOLDER as EXAMPLES
-from tenancy.authn.token_text import Kind, make_token, prefix_of, read_prefix, read_token
+from tenancy.authn.own_tokens.token_format import Kind, create_token_text, read_prefix, read_token, token_prefix
 from tests.openapi_examples.stand_ins import FOLDER, StandIns
 
 
@@ -48,8 +48,8 @@ def test_everything_else_is_left_as_it_is(value: object) -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_a_secret_is_replaced_by_what_is_none(kind: Kind) -> None:
     token_id = new_id()
-    token = make_token(kind, token_id)
-    row = {"id": str(token_id), "prefix": prefix_of(kind, token_id), "token": token}
+    token = create_token_text(kind, token_id)
+    row = {"id": str(token_id), "prefix": token_prefix(kind, token_id), "token": token}
     told = StandIns(Path("/tmp/x")).instead_of(row, "")
     assert read_prefix(told["prefix"]) == UUID(told["id"]) != token_id
     assert told["token"] == f"{told['prefix']}_{'EXAMPLE' * 7}"

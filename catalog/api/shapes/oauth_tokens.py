@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from icekeeper.kernel.http.serializers import Text
-from tenancy.authn.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, OTHER_TYPES, OWN_TYPES, TOKEN_EXCHANGE
-from tenancy.authn.scopes import ALL
+from tenancy.authn.own_tokens.oauth import ACCESS_TOKEN_TYPE, CLIENT_CREDENTIALS, OTHER_TYPES, OWN_TYPES, TOKEN_EXCHANGE
+from tenancy.authn.own_tokens.scopes import ALL
 
 TOKEN_TYPES = sorted(OWN_TYPES | OTHER_TYPES)
 

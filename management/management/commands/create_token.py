@@ -12,9 +12,9 @@ from icekeeper.kernel.json.strict import write_json
 from icekeeper.kernel.names import name_key
 from management.api.tokens import token_json
 from tenancy.actor import INTERNAL
-from tenancy.authn.access_tokens import AccessTokens
+from tenancy.authn.own_tokens.authenticator import AccessTokenAuthenticator
+from tenancy.authn.own_tokens.scopes import ALL
 from tenancy.authn.providers import authenticators
-from tenancy.authn.scopes import ALL
 from tenancy.selectors.access_tokens import live_service_accounts
 from tenancy.services.access_tokens import create_token
 from tenancy.services.local_users import create_local_user
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         notes.append(
             f"Token {row.pk} of {row.user_id} is valid until {row.expires_at:%Y-%m-%d %H:%M} UTC: {row.scopes}."
         )
-        if not any(isinstance(each, AccessTokens) for each in authenticators()):
+        if not any(isinstance(each, AccessTokenAuthenticator) for each in authenticators()):
             notes.append("With these settings servers reject it: set ICEKEEPER__ACCESS_TOKENS=true.")
         self.stderr.write("\n".join(notes), self.style.SUCCESS)
         content = write_json(token_json(row) | {"token": issued.text}).decode()

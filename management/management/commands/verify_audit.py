@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from tenancy.audit.verification import Broken, Head, verify_chain
+from tenancy.audit.verification import ChainBroken, ChainHead, verify_chain
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             found = verify_chain(heads=[_head(text) for text in options["head"]])
-        except Broken as broken:
+        except ChainBroken as broken:
             raise CommandError(f"The audit trail is broken. {broken}") from None
         where = f", from {found.anchor + 1} to {found.head.position}" if found.count else ""
         self.stdout.write(f"{found.count} rows are valid{where}.")
@@ -55,8 +55,8 @@ class Command(BaseCommand):
             )
 
 
-def _head(text: str) -> Head:
+def _head(text: str) -> ChainHead:
     parts = _HEAD.fullmatch(text)
     if parts is None:
         raise CommandError(f"--head takes POSITION:HASH, the hash of 64 hexadecimal digits, and got {text[:100]!r}")
-    return Head(int(parts[1]), parts[2])
+    return ChainHead(int(parts[1]), parts[2])

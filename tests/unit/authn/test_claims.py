@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.claims import ClaimRules, identity_of, user_id
-from tenancy.authn.name_template import parse_template
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.oidc.claims import ClaimRules, identity_of, user_id
+from tenancy.authn.oidc.name_template import parse_template
 from tenancy.identity import Identity
 from tenancy.user_ids import EmptyUserId, InvalidUserId, UserIdTooLong
 

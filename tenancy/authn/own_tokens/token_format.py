@@ -4,7 +4,7 @@
 
 All in base 62, so that a double click selects the whole; always 76 characters, so that scanners for secrets find them:
 `ik[ps]_[0-9A-Za-z]{22}_[0-9A-Za-z]{49}`, with a checksum that they can verify. The checksum protects nothing: it lets
-typos and made-up tokens be refused without a look into the database.
+typos and made-up tokens be rejected without a look into the database.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class TokenText:
     token_id: UUID
 
 
-def make_token(kind: Kind, token_id: UUID) -> str:
+def create_token_text(kind: Kind, token_id: UUID) -> str:
     """A fresh token for the row `token_id`."""
-    body = f"{prefix_of(kind, token_id)}_{_write(secrets.randbits(SECRET_BITS), _SECRET_LENGTH)}"
+    body = f"{token_prefix(kind, token_id)}_{_write(secrets.randbits(SECRET_BITS), _SECRET_LENGTH)}"
     return body + _checksum(body)
 
 
-def prefix_of(kind: Kind, token_id: UUID) -> str:
+def token_prefix(kind: Kind, token_id: UUID) -> str:
     """The beginning of a token, which tells which one it is and holds nothing secret."""
     return f"{kind}_{_write(token_id.int, _ID_LENGTH)}"
 
 
 def read_token(text: str) -> TokenText | None:
-    """None for anything that `make_token` cannot have made."""
+    """None for anything that `create_token_text` cannot have made."""
     shape = _SHAPE.fullmatch(text)
     if shape is None or shape[3] != _checksum(text[:-_CHECKSUM_LENGTH]):
         return None
@@ -66,7 +66,7 @@ def read_prefix(text: str) -> UUID | None:
     return UUID(int=_read(number)) if is_one and _read(number) < 2**128 else None
 
 
-def digest_of(text: str) -> str:
+def token_digest(text: str) -> str:
     """What is stored of a token: SHA-256 in hex.
 
     A slow hash protects secrets that people choose, of which few bits must be guessed. Here there are 256 random ones,

@@ -21,7 +21,7 @@ class Scope(StrEnum):
     MANAGEMENT_READ = "management:read"
 
 
-USUAL: Final = frozenset({Scope.CATALOG.value, Scope.MANAGEMENT.value})
+DEFAULT_SCOPES: Final = frozenset({Scope.CATALOG.value, Scope.MANAGEMENT.value})
 """Of a token for which none were named."""
 
 ALL: Final = tuple(scope.value for scope in Scope)
@@ -54,7 +54,8 @@ def require_scope(identity: Identity, path: str, *, is_reading: bool) -> None:
     api = _API_OF.get(path.split("/", 2)[1])
     needed = None if api is None else _ALSO[api] if is_reading else api.value
     if needed is None or not (needed in held or (api in held and is_reading)):
-        raise InsufficientScope(f"This token has not the scope {needed or 'for this address'}: it has {joined(held)}")
+        has = join_scopes(held)
+        raise InsufficientScope(f"This token lacks the scope {needed or 'for this address'}: it has {has}")
 
 
 def may_change_catalog(identity: Identity | None) -> bool:
@@ -62,30 +63,30 @@ def may_change_catalog(identity: Identity | None) -> bool:
     return identity is None or identity.scopes is None or Scope.CATALOG.value in identity.scopes
 
 
-def held_by(scopes: Iterable[str]) -> frozenset[str]:
+def expand_scopes(scopes: Iterable[str]) -> frozenset[str]:
     """The scopes with all that they hold: `catalog` holds `catalog:read`."""
     given = frozenset(scopes)
     return given | {_ALSO[scope] for scope in given if scope in _ALSO}
 
 
-def narrowed(wanted: frozenset[str], held: frozenset[str]) -> frozenset[str]:
+def narrow_scopes(wanted: frozenset[str], held: frozenset[str]) -> frozenset[str]:
     """What of `wanted` somebody can have who has `held`; `catalog` of one who may read is `catalog:read`."""
-    return without_repetition(held_by(wanted) & held_by(held))
+    return remove_implied_scopes(expand_scopes(wanted) & expand_scopes(held))
 
 
-def without_repetition(scopes: frozenset[str]) -> frozenset[str]:
+def remove_implied_scopes(scopes: frozenset[str]) -> frozenset[str]:
     """Without those that another one holds."""
     return scopes - {_ALSO[scope] for scope in scopes if scope in _ALSO}
 
 
-def checked(scopes: Iterable[str]) -> frozenset[str]:
+def validate_scopes(scopes: Iterable[str]) -> frozenset[str]:
     """Raises `UnknownScope` (400) for what is no scope, and for none at all."""
     given = frozenset(scopes)
     if not given or not given <= set(ALL):
         raise UnknownScope(f"scopes: must be one or more of {', '.join(ALL)}")
-    return without_repetition(given)
+    return remove_implied_scopes(given)
 
 
-def joined(scopes: Iterable[str]) -> str:
+def join_scopes(scopes: Iterable[str]) -> str:
     """As RFC 6749 §3.3 writes them, and as they are stored."""
     return " ".join(sorted(scopes))

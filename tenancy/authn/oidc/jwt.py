@@ -1,13 +1,68 @@
-"""Whether verified claims are ones that this server accepts: issuer, audience, scope, times."""
+"""JSON Web Tokens: parsing them, and checking issuer, audience, scope and times of verified claims."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.claim_paths import texts
+from joserfc.util import urlsafe_b64decode
+
+from icekeeper.kernel.errors.types import BadRequest
+from icekeeper.kernel.json.strict import JsonBound, read_json
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.oidc.claim_paths import texts
+
+_COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+"""JWS compact serialization with a payload and a signature: no JWE, nothing detached, nothing unsigned."""
+
+_BOUND: Final = JsonBound(containers=1_000, values=5_000)
+_SHOWN: Final = 100
+
+
+class NotAJwt(ValueError):
+    """The text is no JWT; why is for the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnverifiedToken:
+    header: dict[str, Any]
+    claims: dict[str, Any]
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        return texts(self.claims.get("iss"))
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        return texts(self.claims.get("aud"))
+
+    def __str__(self) -> str:
+        """Issuer and audience as the log shows them."""
+        said = (str(self.claims.get(claim))[:_SHOWN] for claim in ("iss", "aud"))
+        return "iss {!r}, aud {!r}".format(*said)
+
+
+def read_jwt(token: str) -> UnverifiedToken:
+    """Raises `NotAJwt` for what is not exactly a signed JWT whose header and claims are objects in strict JSON."""
+    if not _COMPACT.fullmatch(token):
+        raise NotAJwt("it is not made of three parts in base64url")
+    header, claims, _ = token.encode().split(b".")
+    return UnverifiedToken(_read_part("header", header), _read_part("claims", claims))
+
+
+def _read_part(name: str, part: bytes) -> dict[str, Any]:
+    try:
+        value = read_json(urlsafe_b64decode(part), bound=_BOUND)
+    except ValueError:
+        raise NotAJwt(f"its {name} is not base64url") from None
+    except BadRequest as refusal:
+        raise NotAJwt(f"its {name}: {refusal.message}") from None
+    if not isinstance(value, dict):
+        raise NotAJwt(f"its {name} is not an object")
+    return value
+
 
 LAST_DATE: Final = 253_402_300_799
 """The end of the year 9999, in seconds since the epoch: what lies after it is no date."""

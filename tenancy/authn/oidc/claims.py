@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.claim_paths import claim_at, texts
-from tenancy.authn.name_template import NameTemplate
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.oidc.claim_paths import claim_at, texts
+from tenancy.authn.oidc.name_template import NameTemplate
 from tenancy.identity import Identity
 from tenancy.user_ids import require_user_id
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from icekeeper.kernel.clock import now
 from icekeeper.kernel.db.sql import fetch_one
-from tenancy.authn.authenticator import AuthenticationFailed, GenuineTokenRefused
+from tenancy.authentication_errors import AuthenticationFailed, GenuineTokenRejected
 from tenancy.identity import Identity
 
 _FIND: Final = """
@@ -52,8 +52,10 @@ class StoredToken:
 
 
 def find_live_token(token_id: UUID) -> StoredToken:
-    """The token `token_id`, read where it is written. Raises `AuthenticationFailed`: `GenuineTokenRefused` for one that
-    has ended."""
+    """Return the token `token_id`, read from the primary database.
+
+    Raises `AuthenticationFailed`; `GenuineTokenRejected` for a token that has ended.
+    """
     stored = find_token(token_id)
     require_live(stored)
     return stored
@@ -88,11 +90,11 @@ def _end(revoked_at: datetime | None, expiry: datetime, *, is_user_there: bool) 
 
 
 def require_live(stored: StoredToken) -> None:
-    """Raises `GenuineTokenRefused`."""
+    """Raises `GenuineTokenRejected`."""
     if stored.ended_by is None:
         return
     message = f"access token {stored.token_id} of {stored.user_id}: {_SAID[stored.ended_by]}"
-    raise GenuineTokenRefused(message, stored.identity(stored.scopes, is_short_lived=False), stored.ended_by)
+    raise GenuineTokenRejected(message, stored.identity(stored.scopes, is_short_lived=False), stored.ended_by)
 
 
 _SAID: Final = {

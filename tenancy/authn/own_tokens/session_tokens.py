@@ -22,9 +22,9 @@ from joserfc.jwk import OctKey
 from icekeeper.kernel.db.sql import as_uuid, fetch_one
 from icekeeper.kernel.derived_keys import derived_keys
 from icekeeper.kernel.ids import parse_id
-from tenancy.authn.authenticator import AuthenticationFailed
-from tenancy.authn.scopes import joined
-from tenancy.authn.stored_tokens import StoredToken
+from tenancy.authentication_errors import AuthenticationFailed
+from tenancy.authn.own_tokens.scopes import join_scopes
+from tenancy.authn.own_tokens.stored_tokens import StoredToken
 
 PREFIX: Final = "ika_"
 ALGORITHM: Final = "HS256"
@@ -33,7 +33,7 @@ TYPE: Final = "icekeeper-access+jwt"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionClaims:
     """What a token says, after its signature was verified. Times are in seconds since the epoch; `shown_at` is when
     the token behind it was last shown."""
 
@@ -44,7 +44,9 @@ class Session:
     shown_at: int
 
 
-def make_session_token(parent: StoredToken, scopes: frozenset[str], *, shown_at: int | None = None) -> tuple[str, int]:
+def create_session_token(
+    parent: StoredToken, scopes: frozenset[str], *, shown_at: int | None = None
+) -> tuple[str, int]:
     """A token with `scopes` on the grounds of `parent`, and for how many seconds it works: 0 if that is over.
 
     `shown_at` is when `parent` was last shown, None for now.
@@ -59,13 +61,13 @@ def make_session_token(parent: StoredToken, scopes: frozenset[str], *, shown_at:
         "iat": at,
         "exp": at + lifetime,
         "auth_time": shown_at,
-        "scope": joined(scopes),
+        "scope": join_scopes(scopes),
         "parent": str(parent.token_id),
     }
     return PREFIX + jwt.encode({"alg": ALGORITHM, "typ": TYPE}, claims, _keys()[0], algorithms=[ALGORITHM]), lifetime
 
 
-def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
+def read_session_token(text: str, *, may_have_expired: bool = False) -> SessionClaims:
     """Raises `AuthenticationFailed` for a token that this deployment did not sign, or that has expired."""
     token = _verified(text.removeprefix(PREFIX))
     claims = token.claims
@@ -77,7 +79,7 @@ def read_session_token(text: str, *, may_have_expired: bool = False) -> Session:
     if expires_at <= time.time() and not may_have_expired:
         raise AuthenticationFailed(f"a session token of access token {parent} has expired")
     scopes = frozenset(str(claims.get("scope", "")).split())
-    return Session(
+    return SessionClaims(
         token_id=parent, user_id=str(claims.get("sub")), scopes=scopes, expires_at=expires_at, shown_at=shown_at
     )
 

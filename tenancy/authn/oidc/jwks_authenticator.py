@@ -9,18 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tenancy.authn.acceptance import Expected
-from tenancy.authn.authenticator import (
-    AuthenticationFailed,
-    Authenticator,
-    ProviderUnavailable,
-    SignedTokenRefused,
-    Verified,
-)
-from tenancy.authn.jwks import Keys
+from tenancy.authentication_errors import AuthenticationFailed, SignedTokenRejected
+from tenancy.authn.authenticator import Authenticator, ProviderUnavailable, VerifiedToken
+from tenancy.authn.oidc.jwt import Expected, NotAJwt, read_jwt
+from tenancy.authn.oidc.keys import Keys, signing_key_id, verify_signature
 from tenancy.authn.refreshed import Refreshed
-from tenancy.authn.signatures import signing_key_id, verify_signature
-from tenancy.authn.unverified import NoToken, read_token
 from tenancy.identity import Identity
 
 logger = logging.getLogger("icekeeper.authn")
@@ -40,16 +33,16 @@ class Published:
     keys: Keys = field(repr=False)
 
 
-def holds_key_of(token: str, published: Published | None, algorithms: frozenset[str]) -> bool:
+def has_published_key(token: str, published: Published | None, algorithms: frozenset[str]) -> bool:
     """Whether the key that the header of `token` names is one of those that are `published`."""
     try:
-        key_id, _ = signing_key_id(read_token(token), algorithms)
-    except (NoToken, AuthenticationFailed):
+        key_id, _ = signing_key_id(read_jwt(token), algorithms)
+    except (NotAJwt, AuthenticationFailed):
         return False
     return published is not None and key_id in published.keys
 
 
-class KeyedAuthenticator(Authenticator):
+class JwksAuthenticator(Authenticator):
     """`expected` is what a token must be like; `issuers` are accepted beside the one that the provider names."""
 
     def __init__(
@@ -67,11 +60,11 @@ class KeyedAuthenticator(Authenticator):
     def identity(self, claims: Mapping[str, Any]) -> Identity:
         """Whom verified claims speak for. Raises `AuthenticationFailed`, or `BadRequest` for an impossible user id."""
 
-    def is_for(self, token: str) -> bool:
+    def may_accept(self, token: str) -> bool:
         issuers, published = self._issuers_in(token), self._published.known
         return bool(issuers) and (published is None or not self._issuers_of(published).isdisjoint(issuers))
 
-    def looks_again_for(self, token: str) -> bool:
+    def may_accept_after_refresh(self, token: str) -> bool:
         """A provider may have another issuer than when it was looked at."""
         issuers = self._issuers_in(token)
         if not issuers:
@@ -80,50 +73,50 @@ class KeyedAuthenticator(Authenticator):
             self._published.get(lambda newest: not self._issuers_of(newest).isdisjoint(issuers))
         except ProviderUnavailable as failure:
             logger.info("%s could not be asked whether it has another issuer: %s", self.name, failure.reason)
-        return self.is_ready and self.is_for(token)
+        return self.is_ready and self.may_accept(token)
 
     @property
-    def is_sure(self) -> bool:
+    def is_exclusive(self) -> bool:
         return self.is_ready
 
     @property
     def is_ready(self) -> bool:
         return self._published.known is not None
 
-    def knows_key_of(self, token: str) -> bool:
-        return holds_key_of(token, self._published.known, self._algorithms)
+    def has_key_of(self, token: str) -> bool:
+        return has_published_key(token, self._published.known, self._algorithms)
 
-    def look_briefly(self) -> None:
+    def refresh_briefly(self) -> None:
         self._published.look_briefly()
 
     def connect(self) -> None:
         self._published.get()
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         try:
             return self._verify(token)
-        except SignedTokenRefused as failure:
-            raise SignedTokenRefused(f"{self.name}: {failure}") from None
-        except (NoToken, AuthenticationFailed) as failure:
+        except SignedTokenRejected as failure:
+            raise SignedTokenRejected(f"{self.name}: {failure}") from None
+        except (NotAJwt, AuthenticationFailed) as failure:
             raise AuthenticationFailed(f"{self.name}: {failure}") from None
 
-    def _verify(self, token: str) -> Verified:
-        unverified = read_token(token)
+    def _verify(self, token: str) -> VerifiedToken:
+        unverified = read_jwt(token)
         key_id, algorithm = signing_key_id(unverified, self._algorithms)
         published = self._published.get(lambda newest: key_id in newest.keys)
         verify_signature(token, published.keys.get(key_id, ()), algorithm)
         claims = unverified.claims  # from here on they are the provider's word
         try:
             expires_at = self._expected.check(claims, issuers=self._issuers_of(published), now=time.time())
-            return Verified(self.identity(claims), expires_at)
+            return VerifiedToken(self.identity(claims), expires_at)
         except AuthenticationFailed as failure:
-            raise SignedTokenRefused(failure.message) from None
+            raise SignedTokenRejected(failure.message) from None
 
     def _issuers_in(self, token: str) -> tuple[str, ...]:
         """Those that a token for one of our audiences names; none for any other text."""
         try:
-            unverified = read_token(token)
-        except NoToken:
+            unverified = read_jwt(token)
+        except NotAJwt:
             return ()
         wanted = self._expected.audiences
         return () if wanted and wanted.isdisjoint(unverified.audiences) else unverified.issuers

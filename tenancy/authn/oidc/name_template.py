@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy.authn.claim_paths import claim_at
+from tenancy.authn.oidc.claim_paths import claim_at
 
 _PIECE = re.compile(r"(?P<brace>\{\{|\}\})|\{(?P<claim>[^{}]*)\}|(?P<text>[^{}]+)|(?P<lone>.)")
 

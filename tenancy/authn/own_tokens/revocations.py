@@ -20,7 +20,7 @@ revocations: Final = NodeStamp()
 
 
 @contextmanager
-def ending_tokens() -> Iterator[None]:
+def revocation_transaction() -> Iterator[None]:
     """The transaction of a write that ends tokens. Whatever becomes of it, they are looked at again: it may be in
     doubt whether it was committed."""
     try:
