@@ -91,7 +91,7 @@ class IcebergView(APIView):
         return method
 
     def admit_change(self, request: HttpRequest) -> None:
-        """For a POST whose body says whether it changes something. Raises what `authenticate_request` raises of changes."""
+        """For a POST whose body decides whether it is a write. Raises what `authenticate_request` raises for writes."""
         authenticate_request(request, is_reading=False)
 
     @property

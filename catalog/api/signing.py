@@ -37,7 +37,7 @@ class SigningView(IcebergView):
     posts_read: ClassVar = True
 
     def given(self, request: HttpRequest) -> RequestToSign:
-        """The RemoteSignRequest. Raises `BadRequest`, and what `authenticate_request` raises when the caller may change nothing."""
+        """Return the RemoteSignRequest. Raises `BadRequest`, and what `authenticate_request` raises for writes."""
         given = _request_to_sign(self.body(request))
         if given.method not in READING_METHODS:
             self.admit_change(request)
