@@ -23,7 +23,7 @@ from storage.vending.rights import Rights
 from storage.vending.vend import vend
 from storage.vending.vended import Vended
 from tenancy.actor import Actor
-from tenancy.authn.scopes import may_change_catalog
+from tenancy.authn.own_tokens.scopes import may_change_catalog
 from tenancy.authz.actions import Can
 from tenancy.authz.port import allowed_many, require_and_ask
 from tenancy.authz.refusals import AuthorizationBackendError
