@@ -1,10 +1,10 @@
-"""Draw `docs/authorization-model.svg` from the definition of rights, or check that it is what would be drawn.
+"""Draw `docs/authorization-model.svg` from the authorization model, or check that it is up to date.
 
     .venv/bin/python -m scripts.draw_rights [--check]
 
-Each type of object is a card, below the type that it lies in. Types with the same privileges share a card. In a card
-each privilege is a box, and an arrow leads to what it brings with it on the same object; arrows that follow from others
-are left out. What comes from the object above stands in the box itself.
+Each type of object is a card below its parent type. Types with the same privileges share a card. In a card each
+privilege is a box; an arrow leads to a privilege that it implies on the same object. Arrows that follow from others are
+omitted. The note in a box lists the privileges on the parent that imply it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Edge = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Brings:
-    """Who has `source` has `target` on the same object."""
+class Implication:
+    """The privilege `source` implies `target` on the same object."""
 
     source: str
     target: str
     is_conditional: bool
-    """Not under managed access."""
+    """Does not apply under managed access."""
 
 
 @dataclass
 class Box:
-    """A privilege, or with an empty label the place where a long arrow passes a row. `x`, `y` are its upper left."""
+    """A privilege, or with an empty label the gap in a row for a long arrow. `x`, `y` is its upper left corner."""
 
     label: str
     note: str = ""
@@ -67,13 +67,13 @@ class Box:
 
 @dataclass
 class Card:
-    """A type of object, or several that are alike. Boxes lie within it; `paths` are arrows, through boxes by name."""
+    """A type of object, or several with the same privileges. `paths` are arrows through named boxes."""
 
     types: tuple[str, ...]
     rows: list[list[Box]]
     paths: list[tuple[tuple[str, ...], bool]]
     depth: int
-    """How many types lie above it."""
+    """The number of types above it."""
     parents: tuple[str, ...]
     shows_what_it_lies_in: bool
     boxes: dict[str, Box] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Card:
 
 
 def cards_of(model: Model) -> list[Card]:
-    """One for each set of types with the same privileges; types without any have none."""
+    """Return one card for each set of types with the same privileges; types without privileges have none."""
     alike: dict[object, list[str]] = {}
     for name, relations in model.types.items():
         granted = model.privileges(name)
@@ -101,30 +101,32 @@ def cards_of(model: Model) -> list[Card]:
     return [_card(model, tuple(types)) for types in alike.values()]
 
 
-def brings(model: Model, object_type: str) -> list[Brings]:
-    """Every arrow of a type, but for those that follow from others."""
+def implications(model: Model, object_type: str) -> list[Implication]:
+    """Return the implications of a type, without those that follow from others."""
     granted = model.privileges(object_type)
-    found: list[Brings] = []
+    found: list[Implication] = []
     for target in granted:
         expression = model.types[object_type][target]
         conditional = [part.base for part in parts_of(expression) if isinstance(part, Exclusion)]
         found += [
-            Brings(part.relation, target, part in conditional)
+            Implication(part.relation, target, part in conditional)
             for part in parts_of(expression)
             if isinstance(part, Computed) and part.relation in granted
         ]
     direct = {(each.source, each.target) for each in found}
-    return [each for each in found if not _leads(each.source, each.target, direct - {(each.source, each.target)})]
+    return [
+        each for each in found if not _is_reachable(each.source, each.target, direct - {(each.source, each.target)})
+    ]
 
 
 def from_above(model: Model, object_type: str, privilege: str) -> list[str]:
-    """What brings a privilege when it is held on the object above."""
+    """Return the privileges on the parent that imply a privilege."""
     parts = list(parts_of(model.types[object_type][privilege]))
     excluded = [part.minus for part in parts if isinstance(part, Exclusion)]
     return [part.relation for part in parts if isinstance(part, Linked) and part.link == UP and part not in excluded]
 
 
-def _leads(source: str, target: str, edges: set[Edge]) -> bool:
+def _is_reachable(source: str, target: str, edges: set[Edge]) -> bool:
     reached = [source]
     for each in reached:
         reached += [after for before, after in edges if before == each and after not in reached]
@@ -138,9 +140,9 @@ def _depth(model: Model, object_type: str) -> int:
 
 def _card(model: Model, types: tuple[str, ...]) -> Card:
     name = types[0]
-    arrows = brings(model, name)
+    arrows = implications(model, name)
     rank: dict[str, int] = dict.fromkeys(model.privileges(name), 0)
-    for _ in rank:  # long enough for any order
+    for _ in rank:  # enough rounds for any order
         for each in arrows:
             rank[each.target] = max(rank[each.target], rank[each.source] + 1)
     boxes = {}
@@ -168,13 +170,13 @@ def _card(model: Model, types: tuple[str, ...]) -> Card:
 
 
 def lay_out(cards: Sequence[Card]) -> tuple[float, float]:
-    """Give every box and card its place; the size of the whole."""
+    """Set the coordinates of every box and card; return the size of the drawing."""
     for card in cards:
         _lay_out_card(card)
     levels = [[card for card in cards if card.depth == depth] for depth in range(max(c.depth for c in cards) + 1)]
     y = MARGIN
     for level in levels:
-        _place_level(level, cards, y)
+        _lay_out_level(level, cards, y)
         y += max(card.height for card in level) + CARD_GAP
     left = min(card.x for card in cards) - MARGIN
     width = max(card.x + card.width for card in cards) + MARGIN - left
@@ -185,8 +187,8 @@ def lay_out(cards: Sequence[Card]) -> tuple[float, float]:
     return width, y - CARD_GAP + LEGEND_HEIGHT
 
 
-def _place_level(level: list[Card], cards: Sequence[Card], y: float) -> None:
-    """In the middle, at 0, stands the card below which most others lie."""
+def _lay_out_level(level: list[Card], cards: Sequence[Card], y: float) -> None:
+    """Put the card with the most descendants in the middle, at x = 0."""
     *sides, main = sorted(level, key=lambda card: _below(card, cards))
     main.x, main.y = -main.width / 2, y
     left, right = main.x, -main.x
@@ -212,7 +214,7 @@ def _lay_out_card(card: Card) -> None:
     inner = max(_row_width(row) for row in card.rows)
     card.width = max(inner, len(card.title) * CHARACTER) + 2 * MARGIN
     sources = {path[0] for path, _ in card.paths}
-    card.rows[0].sort(key=lambda box: box.label not in sources)  # what brings nothing stands at the right
+    card.rows[0].sort(key=lambda box: box.label not in sources)  # privileges that imply nothing are at the right
     y = TITLE + MARGIN
     for row in card.rows:
         row[:] = _ordered(card, row, leads, inner)
@@ -228,18 +230,18 @@ def _row_width(row: Sequence[Box]) -> float:
 
 
 def _ordered(card: Card, row: list[Box], leads: Mapping[int, Sequence[Box]], inner: float) -> list[Box]:
-    """The row with its boxes at their places, in the order in which the arrows into it are shortest."""
+    """Return the row in the order in which the arrows into it are shortest, with the coordinates of its boxes set."""
 
     def length(order: Sequence[Box]) -> float:
-        _place(card, order, inner)
+        _lay_out_row(card, order, inner)
         return sum(abs(box.middle - before.middle) for box in order for before in leads[id(box)])
 
     best = min(permutations(row), key=length)
-    _place(card, best, inner)
+    _lay_out_row(card, best, inner)
     return list(best)
 
 
-def _place(card: Card, row: Sequence[Box], inner: float) -> None:
+def _lay_out_row(card: Card, row: Sequence[Box], inner: float) -> None:
     x = (card.width - inner) / 2 + (inner - _row_width(row)) / 2
     for box in row:
         box.x = x
@@ -262,13 +264,13 @@ STYLE: Final = """
 
 
 def draw(model: Model) -> str:
-    """The whole file."""
+    """Return the content of the file."""
     cards = cards_of(model)
     width, height = lay_out(cards)
     size = f'width="{width:.0f}" height="{height:.0f}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" {size} role="img">',
-        "<!-- Made by `make docs` from tenancy/authz/model.fga: edit there. -->",
+        "<!-- Generated by `make docs` from tenancy/authz/model.fga: edit there. -->",
         "<title>Which rights follow from which</title>",
         f"<style>{STYLE}</style>",
         "<defs>",
@@ -293,7 +295,7 @@ def _marker(name: str, colour: str, size: float) -> str:
 
 
 def _links(card: Card, cards: Sequence[Card]) -> Iterator[str]:
-    """From what objects of the card lie in: the card above, and the card itself."""
+    """Draw the lines from parent types to the card, and to itself if objects of the type can be nested."""
     for above in cards:
         if above is card or not set(card.parents) & set(above.types):
             continue
@@ -317,10 +319,10 @@ def _drawn(card: Card) -> Iterator[str]:
     yield _text("title", card.x + MARGIN, card.y + 23, card.title)
     for path, is_conditional in card.paths:
         points: list[tuple[float, float]] = []
-        for place, name in enumerate(path):
+        for index, name in enumerate(path):
             box = card.boxes[name]
-            points += [(box.middle, box.y)] if place else []
-            points += [(box.middle, box.y + box.height)] if place < len(path) - 1 else []
+            points += [(box.middle, box.y)] if index else []
+            points += [(box.middle, box.y + box.height)] if index < len(path) - 1 else []
         yield _path("brings conditional" if is_conditional else "brings", "arrow", *points)
     for box in card.boxes.values():
         if not box.label:

@@ -1,5 +1,5 @@
-# Who may ask this process what, where it is started with --authorization=basic, as it should be: without that, everybody
-# who reaches it can read the catalog's token by `GET /v1/data`. Parameters are refused as ?explain=full shows it, too.
+# Limits the requests to OPA when it runs with --authorization=basic. Always use that option: without it, every client
+# that reaches OPA can read the token of the catalog with `GET /v1/data`, or with the parameter ?explain=full.
 package system.authz
 
 default allow := false

@@ -1,9 +1,9 @@
-# The catalog as this process asks it. Whatever goes wrong leaves a rule undefined or a set empty: nothing is granted.
+# Requests to the catalog. Every error leaves a rule undefined or a set empty, so that access is denied.
 package icekeeper.catalog
 
 import data.icekeeper.settings
 
-# Warehouses are renamed and made anew; this long the old id is asked about. Also how long "there is none" is believed.
+# After a warehouse is renamed or created again, the old id is used this long. Missing warehouses are cached as long.
 warehouse_cache_seconds := 60
 
 token := settings.token if settings.token != ""
@@ -14,7 +14,7 @@ else := new_token.body.access_token if {
 	new_token.body.access_token != ""
 }
 
-# By client credentials. OPA keeps answers of status 200 for as long as it is told here, whatever `expires_in` says.
+# Client credentials flow. OPA caches responses of status 200 for the configured time and ignores `expires_in`.
 new_token := http.send({
 	"method": "POST",
 	"url": settings.token_endpoint,
@@ -36,13 +36,12 @@ new_token := http.send({
 
 timeout := sprintf("%ds", [settings.timeout_seconds])
 
-# The id of the warehouse behind each catalog of Trino that is managed here; OPA asks for those alone that are looked up.
-# The answer is kept under the whole request, token included: OPA would revalidate without a header that it is told to
-# leave out of the key.
+# The id of the warehouse of each managed Trino catalog, requested when it is looked up. The cache key is the whole
+# request with its token, because OPA sends revalidations without headers that are excluded from the key.
 warehouse_ids[name] := id if {
 	some name, warehouse in settings.warehouses
 	warehouse != ""
-	answer := http.send({
+	response := http.send({
 		"method": "GET",
 		"url": sprintf("%s/catalog/v1/config?warehouse=%s", [settings.url, urlquery.encode(warehouse)]),
 		"headers": {"Authorization": sprintf("Bearer %s", [token])},
@@ -52,41 +51,41 @@ warehouse_ids[name] := id if {
 		"force_cache": true,
 		"force_cache_duration_seconds": warehouse_cache_seconds,
 	})
-	answer.status_code == 200
-	id := answer.body.defaults.prefix
+	response.status_code == 200
+	id := response.body.defaults.prefix
 	is_string(id)
 	id != ""
 }
 
-# Those of the set `operations` (each as batch-check takes it) that `user` of Trino may do. Decisions are not kept.
+# The members of `operations` (in the format of batch-check) that `user` may perform. Decisions are not cached.
 granted(user, operations) := union({passed |
 	count(operations) > 0
 	listed := [operation | some operation in operations]
 	some first in numbers.range_step(0, count(listed) - 1, settings.max_batch_check_size)
-	passed := granted_at_once(user, array.slice(listed, first, first + settings.max_batch_check_size))
+	passed := granted_in_batch(user, array.slice(listed, first, first + settings.max_batch_check_size))
 })
 
-granted_at_once(user, listed) := passed_checks(batch_check(user, listed, false), listed)
+granted_in_batch(user, listed) := passed_checks(batch_check(user, listed, false), listed)
 
-# Whether `user` may do `operation` to a table or view, or there is none of that name. The catalog reports a missing
-# object only if this process's account may inspect the grants of everything in the warehouse; else nothing is allowed.
+# Whether `user` may perform `operation` on a table or view, or it does not exist. The catalog reports a missing object
+# only if the account of OPA may read all grants of the warehouse; otherwise access is denied.
 is_granted_or_missing(user, operation) if {
-	answer := batch_check(user, [operation], true)
-	is_missing_or_passed(answer, operation)
+	response := batch_check(user, [operation], true)
+	is_missing_or_passed(response, operation)
 }
 
-is_missing_or_passed(answer, operation) if passed_checks(answer, [operation]) == {operation}
+is_missing_or_passed(response, operation) if passed_checks(response, [operation]) == {operation}
 
-is_missing_or_passed(answer, _) if {
-	answer.status_code == 404
-	answer.body.error.type in {"NoSuchTableException", "NoSuchViewException"}
+is_missing_or_passed(response, _) if {
+	response.status_code == 404
+	response.body.error.type in {"NoSuchTableException", "NoSuchViewException"}
 }
 
 batch_check(user, listed, error_on_not_found) := http.send({
 	"method": "POST",
 	"url": sprintf("%s/management/v1/action/batch-check", [settings.url]),
 	"headers": object.union(
-		# Results of checks that failed then have an `error`, by which they differ from denials.
+		# With this header, results of failed checks have an `error`, which distinguishes them from denials.
 		{"Authorization": sprintf("Bearer %s", [token]), "x-icekeeper-extensions": "true"},
 		request_id,
 	),
@@ -102,11 +101,11 @@ batch_check(user, listed, error_on_not_found) := http.send({
 	"timeout": timeout,
 })
 
-passed_checks(answer, listed) := {operation |
-	answer.status_code == 200
-	allowed := {result.id | some result in answer.body.results; is_allowed(result)}
-	refused := {result.id | some result in answer.body.results; not is_allowed(result)}
-	passed := allowed - refused
+passed_checks(response, listed) := {operation |
+	response.status_code == 200
+	allowed := {result.id | some result in response.body.results; is_allowed(result)}
+	denied := {result.id | some result in response.body.results; not is_allowed(result)}
+	passed := allowed - denied
 	some i, operation in listed
 	sprintf("%d", [i]) in passed
 }
@@ -116,14 +115,14 @@ is_allowed(result) if {
 	object.get(result, "error", null) == null
 }
 
-# Users are named after the provider whose subjects are Trino's user names.
+# Trino user names are subjects of this identity provider.
 user_id(user) := sprintf("%s~%s", [settings.identity_provider, user]) if {
 	is_string(user)
 	user != ""
 	regex.match(`^[a-z0-9-]+$`, settings.identity_provider)
 }
 
-# The query as Trino calls it, so that both logs can be laid side by side.
+# The query id of Trino, so that the logs of Trino and the catalog can be joined.
 default request_id := {}
 
 request_id := {"X-Request-ID": input.context.queryId} if regex.match(`^[A-Za-z0-9_-]{1,64}$`, input.context.queryId)

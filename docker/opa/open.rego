@@ -1,12 +1,12 @@
-# What is decided without asking the catalog: what is everybody's, Trino's own catalog `system`, catalogs that are not
-# managed here, and rules of your own.
+# Decisions without a request to the catalog: operations that are always allowed, Trino's catalog `system`, unmanaged
+# catalogs, and your own rules.
 package icekeeper.open
 
 import data.icekeeper.settings
 
 for_everyone := {"ExecuteQuery", "ReadSystemInformation"}
 
-# Tables of the catalog `system`: Trino itself shows in them only what its other questions allow.
+# Tables of the catalog `system`: Trino filters their rows with other authorization requests.
 system_tables := {
 	"information_schema": {"columns", "schemata", "tables", "views"},
 	"metadata": {
@@ -65,7 +65,7 @@ is_open(_, resource, target) if {
 	input.context.identity.user in settings.admin_users
 }
 
-# Who may make a catalog decides where Trino's own credentials go: never everybody.
+# A user who creates a catalog decides which server receives the credentials of Trino: administrators only.
 is_open(operation, resource, target) if {
 	settings.allows_unmanaged_catalogs == true
 	not operation in {"CreateCatalog", "DropCatalog"}
@@ -78,17 +78,17 @@ is_system_table(table) if table.schemaName == "jdbc"
 
 is_system_table(table) if table.tableName in system_tables[table.schemaName]
 
-# All of them mapped to warehouses.
+# True if every catalog of the operation is mapped to a warehouse.
 is_managed(resource, target) if {
 	count(catalogs(resource, target)) > 0
 	count(catalogs(resource, target) - object.keys(settings.warehouses)) == 0
 }
 
-# None of them. `object.keys` of a mapping that cannot be read is undefined, so that nothing counts as unmanaged then.
+# True if none is mapped. `object.keys` of an invalid mapping is undefined, so that no catalog is unmanaged then.
 is_unmanaged(resource, target) if count(catalogs(resource, target) & object.keys(settings.warehouses)) == 0
 
-# Every catalog that an operation names.
+# The catalogs that the operation names.
 catalogs(resource, target) := union({named |
-	some place in [resource, target]
-	named := {name | some part in place; name := part.catalogName; is_string(name)} | {name | name := place.catalog.name}
+	some object_reference in [resource, target]
+	named := {name | some part in object_reference; name := part.catalogName; is_string(name)} | {name | name := object_reference.catalog.name}
 })

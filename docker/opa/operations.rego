@@ -1,13 +1,13 @@
-# What is asked of the catalog for each operation of Trino.
+# The permissions that each operation of Trino requires.
 #
-# `demands` is a set of sets of batch-check's operations: of each inner set one must be granted. It is undefined for an
-# operation or a resource that is not known here, which is so denied.
+# `demands` is a set of sets of operations of batch-check: one of each inner set must be granted. It is undefined for an
+# unknown operation or resource, which is therefore denied.
 package icekeeper.operations
 
 import data.icekeeper.catalog
 import data.icekeeper.settings
 
-# Of the warehouse behind `resource.catalog`.
+# On the warehouse of `resource.catalog`.
 catalog_rights := {
 	"AccessCatalog": "get_config",
 	"CreateCatalog": "delete",
@@ -16,7 +16,7 @@ catalog_rights := {
 	"ShowSchemas": "list_namespaces",
 }
 
-# Of the namespace behind `resource.schema`.
+# On the namespace of `resource.schema`.
 schema_rights := {
 	"DropSchema": "delete",
 	"FilterSchemas": "get_metadata",
@@ -24,21 +24,21 @@ schema_rights := {
 	"ShowTables": "get_metadata",
 }
 
-# Of the namespace in which `resource.table` is to be.
+# On the namespace in which `resource.table` is created.
 creation_rights := {
 	"CreateMaterializedView": "create_view",
 	"CreateTable": "create_table",
 	"CreateView": "create_view",
 }
 
-# Trino asks for CREATE OR REPLACE as it does for CREATE: what has the name already must be the user's to drop.
+# Trino authorizes CREATE OR REPLACE like CREATE: the user must be allowed to drop an existing object of the name.
 replaced_kinds := {
 	"CreateMaterializedView": "view",
 	"CreateTable": "table",
 	"CreateView": "view",
 }
 
-# Of `resource.table`: one of these, as Trino does not say whether a name is that of a table or of a view.
+# On `resource.table`: one of these, because Trino does not send whether a name is a table or a view.
 relation_rights := {
 	"AddColumn": {"table": "write_data"},
 	"AlterColumn": {"table": "write_data"},
@@ -71,11 +71,11 @@ table_procedures := {
 	"remove_orphan_files",
 }
 
-# Operations that read what a name stands for, and so meet names that no table has.
+# Operations that look up a name, and so also receive names of tables that do not exist.
 readings := {"FilterColumns", "FilterTables", "SelectFromColumns", "ShowColumns"}
 
-# Trino's metadata tables, `t$snapshots` of the table `t`. Those of the second list are made from manifests: they hold
-# the least and greatest values of columns, which the metadata does not tell.
+# Trino's metadata tables, `t$snapshots` of the table `t`. Those of the second list are read from manifests: they
+# contain minimum and maximum values of columns, which the metadata does not contain.
 of_metadata := {"history", "metadata_log_entries", "properties", "refs", "snapshots"}
 
 of_manifests := {"all_entries", "all_manifests", "entries", "files", "manifests", "partitions"}
@@ -96,12 +96,12 @@ demands("CreateSchema", resource, _) := {{creation_of_schema(resource.schema)}} 
 demands(operation, resource, _) := {{namespace(resource.table, {"action": creation_rights[operation]})}}
 
 demands(operation, resource, _) := {relations(resource.table, relation_rights[operation])} if {
-	not is_made_up(operation, resource.table)
+	not is_derived(operation, resource.table)
 	not metadata_table(operation, resource.table)
 }
 
 demands(operation, resource, _) := {{warehouse(resource.table.catalogName, {"action": "get_config"})}} if {
-	is_made_up(operation, resource.table)
+	is_derived(operation, resource.table)
 }
 
 demands(operation, resource, _) := {relations(found.table, {"table": found.right})} if {
@@ -123,12 +123,12 @@ demands("RenameView", resource, target) := {
 	{namespace(target.table, {"action": "create_view"})},
 }
 
-# What must be granted unless `resource.table` does not exist.
+# Must be granted if `resource.table` exists.
 replacement(operation, resource) := wanted if {
 	some wanted in relations(resource.table, {replaced_kinds[operation]: "drop"})
 }
 
-# Who is granted this sees everything below, so that a listing need not be asked about piece by piece.
+# A user with this permission sees everything below, so that a list needs no check for each item.
 shortcuts("FilterSchemas", resource) := {everything(resource.schema.catalogName)}
 
 shortcuts("FilterTables", resource) := {
@@ -138,14 +138,14 @@ shortcuts("FilterTables", resource) := {
 
 everything(name) := warehouse(name, {"action": "list_everything"})
 
-is_virtual(place) if place.schemaName in settings.virtual_schemas
+is_virtual(schema) if schema.schemaName in settings.virtual_schemas
 
-is_made_up(operation, table) if {
+is_derived(operation, table) if {
 	operation in readings
 	is_virtual(table)
 }
 
-is_made_up(operation, table) if {
+is_derived(operation, table) if {
 	operation in readings
 	table.schemaName == "system"
 	table.tableName == "iceberg_tables"
@@ -182,7 +182,7 @@ creation_of_schema(schema) := below if {
 	}}
 }
 
-# With the properties that the catalog would be given: texts.
+# With the properties of the request, as strings.
 creation_of_namespace(schema) := object.union({"action": "create_namespace"}, {"properties": texts |
 	texts := {name: value | some name, value in schema.properties; is_string(value)}
 	count(texts) > 0
@@ -190,10 +190,10 @@ creation_of_namespace(schema) := object.union({"action": "create_namespace"}, {"
 
 warehouse(name, action) := {"warehouse": {"action": action, "warehouse-id": catalog.warehouse_ids[name]}}
 
-namespace(place, action) := {"namespace": {
+namespace(schema, action) := {"namespace": {
 	"action": action,
-	"namespace": levels(place.schemaName),
-	"warehouse-id": catalog.warehouse_ids[place.catalogName],
+	"namespace": levels(schema.schemaName),
+	"warehouse-id": catalog.warehouse_ids[schema.catalogName],
 }}
 
 relations(table, rights) := {operation |
@@ -206,7 +206,7 @@ relations(table, rights) := {operation |
 	}}
 }
 
-# Must be read as Trino reads it (iceberg.rest-catalog.nested-namespace-enabled), or rights are asked of another one.
+# Must equal the setting iceberg.rest-catalog.nested-namespace-enabled of Trino, or another namespace is checked.
 levels(schema) := split(schema, ".") if settings.nests_namespaces
 
 levels(schema) := [schema] if settings.nests_namespaces == false

@@ -1,7 +1,7 @@
-# What the environment of this process says; docs/trino-opa.md describes every variable.
+# Settings from environment variables; docs/trino-opa.md describes each of them.
 #
-# A value that cannot be read leaves its rule undefined, and with it every decision that needs it: denied. `problems`
-# tells the operator why:  opa eval -d docker/opa data.icekeeper.settings.problems
+# An invalid value leaves its rule undefined, so that every decision that needs it is a denial. `problems` shows the
+# reason:  opa eval -d docker/opa data.icekeeper.settings.problems
 package icekeeper.settings
 
 variables := opa.runtime().env
@@ -16,7 +16,7 @@ client_id := text("LAKEKEEPER_CLIENT_ID", "")
 
 client_secret := text("LAKEKEEPER_CLIENT_SECRET", "")
 
-# Empty is no scope at all.
+# Empty: request no scope.
 scope := object.get(variables, "LAKEKEEPER_SCOPE", "lakekeeper")
 
 token_cache_seconds := number("LAKEKEEPER_TOKEN_CACHE_SECONDS", 150, 1, 3600)
@@ -33,11 +33,11 @@ allows_unmanaged_catalogs := switch("TRINO_ALLOW_UNMANAGED_CATALOGS", "false")
 
 admin_users := names("TRINO_ADMIN_USERS", "")
 
-# Schemas of every catalog that Trino makes up itself, so that no namespace is behind them.
+# Schemas that Trino provides itself in every catalog; they are not namespaces.
 virtual_schemas := names("TRINO_VIRTUAL_SCHEMAS", "information_schema")
 
-# The warehouse of each catalog of Trino that is managed here.
-# Trino knows catalogs in lower case alone: what is named otherwise here would be managed in name only.
+# The warehouse of each managed Trino catalog.
+# Trino uses lower case names of catalogs only: a name in another case would never match.
 warehouses := object.union(slots, mapping) if {
 	is_object(mapping)
 	every name, _ in slots {
@@ -53,14 +53,14 @@ warehouses := object.union(slots, mapping) if {
 
 mapping := json.unmarshal(text("TRINO_CATALOG_WAREHOUSES", "{}"))
 
-# A catalog that is named without a warehouse is managed all the same: nobody gets in.
+# A catalog without a warehouse is managed too: access to it is denied.
 slots[catalog] := text(sprintf("LAKEKEEPER_%s_WAREHOUSE", [slot]), "") if {
 	some slot in ["DEV", "PROD", "DEMO", "LAKEKEEPER"]
 	catalog := text(sprintf("TRINO_%s_CATALOG_NAME", [slot]), "")
 	not catalog in {"", "system"}
 }
 
-# A variable that is set to nothing counts as one that is not set.
+# An empty variable counts as unset.
 text(name, otherwise) := value if {
 	value := object.get(variables, name, "")
 	value != ""

@@ -1,13 +1,13 @@
-# The two decisions that Trino asks for: POST /v1/data/trino/allow (opa.policy.uri) and POST /v1/data/trino/batch
-# (opa.policy.batched-uri). Row filters and column masks are not supported: their addresses must not be configured.
+# The two decisions that Trino requests: POST /v1/data/trino/allow (opa.policy.uri) and POST /v1/data/trino/batch
+# (opa.policy.batched-uri). Row filters and column masks are not supported: do not configure their URIs.
 package trino
 
 import data.icekeeper.catalog
 import data.icekeeper.open
 import data.icekeeper.operations
 
-# Rules of your own, in a file of this package beside these, judge by `input`. They can only add: `allow_managed` where
-# all catalogs that an operation names are mapped to warehouses, `allow_unmanaged` where none is, or none is named.
+# Add your own rules on `input` in another file of this package. They can only allow more: `allow_managed` applies if all
+# catalogs of an operation are mapped to warehouses, `allow_unmanaged` if none is, or if the operation names none.
 default allow_managed := false
 
 default allow_unmanaged := false
@@ -31,13 +31,13 @@ allow if {
 	may_replace(resource)
 }
 
-# In a batch `filterResources` stand in the place of `resource`; the answer is the places of those that are allowed.
+# A batch has `filterResources` instead of `resource`; the result is the indexes of the allowed ones.
 batch contains i if {
 	not lists_columns
 	some i in (settled | met)
 }
 
-# All columns of one table: then the answer is the places of the columns.
+# All columns of one table: the result is the indexes of the columns.
 batch contains i if {
 	lists_columns
 	0 in (free | met)
@@ -81,12 +81,11 @@ free contains i if {
 	allow_unmanaged with input as alone(item)
 }
 
-# A piece as `trino/allow` would be asked about it. A new input as a whole: to change one part of a long one takes a copy
-# of it, for each piece.
+# The input of `trino/allow` for one item. It is a new object, because a changed copy of a long input is slow.
 alone(item) := {"context": input.context, "action": {"operation": operation, "resource": item}}
 
-# What a right to list everything above it covers; for one piece the question itself is as short. This and `demands_of`
-# are no partial objects, for which OPA compares each key with all others.
+# Items that a permission to list everything covers; a single item is checked directly. This and `demands_of` are not
+# partial objects, because OPA compares each key of those with all others.
 shortcuts := {i: wanted |
 	count(items) > 1
 	some i, item in items

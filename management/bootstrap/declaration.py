@@ -1,6 +1,6 @@
-"""What an operator wants a catalog to hold: administrators, projects, warehouses; members are named as in the API.
+"""The declaration of a catalog: administrators, projects and warehouses, with the member names of the API.
 
-A member that is left out says nothing: a new object gets the default, one that is there keeps what it has.
+A missing member has no effect: a new object gets the default, an existing object keeps its value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_ENTRIES = 1000
 
 
 class InvalidDeclaration(Exception):
-    """`problems` has one line each: the path of the member and what it takes, never what it held."""
+    """`problems` has one line each: the path of the member and the values that it accepts, never its value."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -37,13 +37,13 @@ class InvalidDeclaration(Exception):
 
 
 def _as(check: Callable[[str], str]) -> AfterValidator:
-    """A text that the service which keeps it takes."""
+    """Validate with the check of the service that stores the value."""
 
     def checked(value: str) -> str:
         try:
             return check(value)
-        except BadRequest as refusal:
-            raise ValueError(refusal.message) from None
+        except BadRequest as error:
+            raise ValueError(error.message) from None
 
     return AfterValidator(checked)
 
@@ -99,7 +99,7 @@ class DeclaredDeleteProfile(DeclaredEntry):
 
 
 class DeclaredWarehouse(DeclaredEntry):
-    """Known by its name in its project; with `warehouse-id`, by that, and then the name may be a new one."""
+    """Identified by its name in the project, or by `warehouse-id`; then another name renames it."""
 
     warehouse_name: WarehouseName
     warehouse_id: Annotated[str, AfterValidator(_warehouse_id)] | None = None
@@ -114,7 +114,7 @@ class DeclaredWarehouse(DeclaredEntry):
 
     @property
     def project(self) -> str:
-        """The id of its project. `read_declaration` has seen to it that there is one."""
+        """Return the id of the project; `read_declaration` has checked that it is set."""
         return self.project_id or str(settings.ICEKEEPER.default_project_id)
 
 
@@ -125,20 +125,20 @@ class Declaration(DeclaredEntry):
 
 
 def read_declaration(document: Any) -> Declaration:
-    """Raises `InvalidDeclaration` with everything that is wrong, as far as it can be told without the database."""
+    """Validate a document. Raises `InvalidDeclaration` with all problems that do not depend on the database."""
     if not isinstance(document, dict):
         raise InvalidDeclaration(["the document must be an object with administrators, projects, warehouses"])
     try:
         declaration = Declaration.model_validate(document)
     except ValidationError as error:
         raise InvalidDeclaration([_problem(item) for item in error.errors(include_input=False)]) from None
-    problems = [*_twice(declaration), *_incomplete(declaration)]
+    problems = [*_duplicates(declaration), *_inconsistencies(declaration)]
     if problems:
         raise InvalidDeclaration(problems)
     return declaration
 
 
-def _twice(declaration: Declaration) -> list[str]:
+def _duplicates(declaration: Declaration) -> list[str]:
     entries = declaration
     return [
         *_repeated("administrators", "user-id", ((a.user_id, a.is_operator) for a in entries.administrators)),
@@ -160,20 +160,22 @@ def _repeated(kind: str, member: str, values: Iterable[Hashable]) -> list[str]:
     return problems
 
 
-def _incomplete(declaration: Declaration) -> list[str]:
+def _inconsistencies(declaration: Declaration) -> list[str]:
     problems = []
     for number, warehouse in enumerate(declaration.warehouses):
         path = f"warehouses[{number}]"
         if warehouse.project_id is None and not settings.ICEKEEPER.enable_default_project:
-            problems.append(f"{path}.project-id: is needed, as there is no default project")
+            problems.append(f"{path}.project-id: is required, because there is no default project")
         if not isinstance(warehouse.storage_profile.get("type"), str):
-            problems.append(f"{path}.storage-profile.type: must be a text")
+            problems.append(f"{path}.storage-profile.type: must be a string")
         default = warehouse.default_format_version
         if default is not None and default not in (warehouse.allowed_format_versions or SUPPORTED_FORMAT_VERSIONS):
             problems.append(f"{path}.default-format-version: must be one of allowed-format-versions")
         profile = warehouse.delete_profile
         if profile is not None and (profile.type == "soft") != (profile.expiration_seconds is not None):
-            problems.append(f"{path}.delete-profile.expiration-seconds: belongs to type soft, and is needed there")
+            problems.append(
+                f"{path}.delete-profile.expiration-seconds: required for type soft, not allowed for type hard"
+            )
     return problems
 
 
@@ -182,10 +184,10 @@ def _problem(item: Any) -> str:
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if item["type"] == "extra_forbidden":
-        return f"{path[:200]}: there is no such member"
+        return f"{path[:200]}: unknown member"
     if item["type"] == "missing":
         return f"{path}: is missing"
-    said = str(item["msg"])
+    message = str(item["msg"])
     if item["type"] == "value_error":
-        return f"{path}: {said.removeprefix('Value error, ')}"
-    return f"{path}: must {re.sub(r'^[A-Z][a-z]+ should ', '', said)}"
+        return f"{path}: {message.removeprefix('Value error, ')}"
+    return f"{path}: must {re.sub(r'^[A-Z][a-z]+ should ', '', message)}"

@@ -1,6 +1,6 @@
-"""Secrets that a declaration names instead of holding: `{env: NAME}`, `{file: PATH}`, in the place of the text.
+"""Resolve references to secrets in declarations: `{env: NAME}` or `{file: PATH}` instead of a string.
 
-`format: json` beside them takes a whole JSON object from there, such as the key file of a service account.
+With `format: json` the reference is replaced by a JSON object, such as the key file of a service account.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ MAX_SECRET_BYTES: Final = 65_536
 
 
 class MissingSecret(Exception):
-    """There is no secret where the declaration points to; the message names the place."""
+    """A referenced secret does not exist; the message has the path of the reference."""
 
 
 def resolve_secrets(value: Any, path: str) -> Any:
-    """`value` with the secrets in the place of references. Raises `MissingSecret`, led by the `path` of the member."""
+    """Return `value` with references replaced by secrets. Raises `MissingSecret`; its message begins with `path`."""
     if isinstance(value, list):
         return [resolve_secrets(each, f"{path}[{number}]") for number, each in enumerate(value)]
     if not isinstance(value, dict):
@@ -30,7 +30,7 @@ def resolve_secrets(value: Any, path: str) -> Any:
     (kind,) = kinds
     name, form = value[kind], value.get("format", "text")
     if not isinstance(name, str) or not name:
-        raise MissingSecret(f"{path}.{kind}: must be a text that is not empty")
+        raise MissingSecret(f"{path}.{kind}: must be a non-empty string")
     if form not in ("text", "json"):
         raise MissingSecret(f"{path}.format: must be text or json")
     secret = _of_variable(name, path) if kind == "env" else _of_file(Path(name), path)
@@ -38,14 +38,14 @@ def resolve_secrets(value: Any, path: str) -> Any:
         return secret
     try:
         return parse_document(secret.encode(errors="surrogateescape"), is_json=True)
-    except InvalidDocument as refusal:
-        raise MissingSecret(f"{path}: what {kind} {name!r} holds cannot be read: {refusal}") from None
+    except InvalidDocument as error:
+        raise MissingSecret(f"{path}: the content of {kind} {name!r} cannot be read: {error}") from None
 
 
 def _of_variable(name: str, path: str) -> str:
     secret = os.environ.get(name, "").strip()
     if not secret:
-        raise MissingSecret(f"{path}: the variable {name!r} is not set, or empty")
+        raise MissingSecret(f"{path}: the variable {name!r} is not set or empty")
     return secret
 
 
@@ -59,5 +59,5 @@ def _of_file(file: Path, path: str) -> str:
     except (UnicodeDecodeError, ValueError):
         raise MissingSecret(f"{path}: {file} cannot be read: not UTF-8") from None
     if not secret or len(content) > MAX_SECRET_BYTES:
-        raise MissingSecret(f"{path}: {file} is empty, or larger than {MAX_SECRET_BYTES} bytes")
+        raise MissingSecret(f"{path}: {file} is empty or larger than {MAX_SECRET_BYTES} bytes")
     return secret

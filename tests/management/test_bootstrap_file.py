@@ -308,8 +308,8 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         ([], "the document must be an object"),
         ("text", "the document must be an object"),
         ("42", "the document must be an object"),
-        ("", ": it is empty"),
-        ({"warehouse": []}, "warehouse: there is no such member"),
+        ("", ": is empty"),
+        ({"warehouse": []}, "warehouse: unknown member"),
         ({"warehouses": {}}, "warehouses: must be a valid list"),
         ({"warehouses": None}, "warehouses: must be a valid list"),
         ({"warehouses": ["w"]}, "warehouses[0]: must be a valid dictionary"),
@@ -323,7 +323,7 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         (entry("administrators", user_name="a\tb"), "administrators[0].user-name: name: must not hold"),
         (entry("administrators", user_name="x" * 10_000), "administrators[0].user-name: name: longer than 255"),
         (entry("administrators", user_email="x" * 321), "administrators[0].user-email: email: longer than 320"),
-        (entry("administrators", password="x"), "administrators[0].password: there is no such member"),
+        (entry("administrators", password="x"), "administrators[0].password: unknown member"),
         (entry("projects", project_id="a b"), "projects[0].project-id: must match"),
         (entry("projects", project_id="p\n"), "projects[0].project-id: must match"),
         (entry("projects", project_id="p" * 129), "projects[0].project-id: must match"),
@@ -334,8 +334,8 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         (entry("warehouses", warehouse_name=True), "warehouses[0].warehouse-name: must be a valid string"),
         (entry("warehouses", warehouse_id="w"), "warehouses[0].warehouse-id: must be a UUID"),
         (entry("warehouses", storage_profile=None), "warehouses[0].storage-profile: must be a valid dictionary"),
-        (entry("warehouses", storage_profile={}), "warehouses[0].storage-profile.type: must be a text"),
-        (entry("warehouses", storage_profile={"type": 1}), "warehouses[0].storage-profile.type: must be a text"),
+        (entry("warehouses", storage_profile={}), "warehouses[0].storage-profile.type: must be a string"),
+        (entry("warehouses", storage_profile={"type": 1}), "warehouses[0].storage-profile.type: must be a string"),
         (
             entry("warehouses", storage_credential=CANARY),
             "warehouses[0].storage-credential: must be a valid dictionary",
@@ -390,7 +390,7 @@ def test_the_path_of_the_wrong_member_is_told(declared: Any, everything: Any, co
 def test_a_default_project_is_not_assumed_where_there_is_none(declared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = settings.ICEKEEPER.model_copy(update={"enable_default_project": False})
     monkeypatch.setattr(settings, "ICEKEEPER", own)
-    assert "warehouses[0].project-id: is needed" in refused(declared(entry("warehouses")))
+    assert "warehouses[0].project-id: is required" in refused(declared(entry("warehouses")))
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -408,9 +408,9 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: !canary-7f3a x", "tags"),
         ("!!map {a: 1}", "tags"),
         ("%TAG ! tag:x,2000:\n---\na: !b c", "tags"),
-        ("a: 1\na: 2", "the member 'a' stands there twice"),
-        ("x:\n  - {a: 1, a: 2}", "the member 'a' stands there twice"),
-        ("? [a]\n: b", "the name of a member must be a text"),
+        ("a: 1\na: 2", "the member 'a' occurs twice"),
+        ("x:\n  - {a: 1, a: 2}", "the member 'a' occurs twice"),
+        ("? [a]\n: b", "the name of a member must be a string"),
         ("a: [", "not YAML at line"),
         ("a: b: c", "not YAML at line 1, column 5"),
         ("secret: %canary-7f3a", "not YAML at line 1"),
@@ -423,7 +423,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("[" * 100_000, "nested deeper than 20 levels"),
         ("x: [" + "1," * 50_001 + "]", "more than 50000 values"),
         ("x: " + "9" * 5000, "a value that cannot be read"),
-        ('{"a": 1, "a": 2}', "the member 'a' stands there twice"),
+        ('{"a": 1, "a": 2}', "the member 'a' occurs twice"),
         ('{"secret": "canary-7f3a', "not JSON at line 1"),
         ('{"a": NaN}', "NaN is no number"),
         ('{"a": "\\u0000"}', "a: NUL"),
@@ -564,11 +564,11 @@ def test_a_misspelt_member_of_a_profile_is_refused(declared: Any, everything: An
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"env": "NO_SUCH_VARIABLE"}, "c: the variable 'NO_SUCH_VARIABLE' is not set, or empty"),
-        ({"env": ""}, "c.env: must be a text that is not empty"),
-        ({"env": 7}, "c.env: must be a text that is not empty"),
+        ({"env": "NO_SUCH_VARIABLE"}, "c: the variable 'NO_SUCH_VARIABLE' is not set or empty"),
+        ({"env": ""}, "c.env: must be a non-empty string"),
+        ({"env": 7}, "c.env: must be a non-empty string"),
         ({"env": "HOME", "format": "yaml"}, "c.format: must be text or json"),
-        ({"env": "HOME", "format": "json"}, "c: what env 'HOME' holds cannot be read: not JSON"),
+        ({"env": "HOME", "format": "json"}, "c: the content of env 'HOME' cannot be read: not JSON"),
         ({"file": "/no/such"}, "c: /no/such cannot be read: No such file or directory"),
         ({"file": "/"}, "c: / cannot be read: Is a directory"),
         ({"file": "a\x00b"}, "cannot be read"),

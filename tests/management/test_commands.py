@@ -164,7 +164,7 @@ def test_a_warehouse_from_a_profile(root: Path, tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["--profile", '{"type": "local"'], "not JSON at line 1"),
-        (["--profile", '{"type": "local", "type": "s3"}'], "stands there twice"),
+        (["--profile", '{"type": "local", "type": "s3"}'], "occurs twice"),
         (["--profile", "/no/such"], "/no/such cannot be read"),
         (["--profile", "{}"], "storage-profile.type: must be one of"),
         (["--profile", '{"type": "s3"}'], "storage-profile.bucket: Field required"),

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from scripts.draw_rights import FILE, Box, Card, brings, cards_of, draw, from_above, lay_out
+from scripts.draw_rights import FILE, Box, Card, cards_of, draw, from_above, implications, lay_out
 from tenancy.authz.model import FILE as MODEL_FILE
 from tenancy.authz.model import Computed, parts_of, read_model, rights_model
 
@@ -66,14 +66,14 @@ def test_arrows_lead_wherever_the_model_does(name: str) -> None:
         for part in parts_of(MODEL.types[name][target])
         if isinstance(part, Computed) and part.relation in granted
     }
-    drawn = {(each.source, each.target) for each in brings(MODEL, name)}
+    drawn = {(each.source, each.target) for each in implications(MODEL, name)}
     for privilege in granted:
         assert followed(privilege, drawn) == followed(privilege, defined)
     assert all(followed(source, drawn - {(source, target)}) != followed(source, drawn) for source, target in drawn)
 
 
 def test_managed_access_keeps_owners_from_granting() -> None:
-    conditional = {name: [each for each in brings(MODEL, name) if each.is_conditional] for name in TYPES}
+    conditional = {name: [each for each in implications(MODEL, name) if each.is_conditional] for name in TYPES}
     assert {name for name, found in conditional.items() if found} == {"namespace", "table", "view", "generic-table"}
     assert {(each.source, each.target) for found in conditional.values() for each in found} == {
         ("ownership", "manage_grants")
