@@ -173,9 +173,7 @@ def _inconsistencies(declaration: Declaration) -> list[str]:
             problems.append(f"{path}.default-format-version: must be one of allowed-format-versions")
         profile = warehouse.delete_profile
         if profile is not None and (profile.type == "soft") != (profile.expiration_seconds is not None):
-            problems.append(
-                f"{path}.delete-profile.expiration-seconds: required for type soft, not allowed for type hard"
-            )
+            problems.append(f"{path}.delete-profile.expiration-seconds: required for soft, not allowed for hard")
     return problems
 
 

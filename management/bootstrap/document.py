@@ -26,7 +26,7 @@ class InvalidDocument(Exception):
 
 
 def read_document(path: str) -> Any:
-    """Read the file `path`, `-` for standard input. It is JSON if its name ends with .json or it begins with a brace."""
+    """Read the file `path`, `-` for standard input. JSON if its name ends with .json or it begins with a brace."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read(MAX_BYTES + 1)

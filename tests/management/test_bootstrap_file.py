@@ -342,10 +342,10 @@ def entry(kind: str, **members: Any) -> dict[str, Any]:
         ),
         (entry("warehouses", delete_profile="hard"), "warehouses[0].delete-profile: must be a valid dictionary"),
         (entry("warehouses", delete_profile={"type": "x"}), "warehouses[0].delete-profile.type: must be 'hard' or"),
-        (entry("warehouses", delete_profile={"type": "soft"}), "warehouses[0].delete-profile.expiration-seconds: belo"),
+        (entry("warehouses", delete_profile={"type": "soft"}), "warehouses[0].delete-profile.expiration-seconds: requ"),
         (
             entry("warehouses", delete_profile={"type": "hard", "expiration-seconds": 1}),
-            "warehouses[0].delete-profile.expiration-seconds: belongs",
+            "warehouses[0].delete-profile.expiration-seconds: required",
         ),
         (
             entry("warehouses", delete_profile={"type": "soft", "expiration-seconds": -1}),
@@ -425,7 +425,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("x: " + "9" * 5000, "a value that cannot be read"),
         ('{"a": 1, "a": 2}', "the member 'a' occurs twice"),
         ('{"secret": "canary-7f3a', "not JSON at line 1"),
-        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ('{"a": "\\u0000"}', "a: NUL"),
         ('{"a": {"b": ["x", "\\ud800"]}}', "a.b[1]: NUL and lone surrogates"),
         ('{"a":' * 100_000, "nested deeper than 20 levels"),
@@ -572,8 +572,8 @@ def test_a_misspelt_member_of_a_profile_is_refused(declared: Any, everything: An
         ({"file": "/no/such"}, "c: /no/such cannot be read: No such file or directory"),
         ({"file": "/"}, "c: / cannot be read: Is a directory"),
         ({"file": "a\x00b"}, "cannot be read"),
-        ({"file": "/dev/zero"}, "c: /dev/zero is empty, or larger than 65536 bytes"),
-        ({"file": "/dev/null"}, "c: /dev/null is empty, or larger than 65536 bytes"),
+        ({"file": "/dev/zero"}, "c: /dev/zero is empty or larger than 65536 bytes"),
+        ({"file": "/dev/null"}, "c: /dev/null is empty or larger than 65536 bytes"),
         ([{"a": {"env": "NO_SUCH_VARIABLE"}}], "c[0].a: the variable"),
     ],
 )
